@@ -1,0 +1,40 @@
+# Every target sets up what it needs; `make test` on a fresh machine needs only python3 and make.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+
+.PHONY: help setup check format test test-all bench-control clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
+
+setup: $(STAMP) ## make .venv with everything developers need
+
+$(STAMP): pyproject.toml constraints.txt scripts/make-venv
+	@scripts/make-venv $(PYTHON) $(VENV)
+	@touch $(STAMP)
+
+check: setup ## format, lint, types and layer contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## rewrite the files the way `make check` wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: check ## the whole gate
+	$(BIN)/pytest -n $(JOBS) -m "not long" $(ARGS)
+
+test-all: check ## the gate, and what is too long for it
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+bench-control: setup ## how long a reconcile round and a restart take, as JSON
+	$(BIN)/python -m bench.control $(ARGS)
+
+clean: ## forget the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""Navarch keeps GPU fleets healthy."""

@@ -1,0 +1,78 @@
+"""Every error Navarch raises on purpose. A class says what the *caller* should do next.
+
+NavarchError
+├── ConflictError              the state moved under a plan; look again
+├── InvariantError             a plan contradicts itself; a bug, never retried
+├── NotFoundError              there is no such thing; check the name
+├── NotPossibleError           not in this state; the message says what would help
+├── InvalidError               the request makes no sense; the message names the field
+├── StoreError                 the durable state cannot be read or written; stop
+└── ProviderError              a cloud said no
+    ├── CapacityError          no machine of that kind now; try the next offering
+    ├── QuotaError             the account may not have more; tell a human
+    ├── CredentialError        the key is wrong; stop asking
+    ├── RejectedError          the request itself is wrong; fix the pool
+    ├── InstanceNotFoundError  already gone; for terminate, that is success
+    ├── TransientError         refused before anything happened; ask again later
+    └── OutcomeUnknownError    it may have happened; look it up before asking again
+"""
+
+
+class NavarchError(Exception):
+    """Base class of every error that Navarch raises on purpose."""
+
+
+class ConflictError(NavarchError):
+    """The store holds something newer than what a change was based on."""
+
+
+class InvariantError(NavarchError):
+    """A plan would break a rule that must hold in every state."""
+
+
+class NotFoundError(NavarchError):
+    """Nothing by that name is known."""
+
+
+class NotPossibleError(NavarchError):
+    """The request is sensible, but not in the present state."""
+
+
+class InvalidError(NavarchError):
+    """The request does not make sense in any state."""
+
+
+class StoreError(NavarchError):
+    """The durable state cannot be read or written."""
+
+
+class ProviderError(NavarchError):
+    """A provider refused or failed a request."""
+
+
+class CapacityError(ProviderError):
+    """No machine of the requested kind is available now."""
+
+
+class QuotaError(ProviderError):
+    """The account may not own more machines of this kind."""
+
+
+class CredentialError(ProviderError):
+    """The provider rejected our credentials."""
+
+
+class RejectedError(ProviderError):
+    """The provider will never accept this request as it stands."""
+
+
+class InstanceNotFoundError(ProviderError):
+    """The provider does not know this instance."""
+
+
+class TransientError(ProviderError):
+    """The provider refused before doing anything; the same request may pass later."""
+
+
+class OutcomeUnknownError(ProviderError):
+    """The call may have taken effect. Nothing may be bought before it is looked up."""
