@@ -1,0 +1,1 @@
+"""Reconcilers: observe, plan, check, write down, carry out."""

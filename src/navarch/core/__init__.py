@@ -1,0 +1,1 @@
+"""Values and their laws: nodes, pools, health, money, events. No effects, no clocks."""

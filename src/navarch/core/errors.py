@@ -7,6 +7,7 @@ NavarchError
 ├── NotPossibleError           not in this state; the message says what would help
 ├── InvalidError               the request makes no sense; the message names the field
 ├── StoreError                 the durable state cannot be read or written; stop
+├── NotifierError              a workload system did not listen; tell it again later
 └── ProviderError              a cloud said no
     ├── CapacityError          no machine of that kind now; try the next offering
     ├── QuotaError             the account may not have more; tell a human
@@ -44,6 +45,10 @@ class InvalidError(NavarchError):
 
 class StoreError(NavarchError):
     """The durable state cannot be read or written."""
+
+
+class NotifierError(NavarchError):
+    """A workload system could not be told something."""
 
 
 class ProviderError(NavarchError):

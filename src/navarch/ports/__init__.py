@@ -1,0 +1,1 @@
+"""What we ask of the world, as small protocols."""

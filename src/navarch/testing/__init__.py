@@ -1,0 +1,1 @@
+"""Contract suites and fakes, for us and for the authors of extensions."""

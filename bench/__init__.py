@@ -1,0 +1,1 @@
+"""Benchmarks: every figure we claim, as JSON."""

@@ -1,0 +1,189 @@
+"""Composition: the control plane as one value, the same in production and in simulation."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from navarch.control.commands import CommandReconciler
+from navarch.control.drains import DrainWatch
+from navarch.control.errands import Errands
+from navarch.control.evidence import Evidence
+from navarch.control.heartbeats import HeartbeatReconciler
+from navarch.control.housekeeping import HousekeepingReconciler
+from navarch.control.launches import LaunchReconciler
+from navarch.control.loop import Loop, Reconciler
+from navarch.control.notices import NoticeReconciler
+from navarch.control.observation import ObservationReconciler
+from navarch.control.planning import PoolPlanning
+from navarch.control.providers import Providers
+from navarch.control.terminations import TerminationReconciler
+from navarch.core.ids import NodeId, Token
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.core.table import Table
+from navarch.fleet.disruption.unhealthy import plan_replacements
+from navarch.fleet.plan import Plan
+from navarch.fleet.planner import plan_pool
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.liveness import Liveness
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.provider import Provider
+from navarch.ports.store import Committed, Store
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+
+
+class Hearing(Liveness, Protocol):
+    """Liveness that is fed by heartbeats."""
+
+    def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
+        """Note that `node` is alive now."""
+        ...
+
+    def forget(self, node: NodeId) -> None:
+        """Drop a node that is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How often agents report, and how long their silence is borne."""
+
+    heartbeat_interval: timedelta = timedelta(seconds=30)
+    heartbeat_timeout: timedelta | None = None
+    health_check_interval: timedelta = timedelta(seconds=60)
+
+    @property
+    def silence(self) -> timedelta:
+        """How long a node may go unheard before it is held to be unhealthy."""
+        return self.heartbeat_timeout or 3 * self.heartbeat_interval
+
+
+class ControlPlane:
+    """Every loop and every use case, around one store."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        store: Store,
+        *,
+        fleet: FleetService,
+        agents: AgentService,
+        reconcilers: Callable[[Errands], list[Reconciler]],
+        strict: bool,
+    ) -> None:
+        self.fleet = fleet
+        self.agents = agents
+        self.store = store
+        self._clock = clock
+        self._entropy = entropy
+        self._reconcilers = reconcilers
+        self._strict = strict
+        self._loops: list[Loop] = []
+
+    async def run(self) -> None:
+        """Keep the fleet as it should be, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(
+                self._clock, self._entropy, tasks, done=self._poke, strict=self._strict
+            )
+            self._loops = [
+                Loop(self._clock, self._entropy, reconciler, strict=self._strict)
+                for reconciler in self._reconcilers(errands)
+            ]
+            leave = self.store.subscribe(lambda _: self._poke())
+            try:
+                for loop in self._loops:
+                    tasks.create_task(loop.run())
+                await asyncio.get_running_loop().create_future()
+            finally:
+                leave()
+
+    def _poke(self) -> None:
+        for loop in self._loops:
+            loop.poke()
+
+
+def build_control_plane(
+    clock: Clock,
+    entropy: Entropy,
+    store: Store,
+    *,
+    providers: Iterable[Provider],
+    notifier: WorkloadNotifier,
+    hearing: Hearing,
+    timing: Timing | None = None,
+    strict: bool = False,
+) -> ControlPlane:
+    """Return a control plane that is ready to run.
+
+    `strict` lets a bug in a loop end the whole process instead of only that round: right
+    for tests, wrong at three in the morning.
+    """
+    timing = timing or Timing()
+    dressed = Providers(providers)
+
+    def reconcilers(errands: Errands) -> list[Reconciler]:
+        evidence = Evidence(started_at=clock.now())
+        drains = DrainWatch(clock, store, notifier, errands)
+        return [
+            PoolPlanning(clock, store, name="remediation", plan=_plan_remediation),
+            PoolPlanning(clock, store, name="pools", plan=_plan_size(entropy)),
+            drains.planning,
+            drains,
+            LaunchReconciler(clock, entropy, store, dressed, errands, evidence),
+            TerminationReconciler(clock, store, dressed, errands, evidence),
+            NoticeReconciler(clock, store, notifier, errands),
+            HeartbeatReconciler(clock, store, hearing, timeout=timing.silence),
+            CommandReconciler(clock, store),
+            HousekeepingReconciler(clock, store),
+            *(
+                ObservationReconciler(clock, store, provider, hearing, errands, evidence)
+                for provider in dressed
+            ),
+        ]
+
+    store.subscribe(_forget_the_gone(hearing))
+    return ControlPlane(
+        clock,
+        entropy,
+        store,
+        fleet=FleetService(clock, entropy, store),
+        agents=AgentService(
+            clock,
+            store,
+            hearing,
+            heartbeat_interval=timing.heartbeat_interval,
+            health_check_interval=timing.health_check_interval,
+        ),
+        reconcilers=reconcilers,
+        strict=strict,
+    )
+
+
+def _plan_remediation(pool: Pool, nodes: Table[NodeId, Node], _now: datetime) -> Plan:
+    return Plan(pool=pool.name, actions=tuple(plan_replacements(pool, nodes.values())))
+
+
+def _plan_size(entropy: Entropy) -> Callable[[Pool, Table[NodeId, Node], datetime], Plan]:
+    def new_tokens() -> Iterable[Token]:
+        while True:
+            yield Token(entropy.new_id("launch"))
+
+    def plan(pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
+        return plan_pool(pool, nodes.values(), now=now, new_tokens=iter(new_tokens()))
+
+    return plan
+
+
+def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:
+    def forget(committed: Committed) -> None:
+        for node in committed.change.nodes:
+            if node.gone:
+                hearing.forget(node.id)
+
+    return forget

@@ -1,0 +1,1 @@
+"""Real time, real chance and real threads: the only places that may use them."""

@@ -1,0 +1,33 @@
+"""Changing one node from whatever it has become in the meantime."""
+
+from collections.abc import Callable
+
+from navarch.core.errors import ConflictError
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.ports.store import Store
+
+ATTEMPTS_MAX = 20
+
+
+async def amend(
+    store: Store, name: NodeId, proposal: Callable[[Fleet, Node], Change | None]
+) -> None:
+    """Commit what `proposal` makes of the newest state of a node; nothing if it returns None.
+
+    Only another change to the same node can come between, so a few attempts are plenty.
+    """
+    for attempt in range(ATTEMPTS_MAX):
+        fleet = store.fleet()
+        node = fleet.nodes.get(name)
+        change = None if node is None else proposal(fleet, node)
+        if change is None or change.empty:
+            return
+        try:
+            await store.commit(change, based_on=fleet.revision)
+        except ConflictError:
+            if attempt == ATTEMPTS_MAX - 1:
+                raise
+        else:
+            return

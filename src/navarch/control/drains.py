@@ -1,0 +1,72 @@
+"""The drain watch: asks the workload system whether nodes that must go are empty yet."""
+
+from datetime import datetime, timedelta
+
+from navarch.control.errands import Errands
+from navarch.control.nodes import NodeFollower
+from navarch.control.planning import PoolPlanning
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node, Phase, Told
+from navarch.core.pool import Pool
+from navarch.core.table import Table
+from navarch.fleet.drains import plan_drains
+from navarch.fleet.plan import Plan
+from navarch.ports.clock import Clock
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.store import Store
+
+POLL = timedelta(seconds=10)
+
+
+class DrainWatch:
+    """Remembers which draining nodes were found empty, and has their pools planned again."""
+
+    name = "drain-watch"
+
+    def __init__(
+        self, clock: Clock, store: Store, notifier: WorkloadNotifier, errands: Errands
+    ) -> None:
+        self._clock = clock
+        self._notifier = notifier
+        self._errands = errands
+        self._drained: set[NodeId] = set()
+        self._asked_at: dict[NodeId, datetime] = {}
+        self._nodes = NodeFollower(clock, store, concerns=_is_draining, advance=self._advance)
+        self.planning = PoolPlanning(clock, store, name="drains", plan=self._plan)
+
+    async def reconcile(self) -> datetime | None:
+        """Ask about every draining node that was not asked about lately."""
+        return self._nodes.round()
+
+    def _plan(self, pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
+        return plan_drains(pool, nodes.values(), drained=self._drained, now=now)
+
+    def _advance(self, node: Node, now: datetime) -> datetime | None:
+        key = f"drained/{node.id}"
+        if self._errands.busy(key) or node.id in self._drained:
+            return None
+        asked_at = self._asked_at.get(node.id)
+        if asked_at is not None and now < asked_at + POLL:
+            return asked_at + POLL
+        assert node.pool is not None, node.id
+        pool = node.pool
+        return self._errands.send(key, lambda: self._ask(node.id, pool))
+
+    async def _ask(self, node: NodeId, pool: PoolName) -> None:
+        try:
+            if await self._notifier.is_drained(node):
+                self._drained.add(node)
+                self.planning.look_at(pool)
+        finally:
+            self._asked_at[node] = self._clock.now()
+            self._nodes.look_at(node)
+
+
+def _is_draining(node: Node) -> bool:
+    # Before it has been told to move its work, an idle answer means nothing.
+    return (
+        node.phase is Phase.DRAINING
+        and node.retiring is not None
+        and node.pool is not None
+        and node.told is Told.DRAINING
+    )

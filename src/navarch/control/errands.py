@@ -1,0 +1,84 @@
+"""Effects under way: many at once, but never two about the same thing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import structlog
+
+from navarch.core.errors import NavarchError
+from navarch.fleet.pacing import pause
+from navarch.ports.clock import Clock, Entropy
+
+log = structlog.get_logger(__name__)
+
+ERRANDS_MAX = 256
+"""How many calls to the outside may be under way at once."""
+
+
+class Errands:
+    """Runs calls to the outside in the background, so that no slow one holds up a round.
+
+    Nothing here is durable. An errand must be safe to send again: after a restart the
+    state says what still has to be done.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: asyncio.TaskGroup,
+        *,
+        done: Callable[[], None],
+        strict: bool,
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._done = done
+        self._strict = strict
+        self._room = asyncio.Semaphore(ERRANDS_MAX)
+        self._busy: set[str] = set()
+        self._failures: dict[str, int] = {}
+        self._not_before: dict[str, datetime] = {}
+
+    def send(self, key: str, errand: Callable[[], Awaitable[None]]) -> datetime | None:
+        """Run `errand`, unless one of that key has failed lately: then return when to come back.
+
+        When it is over, however it went, every loop is poked.
+        """
+        assert key not in self._busy, f"{key} is under way already"
+        wait_until = self._not_before.get(key)
+        if wait_until is not None and wait_until > self._clock.now():
+            return wait_until
+        self._busy.add(key)
+        self._tasks.create_task(self._run(key, errand), name=key)
+        return None
+
+    def busy(self, key: str) -> bool:
+        """Return whether an errand of that key is under way."""
+        return key in self._busy
+
+    async def _run(self, key: str, errand: Callable[[], Awaitable[None]]) -> None:
+        try:
+            async with self._room:
+                await errand()
+        except NavarchError as error:
+            self._failed(key, error)
+        except Exception as error:
+            if self._strict:
+                raise
+            log.exception("errand.bug", errand=key)
+            self._failed(key, error)
+        else:
+            self._failures.pop(key, None)
+            self._not_before.pop(key, None)
+        finally:
+            self._busy.discard(key)
+        self._done()
+
+    def _failed(self, key: str, error: Exception) -> None:
+        self._failures[key] = self._failures.get(key, 0) + 1
+        seconds = pause(self._failures[key]).total_seconds() * self._entropy.uniform(0.5, 1.0)
+        self._not_before[key] = self._clock.now() + timedelta(seconds=seconds)
+        log.warning("errand.failed", errand=key, error=str(error))

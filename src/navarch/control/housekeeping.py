@@ -1,0 +1,47 @@
+"""The housekeeping reconciler: forgets nodes that are long gone."""
+
+from datetime import datetime, timedelta
+
+from navarch.control.agenda import Agenda
+from navarch.core.fleet import Change
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+KEEP = timedelta(hours=24)
+"""How long a node that is gone can still be listed. Its story stays in the journal, what it
+cost in the ledger."""
+
+
+class HousekeepingReconciler:
+    """Keeps the fleet the size of what exists."""
+
+    name = "housekeeping"
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        self._clock = clock
+        self._store = store
+        self._agenda: Agenda[NodeId] = Agenda()
+        for node in store.fleet().nodes.values():
+            self._note(node)
+        store.subscribe(self._changed)
+
+    async def reconcile(self) -> datetime | None:
+        """Forget what has been gone for long enough."""
+        due = self._agenda.due(self._clock.now())
+        if due:
+            fleet = self._store.fleet()
+            known = [name for name in due if name in fleet.nodes]
+            if known:
+                await self._store.commit(Change(forget_nodes=known), based_on=fleet.revision)
+            self._agenda.done(due)
+        return self._agenda.next_at()
+
+    def _note(self, node: Node) -> None:
+        if node.gone:
+            self._agenda.wake(node.id, node.since + KEEP)
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            self._note(node)

@@ -1,0 +1,168 @@
+"""The launch reconciler: asks providers for the machines that were written down."""
+
+from datetime import datetime, timedelta
+
+from navarch.control.amend import amend
+from navarch.control.errands import Errands
+from navarch.control.evidence import Evidence
+from navarch.control.nodes import NodeFollower
+from navarch.control.providers import Providers
+from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.instance import Instance
+from navarch.core.launch import Launch
+from navarch.core.node import Node, Phase
+from navarch.core.ownership import Owner
+from navarch.core.pool import Pool
+from navarch.fleet.launching import accepted, never_bought, refused
+from navarch.fleet.pacing import retry_pause
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.provider import ProvisionRequest
+from navarch.ports.store import Store
+
+TRANSIENT_MAX = 3
+"""How often an offering may fail for no reason of its own before the next one is tried."""
+
+LOOK_AGAIN = timedelta(seconds=5)
+"""How often to see whether the listings have settled a launch that nobody is sure of."""
+
+
+class LaunchReconciler:
+    """Turns open launches into machines: each into one, whatever the provider says."""
+
+    name = "launches"
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        store: Store,
+        providers: Providers,
+        errands: Errands,
+        evidence: Evidence,
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._store = store
+        self._providers = providers
+        self._errands = errands
+        self._evidence = evidence
+        self._in_vain: dict[str, int] = {}
+        self._nodes = NodeFollower(clock, store, concerns=_is_open, advance=self._advance)
+
+    async def reconcile(self) -> datetime | None:
+        """Move every open launch on by one step."""
+        return self._nodes.round()
+
+    def _advance(self, node: Node, now: datetime) -> datetime | None:
+        launch = node.launch
+        assert launch is not None, node.id
+        if self._errands.busy(_key(launch)):
+            return None
+        unsure_since = self._unsure_since(launch)
+        if unsure_since is not None:
+            settled_at = unsure_since + self._providers.settles_after(launch.offering.provider)
+            if not self._evidence.listed_since(launch.offering.provider, settled_at):
+                return max(settled_at, now) + LOOK_AGAIN
+        # Here either nobody has been asked yet, or the listings show that nothing came of it.
+        if node.phase is Phase.REQUESTED:
+            return self._errands.send(_key(launch), lambda: self._buy(node, launch))
+        if node.phase is Phase.TERMINATING:
+            return self._errands.send(_key(launch), lambda: self._close(node, launch))
+        return now + LOOK_AGAIN
+
+    def _unsure_since(self, launch: Launch) -> datetime | None:
+        if launch.asked_at < self._evidence.started_at:
+            # Written down before this process began: the one before may have made the call.
+            self._evidence.unsure_since.setdefault(launch.token, self._evidence.started_at)
+        return self._evidence.unsure_since.get(launch.token)
+
+    async def _buy(self, node: Node, launch: Launch) -> None:
+        pool = self._store.fleet().pools[launch.pool]
+        provider = self._providers.get(launch.offering.provider)
+        self._evidence.unsure_since[launch.token] = self._clock.now()
+        try:
+            instance = await provider.provision(self._request(launch, pool))
+        except OutcomeUnknownError as error:
+            await self._record_doubt(launch, error)
+        except TransientError as error:
+            self._settle(launch)
+            await self._try_elsewhere_after(launch, pool, error)
+        except ProviderError as error:
+            self._settle(launch)
+            await self._record_refusal(launch, pool, error)
+        else:
+            self._settle(launch)
+            await self._record_purchase(launch, instance)
+        finally:
+            self._nodes.look_at(node.id)
+
+    def _settle(self, launch: Launch) -> None:
+        self._evidence.unsure_since.pop(launch.token, None)
+
+    async def _try_elsewhere_after(self, launch: Launch, pool: Pool, error: TransientError) -> None:
+        failures = self._in_vain.get(launch.token, 0) + 1
+        if failures < TRANSIENT_MAX:
+            self._in_vain[launch.token] = failures
+            raise error
+        self._in_vain.pop(launch.token, None)
+        await self._record_refusal(launch, pool, error)
+
+    async def _record_purchase(self, launch: Launch, instance: Instance) -> None:
+        now = self._clock.now()
+        await amend(
+            self._store,
+            launch.node,
+            lambda _, node: accepted(node, launch.token, instance, now=now),
+        )
+
+    async def _record_refusal(self, launch: Launch, pool: Pool, error: ProviderError) -> None:
+        now = self._clock.now()
+        jitter = self._entropy.uniform(0.8, 1.2)
+
+        def proposal(_: Fleet, node: Node) -> Change | None:
+            pause = retry_pause(error, attempts=node.attempts + 1, offerings=len(pool.offerings))
+            why = f"{type(error).__name__}: {error}"
+            return refused(node, launch.token, why, retry_at=now + pause * jitter, now=now)
+
+        await amend(self._store, launch.node, proposal)
+
+    async def _record_doubt(self, launch: Launch, error: OutcomeUnknownError) -> None:
+        event = Event(
+            at=self._clock.now(),
+            about=about("launch", launch.token),
+            kind="launch.unsure",
+            reason=f"{error}; looking for it before anything else is bought",
+            because=(about("node", launch.node),),
+        )
+        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
+
+    async def _close(self, node: Node, launch: Launch) -> None:
+        now = self._clock.now()
+        await amend(
+            self._store, node.id, lambda _, newest: never_bought(newest, launch.token, now=now)
+        )
+        self._evidence.forget(node.id, launch.token)
+
+    def _request(self, launch: Launch, pool: Pool) -> ProvisionRequest:
+        owner = Owner(node=launch.node, pool=launch.pool, token=launch.token)
+        return ProvisionRequest(
+            token=launch.token,
+            name=launch.node,
+            instance_type=launch.offering.instance_type,
+            region=launch.offering.region,
+            zone=launch.offering.zone,
+            spot=launch.offering.spot,
+            ssh_keys=pool.ssh_keys,
+            labels={**pool.labels, **self._store.cluster.labels(owner)},
+            user_data=pool.user_data,
+        )
+
+
+def _is_open(node: Node) -> bool:
+    return node.launch is not None and node.launch.open and not node.gone
+
+
+def _key(launch: Launch) -> str:
+    return f"launch/{launch.token}"

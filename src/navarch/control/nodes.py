@@ -1,0 +1,55 @@
+"""A reconciler that follows single nodes: those that changed, and those that come due."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from navarch.control.agenda import Agenda
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+
+class NodeFollower:
+    """Hands each node that needs a look to `advance`, which says when to look again."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        *,
+        concerns: Callable[[Node], bool],
+        advance: Callable[[Node, datetime], datetime | None],
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._concerns = concerns
+        self._advance = advance
+        self._agenda: Agenda[NodeId] = Agenda()
+        for node in store.fleet().nodes.values():
+            self._note(node)
+        store.subscribe(self._changed)
+
+    def look_at(self, node: NodeId) -> None:
+        """Look at `node` in the next round."""
+        self._agenda.note(node)
+
+    def round(self) -> datetime | None:
+        """Look at what needs a look; return when the next node comes due."""
+        now = self._clock.now()
+        due = self._agenda.due(now)
+        fleet = self._store.fleet()
+        for name in due:
+            node = fleet.nodes.get(name)
+            concerned = node is not None and self._concerns(node)
+            self._agenda.wake(name, self._advance(node, now) if node and concerned else None)
+        self._agenda.done(due)
+        return self._agenda.next_at()
+
+    def _note(self, node: Node) -> None:
+        if self._concerns(node):
+            self._agenda.note(node.id)
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            self._note(node)

@@ -1,0 +1,70 @@
+"""The notice reconciler: tells the workload system what may run where."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.control.amend import amend
+from navarch.control.errands import Errands
+from navarch.control.nodes import NodeFollower
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.node import Node, Told
+from navarch.fleet.notices import notice_due, notice_reason
+from navarch.ports.clock import Clock
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.store import Store
+
+
+class NoticeReconciler:
+    """Compares what the workload system was last told with what is true now."""
+
+    name = "notices"
+
+    def __init__(
+        self, clock: Clock, store: Store, notifier: WorkloadNotifier, errands: Errands
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._notifier = notifier
+        self._errands = errands
+        self._nodes = NodeFollower(
+            clock, store, concerns=lambda n: notice_due(n) is not None, advance=self._advance
+        )
+
+    async def reconcile(self) -> datetime | None:
+        """Tell what is due to be told."""
+        return self._nodes.round()
+
+    def _advance(self, node: Node, _now: datetime) -> datetime | None:
+        key = f"notice/{node.id}"
+        if self._errands.busy(key):
+            return None
+        return self._errands.send(key, lambda: self._tell(node))
+
+    async def _tell(self, node: Node) -> None:
+        notice = notice_due(node)
+        assert notice is not None, node.id
+        reason = notice_reason(node)
+        try:
+            if notice is Told.CORDONED:
+                await self._notifier.cordon(node.id, reason)
+            elif notice is Told.DRAINING:
+                await self._notifier.drain(node.id, reason)
+            else:
+                await self._notifier.uncordon(node.id)
+            await self._record(node, notice, reason)
+        finally:
+            self._nodes.look_at(node.id)
+
+    async def _record(self, node: Node, notice: Told, reason: str) -> None:
+        event = Event(
+            at=self._clock.now(),
+            about=about("node", node.id),
+            kind="node.announced",
+            reason=f"{self._notifier.name} was told: {notice}" + (f", {reason}" if reason else ""),
+        )
+
+        def proposal(_: Fleet, newest: Node) -> Change:
+            return Change(nodes=[replace(newest, told=notice)], events=[event])
+
+        await amend(self._store, node.id, proposal)

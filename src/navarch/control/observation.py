@@ -1,0 +1,122 @@
+"""The observation reconciler: what one provider lists, against what we think we have.
+
+It adopts what is ours, notices what is gone, reports strangers, and ends machines that
+leaked, but only with proof that they are ours and after having seen them several times.
+"""
+
+import contextlib
+from datetime import datetime, timedelta
+
+from navarch.control.errands import Errands
+from navarch.control.evidence import Evidence
+from navarch.control.providers import DressedProvider
+from navarch.core.errors import InstanceNotFoundError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.instance import Instance
+from navarch.core.node import Node, Phase
+from navarch.core.ownership import Owner
+from navarch.fleet.comparison import Comparison, Lesson, Seen
+from navarch.fleet.reality import Listing
+from navarch.ports.clock import Clock
+from navarch.ports.liveness import Liveness
+from navarch.ports.store import Committed, Store
+
+CALM = timedelta(minutes=1)
+"""Between listings while nothing is expected to change."""
+
+BUSY = timedelta(seconds=10)
+"""Between listings while a machine's birth or death is awaited."""
+
+
+class ObservationReconciler:
+    """Keeps our picture of one provider true."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        provider: DressedProvider,
+        liveness: Liveness,
+        errands: Errands,
+        evidence: Evidence,
+    ) -> None:
+        self.name = f"observation/{provider.name}"
+        self._clock = clock
+        self._store = store
+        self._provider = provider
+        self._liveness = liveness
+        self._errands = errands
+        self._evidence = evidence
+        self._due = clock.now()
+        store.subscribe(self._changed)
+
+    async def reconcile(self) -> datetime | None:
+        """List if it is time to, and write down what is different."""
+        begun_at = self._clock.now()
+        if begun_at < self._due:
+            return self._due
+        self._due = begun_at + CALM
+        listing = Listing(
+            provider=self._provider.name,
+            begun_at=begun_at,
+            instances=await self._provider.list_instances(),
+        )
+        fleet = self._store.fleet()
+        lesson = self._compare(listing, fleet)
+        if not lesson.change.empty:
+            await self._store.commit(lesson.change, based_on=fleet.revision)
+        self._remember(listing, lesson)
+        for instance, owner in lesson.condemned:
+            self._end_stray(instance, owner)
+        if any(self._awaits(node) for node in self._store.fleet().nodes.values()):
+            self._due = min(self._due, begun_at + BUSY)
+        return self._due
+
+    def _compare(self, listing: Listing, fleet: Fleet) -> Lesson:
+        return Comparison(
+            fleet,
+            self._store.cluster,
+            listing,
+            before=self._evidence.seen.get(listing.provider, Seen()),
+            stopped_at=self._evidence.stopped_at,
+            is_silent=lambda node: self._liveness.silent_since(node) is not None,
+            lag=self._provider.listing_lag,
+            now=self._clock.now(),
+        ).learn()
+
+    def _remember(self, listing: Listing, lesson: Lesson) -> None:
+        """Keep what was seen, now that what follows from it is written down."""
+        self._evidence.listed_at[listing.provider] = listing.begun_at
+        self._evidence.seen[listing.provider] = lesson.seen
+        for node in lesson.change.nodes:
+            if node.gone:
+                self._evidence.forget(node.id, node.launch.token if node.launch else None)
+
+    def _end_stray(self, instance: Instance, owner: Owner) -> None:
+        key = f"stray/{instance.id}"
+        if not self._errands.busy(key):
+            self._errands.send(key, lambda: self._terminate_stray(instance, owner))
+
+    async def _terminate_stray(self, instance: Instance, owner: Owner) -> None:
+        event = Event(
+            at=self._clock.now(),
+            about=about("launch", owner.token),
+            kind="stray.terminating",
+            reason=f"{instance.id} is ours by its signed labels, but no node wants it",
+            because=(about("node", owner.node),),
+            facts={"instance": instance.id, "provider": instance.provider},
+        )
+        await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
+        with contextlib.suppress(InstanceNotFoundError):
+            await self._provider.terminate(instance.id)
+
+    def _changed(self, committed: Committed) -> None:
+        if any(self._awaits(node) for node in committed.change.nodes):
+            self._due = min(self._due, self._clock.now() + BUSY)
+
+    def _awaits(self, node: Node) -> bool:
+        """Return whether the machine of `node` is about to appear here, or to go."""
+        if node.gone or node.launch is None or node.provider != self._provider.name:
+            return False
+        return node.phase is Phase.TERMINATING or node.launch.token in self._evidence.unsure_since

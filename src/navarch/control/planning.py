@@ -1,0 +1,73 @@
+"""The reconciler of everything that is decided pool by pool: plan, check, write down."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from navarch.control.agenda import Agenda
+from navarch.core.fleet import pools_touched
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.core.table import Table
+from navarch.fleet.changes import changes
+from navarch.fleet.invariants import check_plans
+from navarch.fleet.plan import Plan
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+PlanPool = Callable[[Pool, Table[NodeId, Node], datetime], Plan]
+
+
+class PoolPlanning:
+    """Plans the pools that changed or came due, and writes the plans down.
+
+    It carries nothing out. What is written down is picked up by the reconcilers that
+    talk to providers and workload systems, also after a crash.
+    """
+
+    def __init__(self, clock: Clock, store: Store, *, name: str, plan: PlanPool) -> None:
+        self.name = name
+        self._clock = clock
+        self._store = store
+        self._plan = plan
+        self._agenda: Agenda[PoolName] = Agenda()
+        for pool in store.fleet().pools:
+            self._agenda.note(pool)
+        store.subscribe(self._changed)
+
+    def look_at(self, pool: PoolName) -> None:
+        """Plan `pool` again in the next round, for a reason that the store does not know."""
+        self._agenda.note(pool)
+
+    async def reconcile(self) -> datetime | None:
+        """Plan what needs planning; return when the next pool comes due."""
+        now = self._clock.now()
+        due = self._agenda.due(now)
+        if due:
+            await self._plan_pools(due, now)
+        return self._agenda.next_at()
+
+    async def _plan_pools(self, due: list[PoolName], now: datetime) -> None:
+        fleet = self._store.fleet()
+        plans = [
+            self._plan(fleet.pools[name], fleet.in_pool(name), now)
+            for name in due
+            if name in fleet.pools
+        ]
+        check_plans(plans, fleet)
+        change = changes(plans, fleet, now=now)
+        # Crossed off first: what the commit itself changes must be looked at again.
+        self._agenda.done(due)
+        try:
+            if not change.empty:
+                await self._store.commit(change, based_on=fleet.revision)
+        except BaseException:
+            for name in due:
+                self._agenda.note(name)
+            raise
+        for plan in plans:
+            self._agenda.wake(plan.pool, plan.wake_at)
+
+    def _changed(self, committed: Committed) -> None:
+        for pool in pools_touched(committed.before, committed.change):
+            self._agenda.note(pool)

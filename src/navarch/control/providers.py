@@ -1,0 +1,90 @@
+"""The coat every provider is dressed in: time limits, and one way to fail."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+
+from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
+from navarch.core.ids import InstanceId, ProviderName
+from navarch.core.instance import Instance
+from navarch.ports.provider import DeclaresListingLag, Provider, ProvisionRequest
+
+CALL_TIMEOUT = timedelta(seconds=60)
+
+LISTING_LAG = timedelta(minutes=2)
+"""How stale a listing is taken to be where the provider does not say. Too short a time risks
+buying twice; too long only delays the second attempt after an answer that was lost."""
+
+
+class DressedProvider:
+    """A provider that always answers in time, if only to say that nobody knows."""
+
+    def __init__(self, provider: Provider, *, call_timeout: timedelta = CALL_TIMEOUT) -> None:
+        self._provider = provider
+        self._call_timeout = call_timeout
+        self.name = ProviderName(provider.name)
+        lag = provider.listing_lag if isinstance(provider, DeclaresListingLag) else LISTING_LAG
+        # A call that we gave up on may still be on its way to the provider.
+        self.settles_after = lag + call_timeout
+        self.listing_lag = lag
+
+    async def provision(self, request: ProvisionRequest) -> Instance:
+        """Start one machine; whatever goes wrong unexpectedly may have had an effect."""
+        try:
+            async with asyncio.timeout(self._call_timeout.total_seconds()):
+                return await self._provider.provision(request)
+        except ProviderError:
+            raise
+        except TimeoutError as error:
+            raise OutcomeUnknownError(f"{self.name} did not answer in time") from error
+        except Exception as error:
+            raise OutcomeUnknownError(f"{self.name}: {error!r}") from error
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """Stop paying for one machine."""
+        try:
+            async with asyncio.timeout(self._call_timeout.total_seconds()):
+                await self._provider.terminate(instance)
+        except ProviderError:
+            raise
+        except TimeoutError as error:
+            raise OutcomeUnknownError(f"{self.name} did not answer in time") from error
+        except Exception as error:
+            raise OutcomeUnknownError(f"{self.name}: {error!r}") from error
+
+    async def list_instances(self) -> Sequence[Instance]:
+        """Return every machine, or raise; never a part."""
+        try:
+            async with asyncio.timeout(self._call_timeout.total_seconds()):
+                return await self._provider.list_instances()
+        except ProviderError:
+            raise
+        except TimeoutError as error:
+            raise TransientError(f"{self.name} did not list in time") from error
+        except Exception as error:
+            raise TransientError(f"{self.name}: {error!r}") from error
+
+
+class Providers:
+    """Every provider by name, dressed."""
+
+    def __init__(self, providers: Iterable[Provider]) -> None:
+        self._dressed: dict[ProviderName, DressedProvider] = {}
+        for provider in providers:
+            dressed = DressedProvider(provider)
+            assert dressed.name not in self._dressed, f"two providers are called {dressed.name}"
+            self._dressed[dressed.name] = dressed
+
+    def __iter__(self) -> Iterator[DressedProvider]:
+        return iter(self._dressed.values())
+
+    def get(self, name: ProviderName) -> DressedProvider:
+        """Return the provider of that name, or raise TransientError: it may be configured again."""
+        if name not in self._dressed:
+            raise TransientError(f"no provider named {name!r} is configured")
+        return self._dressed[name]
+
+    def settles_after(self, name: ProviderName) -> timedelta:
+        """Return how long after a call its effect is sure to show in a listing."""
+        known = self._dressed.get(name)
+        return known.settles_after if known else LISTING_LAG + CALL_TIMEOUT

@@ -1,0 +1,67 @@
+"""Commands: what the control plane asks an agent to do, until it says it has."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from navarch.core.ids import CommandId, NodeId
+
+
+class CommandKind(StrEnum):
+    """What can be asked."""
+
+    CORDON = "cordon"
+    UNCORDON = "uncordon"
+    DRAIN = "drain"
+    RUN_DIAGNOSTIC = "run_diagnostic"
+    TERMINATE = "terminate"
+
+
+class CommandStatus(StrEnum):
+    """How far a command has come."""
+
+    PENDING = "pending"
+    ACKNOWLEDGED = "acknowledged"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+NEXT_STATUSES: dict[CommandStatus, frozenset[CommandStatus]] = {
+    # An agent may finish before its acknowledgement is heard.
+    CommandStatus.PENDING: frozenset(
+        {
+            CommandStatus.ACKNOWLEDGED,
+            CommandStatus.COMPLETED,
+            CommandStatus.FAILED,
+            CommandStatus.EXPIRED,
+        }
+    ),
+    CommandStatus.ACKNOWLEDGED: frozenset(
+        {CommandStatus.COMPLETED, CommandStatus.FAILED, CommandStatus.EXPIRED}
+    ),
+    CommandStatus.COMPLETED: frozenset(),
+    CommandStatus.FAILED: frozenset(),
+    CommandStatus.EXPIRED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """One request to one agent. It is delivered until it is acknowledged or expires."""
+
+    id: CommandId
+    node: NodeId
+    kind: CommandKind
+    issued_at: datetime
+    expires_at: datetime
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    status: CommandStatus = CommandStatus.PENDING
+    ended_at: datetime | None = None
+    result: str = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more will come of it."""
+        return not NEXT_STATUSES[self.status]

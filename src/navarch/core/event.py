@@ -1,0 +1,37 @@
+"""Events: what changed and why, in the order in which it was decided."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NewType
+
+Subject = NewType("Subject", str)
+"""What an event is about: `node/training-3`, `pool/training`, `launch/…`, `command/…`."""
+
+
+def about(kind: str, name: str) -> Subject:
+    """Return the subject of that kind and name."""
+    return Subject(f"{kind}/{name}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One change and its reason, as a person would want to read it."""
+
+    at: datetime
+    about: Subject
+    kind: str
+    """What happened, as `noun.verb`: `node.requested`, `pool.scaled`."""
+    reason: str
+    because: tuple[Subject, ...] = ()
+    """What else to look at to understand it: the state of those things at that moment."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """An event with its place in the journal."""
+
+    number: int
+    revision: int
+    event: Event

@@ -1,0 +1,108 @@
+"""The whole fleet at one instant, and what may be changed about it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from navarch.core.command import Command
+from navarch.core.event import Event
+from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.inventory import Inventory
+from navarch.core.launch import Launch
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.core.table import Table
+
+NO_NODES: Table[NodeId, Node] = Table()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """An immutable view of every pool, node and command, at one store revision."""
+
+    revision: int = 0
+    pools: Table[PoolName, Pool] = field(default_factory=Table)
+    nodes: Table[NodeId, Node] = field(default_factory=Table)
+    commands: Table[CommandId, Command] = field(default_factory=Table)
+    by_pool: Mapping[PoolName, Table[NodeId, Node]] = field(default_factory=dict)
+
+    def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
+        """Return the pool's nodes, in the order in which they were requested."""
+        return self.by_pool.get(pool, NO_NODES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Records to write together with the events that explain them, all or none."""
+
+    pools: Sequence[Pool] = ()
+    nodes: Sequence[Node] = ()
+    commands: Sequence[Command] = ()
+    launches: Sequence[Launch] = ()
+    """Launches that are over, for the ledger; those under way travel with their node."""
+    inventories: Mapping[NodeId, Inventory] = field(default_factory=dict)
+    forget_nodes: Sequence[NodeId] = ()
+    forget_commands: Sequence[CommandId] = ()
+    events: Sequence[Event] = ()
+    guards: Sequence[PoolName] = ()
+    """Pools whose nodes this change has counted: if any of them has changed since, the count
+    may be wrong, and so the change is refused."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to write."""
+        return not (
+            self.pools
+            or self.nodes
+            or self.commands
+            or self.launches
+            or self.inventories
+            or self.forget_nodes
+            or self.forget_commands
+            or self.events
+        )
+
+
+def apply(fleet: Fleet, change: Change) -> Fleet:
+    """Return `fleet` with `change` written into it, one revision later."""
+    nodes: dict[NodeId, Node | None] = {node.id: node for node in change.nodes}
+    nodes |= dict.fromkeys(change.forget_nodes)
+    commands: dict[CommandId, Command | None] = {c.id: c for c in change.commands}
+    commands |= dict.fromkeys(change.forget_commands)
+    return Fleet(
+        revision=fleet.revision + 1,
+        pools=fleet.pools.with_changes({pool.name: pool for pool in change.pools}),
+        nodes=fleet.nodes.with_changes(nodes),
+        commands=fleet.commands.with_changes(commands),
+        by_pool=_regroup(fleet, nodes),
+    )
+
+
+def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
+    """Return the pools that `change` alters, or whose nodes it alters, each once."""
+    touched = {pool.name: None for pool in change.pools}
+    for node in change.nodes:
+        if node.pool is not None:
+            touched[node.pool] = None
+    for name in change.forget_nodes:
+        before = fleet.nodes.get(name)
+        if before is not None and before.pool is not None:
+            touched[before.pool] = None
+    return list(touched)
+
+
+def _regroup(
+    fleet: Fleet, nodes: Mapping[NodeId, Node | None]
+) -> Mapping[PoolName, Table[NodeId, Node]]:
+    if not nodes:
+        return fleet.by_pool
+    moved: dict[PoolName, dict[NodeId, Node | None]] = {}
+    for name, node in nodes.items():
+        before = fleet.nodes.get(name)
+        assert node is None or before is None or before.pool == node.pool, f"{name} changed pool"
+        known = node or before
+        if known is not None and known.pool is not None:
+            moved.setdefault(known.pool, {})[name] = node
+    grouped = dict(fleet.by_pool)
+    for pool, changes in moved.items():
+        grouped[pool] = grouped.get(pool, NO_NODES).with_changes(changes)
+    return grouped

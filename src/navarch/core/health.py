@@ -1,0 +1,52 @@
+"""What is known of a node's hardware: results in, conditions kept, one word out."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Health(StrEnum):
+    """The one word for a node's hardware."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+    UNKNOWN = "unknown"
+
+
+HEARTBEAT = "heartbeat"
+"""The check that the control plane makes itself: has the agent been heard of lately?"""
+
+BOOT = "boot"
+"""The check that vouches for the hardware after a start: passing it after a reboot clears
+what the boot before it left behind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckResult:
+    """What one check on one node had to say."""
+
+    check: str
+    health: Health
+    reason: str = ""
+    fatal: bool = False
+    """Acted on at once, without waiting for it to be seen again."""
+    lasting: bool = False
+    """A thing that happened rather than a thing that is, such as an XID: the next quiet round
+    of the same check does not take it back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Something wrong with a node, kept until it is taken back."""
+
+    check: str
+    health: Health
+    reason: str
+    since: datetime
+    times: int = 1
+    """How many reports in a row said so."""
+    fatal: bool = False
+    lasting: bool = False
+    boot_id: str = ""
+    """The boot during which it was seen."""

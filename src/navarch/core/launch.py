@@ -1,0 +1,43 @@
+"""Launches: attempts to buy one machine, each under a token written down beforehand."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from navarch.core.ids import InstanceId, NodeId, PoolName, Token
+from navarch.core.money import cost
+from navarch.core.offering import Offering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One attempt to buy one machine for one node, and what became of it.
+
+    It is durable before the provider is asked. Without an `instance` and without a
+    `refused` reason the outcome is open: the machine may exist, and must be looked up
+    by `token` before anything else is bought for the node.
+    """
+
+    token: Token
+    node: NodeId
+    pool: PoolName
+    offering: Offering
+    asked_at: datetime
+    refused: str | None = None
+    instance: InstanceId | None = None
+    public_address: str = ""
+    private_address: str = ""
+    price_per_hour: Decimal = Decimal(0)
+    launched_at: datetime | None = None
+    ended_at: datetime | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether a machine may exist that we have not seen yet."""
+        return self.instance is None and self.refused is None
+
+    def cost(self, now: datetime) -> Decimal:
+        """Return what this machine has cost until `now`, or until its end."""
+        if self.launched_at is None:
+            return Decimal(0)
+        return cost(self.price_per_hour, self.launched_at, self.ended_at or now)

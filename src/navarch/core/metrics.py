@@ -1,0 +1,22 @@
+"""Readings that come with every heartbeat: used, averaged, and forgotten."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMetrics:
+    """What one GPU is doing."""
+
+    temperature_c: float = 0.0
+    power_w: float = 0.0
+    utilization_pct: float = 0.0
+    memory_used_bytes: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMetrics:
+    """What one machine is doing."""
+
+    cpu_pct: float = 0.0
+    memory_pct: float = 0.0
+    gpus: tuple[GpuMetrics, ...] = ()

@@ -1,0 +1,184 @@
+"""A node: one machine the fleet wants, from the wish for it to its grave.
+
+Three things are stored, each changed on its own: the phase of its life, whether it is
+cordoned, and the health of its hardware. The words users see are functions of those.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from navarch.core.health import Condition, Health
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName
+from navarch.core.launch import Launch
+from navarch.core.offering import Offering
+
+
+class Phase(StrEnum):
+    """Where a node stands in its life."""
+
+    REQUESTED = "requested"
+    BOOTING = "booting"
+    READY = "ready"
+    DRAINING = "draining"
+    TERMINATING = "terminating"
+    GONE = "gone"
+
+
+NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
+    # The provider accepted; the agent was quicker than the provider's answer; we changed our
+    # mind while a machine may exist; we changed our mind before one could.
+    Phase.REQUESTED: frozenset({Phase.BOOTING, Phase.READY, Phase.TERMINATING, Phase.GONE}),
+    # The agent registered; it never did; the provider took the machine away.
+    Phase.BOOTING: frozenset({Phase.READY, Phase.TERMINATING, Phase.GONE}),
+    Phase.READY: frozenset({Phase.DRAINING, Phase.TERMINATING, Phase.GONE}),
+    # A drain may be called off.
+    Phase.DRAINING: frozenset({Phase.READY, Phase.TERMINATING, Phase.GONE}),
+    Phase.TERMINATING: frozenset({Phase.GONE}),
+    Phase.GONE: frozenset(),
+}
+
+LIVE = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING})
+"""Phases in which nobody has decided yet that the machine must go."""
+
+
+class NodeStatus(StrEnum):
+    """The word operators see for a registered node."""
+
+    ACTIVE = "active"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+    UNHEALTHY = "unhealthy"
+    TERMINATED = "terminated"
+
+
+class InstanceState(StrEnum):
+    """The word operators see for the machine under a node."""
+
+    PROVISIONING = "provisioning"
+    PENDING_REGISTRATION = "pending_registration"
+    RUNNING = "running"
+    TERMINATING = "terminating"
+    TERMINATED = "terminated"
+    FAILED = "failed"
+
+
+class Told(StrEnum):
+    """What the workload system was last told about a node."""
+
+    OPEN = "open"
+    CORDONED = "cordoned"
+    DRAINING = "draining"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retirement:
+    """Why a node is to be given back, or was."""
+
+    reason: str
+    surplus: bool = False
+    """Whether the pool simply wants fewer: nothing is wrong with it, and nothing replaces it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What the fleet knows about one machine."""
+
+    id: NodeId
+    pool: PoolName | None
+    """None for a machine that registered by itself and that nobody here bought."""
+    phase: Phase
+    since: datetime
+    """When it entered its phase."""
+    created_at: datetime
+    cordoned: str | None = None
+    """Why no new work may start here."""
+    health: Health = Health.UNKNOWN
+    conditions: tuple[Condition, ...] = ()
+    """What is wrong with it; empty when nothing is."""
+    retiring: Retirement | None = None
+    """Such a node no longer counts towards its pool's size, and never will again."""
+    replaces: NodeId | None = None
+    """The node whose place it takes."""
+    launch: Launch | None = None
+    """The attempt that made its machine, or may yet make it."""
+    attempts: int = 0
+    """How many launches were refused, which tells where to try next and how long to wait."""
+    retry_at: datetime | None = None
+    registered_at: datetime | None = None
+    boot_id: str = ""
+    offering: Offering | None = None
+    """What the agent said about where it runs, for a machine that nobody here bought."""
+    told: Told = Told.OPEN
+
+    @property
+    def instance(self) -> InstanceId | None:
+        """The provider's name for the machine, once we have seen it."""
+        return self.launch.instance if self.launch else None
+
+    @property
+    def place(self) -> Offering | None:
+        """What kind of machine it is, and where."""
+        return self.launch.offering if self.launch else self.offering
+
+    @property
+    def provider(self) -> ProviderName | None:
+        """Who owns the machine."""
+        return self.place.provider if self.place else None
+
+    @property
+    def gone(self) -> bool:
+        """Whether the machine no longer exists, if it ever did."""
+        return self.phase is Phase.GONE
+
+    @property
+    def counts(self) -> bool:
+        """Whether the node counts towards its pool's wanted size."""
+        return self.phase in LIVE and self.retiring is None
+
+    @property
+    def serving(self) -> bool:
+        """Whether new work may start here."""
+        return (
+            self.phase is Phase.READY
+            and self.cordoned is None
+            and self.retiring is None
+            and self.health is not Health.UNHEALTHY
+        )
+
+    def to(self, phase: Phase, *, at: datetime) -> "Node":
+        """Return this node moved to `phase`; an illegal move is a bug."""
+        assert phase in NEXT_PHASES[self.phase], f"{self.id}: {self.phase} -> {phase}"
+        return replace(self, phase=phase, since=at)
+
+
+def node_status(node: Node) -> NodeStatus | None:
+    """Return the word operators see; none before the agent has registered."""
+    if node.registered_at is None:
+        return None
+    if node.phase is Phase.GONE:
+        return NodeStatus.TERMINATED
+    if node.phase in (Phase.DRAINING, Phase.TERMINATING):
+        return NodeStatus.DRAINING
+    if node.health is Health.UNHEALTHY:
+        return NodeStatus.UNHEALTHY
+    if node.cordoned is not None:
+        return NodeStatus.CORDONED
+    return NodeStatus.ACTIVE
+
+
+_INSTANCE_STATES = {
+    Phase.REQUESTED: InstanceState.PROVISIONING,
+    Phase.BOOTING: InstanceState.PENDING_REGISTRATION,
+    Phase.READY: InstanceState.RUNNING,
+    Phase.DRAINING: InstanceState.RUNNING,
+    Phase.TERMINATING: InstanceState.TERMINATING,
+}
+
+
+def instance_state(node: Node) -> InstanceState:
+    """Return the word operators see for the machine under `node`."""
+    if node.phase is Phase.GONE:
+        ran = node.registered_at is not None
+        return InstanceState.TERMINATED if ran else InstanceState.FAILED
+    return _INSTANCE_STATES[node.phase]

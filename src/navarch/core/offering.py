@@ -1,0 +1,24 @@
+"""Offerings: the kinds of machine that can be bought, and where."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from navarch.core.ids import ProviderName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offering:
+    """One kind of machine at one place, for one price."""
+
+    provider: ProviderName
+    instance_type: str
+    region: str = ""
+    zone: str = ""
+    spot: bool = False
+    gpus: int = 8
+    gpu_type: str = ""
+    price_per_hour: Decimal = Decimal(0)
+
+    def __str__(self) -> str:
+        place = self.zone or self.region
+        return f"{self.instance_type} at {self.provider}" + (f" in {place}" if place else "")

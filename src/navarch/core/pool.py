@@ -1,0 +1,52 @@
+"""Pools: groups of like nodes with a size to keep."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.offering import Offering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """What the operator asked for."""
+
+    name: PoolName
+    offerings: tuple[Offering, ...]
+    """Where its machines may be bought, best first."""
+    nodes_min: int
+    nodes_max: int
+    nodes_wanted: int | None = None
+    """The size last asked for, by hand or by an autoscaler; the minimum if nobody did."""
+    next_index: int = 0
+    """The number of the next node. It only grows, so that no name is ever used twice."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ssh_keys: tuple[str, ...] = ()
+    user_data: str = ""
+    auto_replace: bool = True
+    unhealthy_after: int = 2
+    """How many unhealthy verdicts in a row, none of them fatal, make a node be replaced."""
+    boot_deadline: timedelta = timedelta(minutes=10)
+    """Past this a machine that has not registered is given up. Waiting too long costs an idle
+    slot; giving up too early pays for two machines."""
+    drain_timeout: timedelta = timedelta(minutes=5)
+    """How long work on a node that must go may take to leave."""
+    deleted: bool = False
+    """Torn down. The record stays, so that a later pool of this name goes on counting."""
+
+    def __post_init__(self) -> None:
+        assert self.deleted or 0 <= self.nodes_min <= self.nodes_max, self
+        assert self.offerings, f"{self.name} has nowhere to buy"
+
+    @property
+    def size(self) -> int:
+        """The number of nodes this pool should have now."""
+        if self.deleted:
+            return 0
+        wanted = self.nodes_min if self.nodes_wanted is None else self.nodes_wanted
+        return min(max(wanted, self.nodes_min), self.nodes_max)
+
+    def node_id(self, index: int) -> NodeId:
+        """Return the name of the pool's node number `index`."""
+        return NodeId(f"{self.name}-{index}")

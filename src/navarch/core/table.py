@@ -1,0 +1,70 @@
+"""An immutable mapping that can be changed cheaply, by sharing what stays the same."""
+
+from collections.abc import Iterator, Mapping
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Table(Mapping[K, V], Generic[K, V]):
+    """A mapping whose changed copy costs what the change costs, not what the table holds.
+
+    A large base dictionary is shared by many revisions; each revision lays a small
+    dictionary of changes over it. When the overlay has grown to about the square root
+    of the base it is folded in, so that a change costs O(sqrt(n)) at worst on average.
+    Iteration follows insertion order, as in a dictionary, so that traces repeat.
+    """
+
+    __slots__ = ("_base", "_length", "_overlay")
+
+    def __init__(self, items: Mapping[K, V] | None = None) -> None:
+        self._base: dict[K, V] = dict(items or {})
+        self._overlay: dict[K, V | None] = {}
+        self._length = len(self._base)
+
+    def __getitem__(self, key: K) -> V:
+        if key in self._overlay:
+            value = self._overlay[key]
+            if value is None:
+                raise KeyError(key)
+            return value
+        return self._base[key]
+
+    def __contains__(self, key: object) -> bool:
+        if key in self._overlay:
+            return self._overlay[key] is not None
+        return key in self._base
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[K]:
+        if not self._overlay:
+            yield from self._base
+            return
+        for key in self._base:
+            if key not in self._overlay or self._overlay[key] is not None:
+                yield key
+        for key, value in self._overlay.items():
+            if value is not None and key not in self._base:
+                yield key
+
+    def with_changes(self, changes: Mapping[K, V | None]) -> "Table[K, V]":
+        """Return this table with `changes` laid over it; None removes a key."""
+        if not changes:
+            return self
+        changed: Table[K, V] = Table.__new__(Table)
+        changed._base = self._base
+        changed._overlay = {**self._overlay, **changes}
+        changed._length = self._length + sum(
+            (value is not None) - (key in self) for key, value in changes.items()
+        )
+        if len(changed._overlay) ** 2 > 16 * len(self._base) + 1024:
+            changed._fold()
+        return changed
+
+    def _fold(self) -> None:
+        merged = self._base | self._overlay
+        self._base = {key: value for key, value in merged.items() if value is not None}
+        self._overlay = {}

@@ -1,0 +1,102 @@
+"""Plans written down: the records and events to commit before anything is done."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.core.event import Event, Subject, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.launch import Launch
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.pool import Pool
+from navarch.fleet.plan import Action, AskAgain, Drain, Plan, Request, Retire, Terminate
+
+
+def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
+    """Return the change that writes `plans` down, guarding the pools they counted."""
+    pools: list[Pool] = []
+    nodes: list[Node] = []
+    launches: list[Launch] = []
+    events: list[Event] = []
+    guards = []
+    for plan in plans:
+        if not plan.actions:
+            continue
+        guards.append(plan.pool)
+        pool = fleet.pools[plan.pool]
+        requests = sum(isinstance(action, Request) for action in plan.actions)
+        if requests:
+            pools.append(replace(pool, next_index=pool.next_index + requests))
+        for action in plan.actions:
+            node, event = _written(action, fleet, now)
+            nodes.append(node)
+            events.append(event)
+            if isinstance(action, Request | AskAgain):
+                events.append(_asked(action.launch, now))
+            if node.gone and node.launch is not None:
+                launches.append(node.launch)
+    return Change(pools=pools, nodes=nodes, launches=launches, events=events, guards=guards)
+
+
+def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
+    """Return `node` on its way out: no new work, and no waiting where no work can be."""
+    leaving = replace(node, retiring=retirement, cordoned=node.cordoned or retirement.reason)
+    if node.phase is Phase.REQUESTED and (node.launch is None or not node.launch.open):
+        return leaving.to(Phase.GONE, at=now)
+    if node.phase in (Phase.REQUESTED, Phase.BOOTING):
+        return leaving.to(Phase.TERMINATING, at=now)
+    return leaving
+
+
+def _written(action: Action, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
+    match action:
+        case Request(launch=launch, reason=reason, replaces=replaces):
+            node = Node(
+                id=launch.node,
+                pool=launch.pool,
+                phase=Phase.REQUESTED,
+                since=now,
+                created_at=now,
+                launch=launch,
+                replaces=replaces,
+            )
+            cause = about("node", replaces) if replaces else about("pool", launch.pool)
+            if replaces:
+                reason = f"replaces {replaces}; {reason}"
+            return node, _event(node, "node.requested", reason, now, (cause,))
+        case AskAgain(launch=launch, reason=reason):
+            node = replace(fleet.nodes[launch.node], launch=launch, retry_at=None)
+            return node, _event(node, "node.asked_again", reason, now)
+        case Retire(node=name, reason=reason, surplus=surplus):
+            before = fleet.nodes[name]
+            node = retired(before, Retirement(reason=reason, surplus=surplus), now=now)
+            because = (about("pool", before.pool),) if surplus and before.pool else ()
+            return node, _event(node, "node.retiring", reason, now, because)
+        case Drain(node=name, reason=reason):
+            node = fleet.nodes[name].to(Phase.DRAINING, at=now)
+            return node, _event(node, "node.draining", reason, now)
+        case Terminate(node=name, reason=reason):
+            node = fleet.nodes[name].to(Phase.TERMINATING, at=now)
+            return node, _event(node, "node.terminating", reason, now)
+
+
+def _event(
+    node: Node, kind: str, reason: str, now: datetime, because: tuple[Subject, ...] = ()
+) -> Event:
+    facts = {"phase": str(node.phase)}
+    if node.launch is not None:
+        facts["launch"] = node.launch.token
+    return Event(
+        at=now, about=about("node", node.id), kind=kind, reason=reason, because=because, facts=facts
+    )
+
+
+def _asked(launch: Launch, now: datetime) -> Event:
+    return Event(
+        at=now,
+        about=about("launch", launch.token),
+        kind="launch.asked",
+        reason=f"a machine for {launch.node}: {launch.offering}",
+        because=(about("node", launch.node),),
+        facts={"price_per_hour": str(launch.price_per_hour)},
+    )

@@ -1,0 +1,1 @@
+"""Why nodes go away: one file per reason."""

@@ -1,0 +1,48 @@
+"""Who may be drained now, and who has been drained long enough."""
+
+from collections.abc import Container, Iterable
+from datetime import datetime
+
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase, Told
+from navarch.core.pool import Pool
+from navarch.fleet.plan import Action, Drain, Plan, Terminate
+
+
+def plan_drains(
+    pool: Pool, nodes: Iterable[Node], *, drained: Container[NodeId], now: datetime
+) -> Plan:
+    """Return which retiring nodes of `pool` move on.
+
+    A node that is replaced waits until its replacement has been asked for, so that the
+    pool is short for as little time as possible; where the maximum leaves no room for
+    both, it goes first.
+    """
+    present = [node for node in nodes if not node.gone]
+    covered = sum(node.counts for node in present) >= pool.size
+    full = len(present) >= pool.nodes_max
+    actions: list[Action] = []
+    moments: list[datetime] = []
+    for node in present:
+        if node.retiring is None:
+            continue
+        if node.phase is Phase.READY and (node.retiring.surplus or covered or full):
+            actions.append(Drain(node=node.id, reason=node.retiring.reason))
+        elif node.phase is Phase.DRAINING:
+            ends_at = node.since + pool.drain_timeout
+            if node.id in drained:
+                actions.append(Terminate(node=node.id, reason="drained"))
+            elif now >= ends_at and _may_be_cut_short(node):
+                reason = f"work was still there after {pool.drain_timeout}"
+                actions.append(Terminate(node=node.id, reason=reason))
+            elif now < ends_at:
+                moments.append(ends_at)
+    wake_at = min(moments, default=None)
+    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
+
+
+def _may_be_cut_short(node: Node) -> bool:
+    # Work on a sound node is not killed before the workload system has heard of it: a scale-down
+    # can wait for a scheduler that is down. A node that is broken cannot.
+    assert node.retiring is not None, node.id
+    return node.told is Told.DRAINING or not node.retiring.surplus

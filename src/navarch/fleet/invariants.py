@@ -1,0 +1,42 @@
+"""Laws that every plan must keep, whoever wrote it."""
+
+from collections.abc import Iterable
+
+from navarch.core.errors import InvariantError
+from navarch.core.fleet import Fleet
+from navarch.core.node import Phase
+from navarch.fleet.plan import AskAgain, Drain, Plan, Request, Retire, Terminate
+
+
+def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
+    """Raise InvariantError if any of `plans` would break a law."""
+    for plan in plans:
+        _check_plan(plan, fleet)
+
+
+def _check_plan(plan: Plan, fleet: Fleet) -> None:
+    pool = fleet.pools[plan.pool]
+    machines = sum(not node.gone for node in fleet.in_pool(plan.pool).values())
+    new = set()
+    for action in plan.actions:
+        match action:
+            case Request(launch=launch):
+                if launch.node in fleet.nodes or launch.node in new:
+                    raise InvariantError(f"{launch.node} is requested twice")
+                new.add(launch.node)
+                machines += 1
+                if machines > pool.nodes_max:
+                    raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")
+            case AskAgain(launch=launch):
+                node = fleet.nodes[launch.node]
+                if node.phase is not Phase.REQUESTED or node.launch is not None:
+                    raise InvariantError(f"{node.id} would be bought twice")
+            case Retire(node=name):
+                if not fleet.nodes[name].counts:
+                    raise InvariantError(f"{name} is retired twice")
+            case Drain(node=name):
+                if fleet.nodes[name].phase is not Phase.READY:
+                    raise InvariantError(f"{name} is drained while {fleet.nodes[name].phase}")
+            case Terminate(node=name):
+                if fleet.nodes[name].retiring is None:
+                    raise InvariantError(f"{name} is terminated though it should stay")

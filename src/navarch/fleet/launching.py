@@ -1,0 +1,74 @@
+"""What a provider's answer makes of a node that asked for a machine."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.ids import Token
+from navarch.core.instance import Instance
+from navarch.core.node import Node, Phase
+from navarch.fleet.reality import bought, gone
+
+
+def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> Change | None:
+    """Return the change that notes down the machine; None if it is known already."""
+    if not _concerns(node, token):
+        return None
+    assert node.launch is not None, node.id
+    launch = bought(node.launch, instance, now=now)
+    after = replace(node, launch=launch)
+    if node.phase is Phase.REQUESTED:
+        after = after.to(Phase.BOOTING, at=now)
+    event = Event(
+        at=now,
+        about=about("node", node.id),
+        kind="node.bought",
+        reason=f"{launch.offering} as {instance.id}",
+        because=(about("launch", token),),
+        facts={"phase": str(after.phase), "instance": instance.id},
+    )
+    return Change(nodes=[after], events=[event])
+
+
+def refused(
+    node: Node, token: Token, why: str, *, retry_at: datetime, now: datetime
+) -> Change | None:
+    """Return the change that notes down a refusal, and when to ask again."""
+    if not _concerns(node, token):
+        return None
+    assert node.launch is not None, node.id
+    launch = replace(node.launch, refused=why)
+    event = Event(
+        at=now,
+        about=about("launch", token),
+        kind="launch.refused",
+        reason=why,
+        because=(about("node", node.id),),
+        facts={"retry_at": retry_at.isoformat()},
+    )
+    after = replace(node, launch=None, attempts=node.attempts + 1, retry_at=retry_at)
+    if node.phase is Phase.TERMINATING:
+        after = gone(after, "no machine was bought", now=now)
+    return Change(nodes=[after], launches=[launch], events=[event])
+
+
+def never_bought(node: Node, token: Token, *, now: datetime) -> Change | None:
+    """Return the change that lets go of a node whose machine never came to be."""
+    if not _concerns(node, token) or node.phase is not Phase.TERMINATING:
+        return None
+    assert node.launch is not None, node.id
+    launch = replace(node.launch, refused="given up before it was bought")
+    event = Event(
+        at=now,
+        about=about("node", node.id),
+        kind="node.gone",
+        reason="no machine was bought for it",
+        facts={"phase": str(Phase.GONE)},
+    )
+    after = gone(replace(node, launch=launch), "no machine was bought", now=now)
+    return Change(nodes=[after], launches=[launch], events=[event])
+
+
+def _concerns(node: Node, token: Token) -> bool:
+    return node.launch is not None and node.launch.token == token and node.launch.open

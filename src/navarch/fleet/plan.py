@@ -1,0 +1,61 @@
+"""Plans: what is to be done about a pool, as values with reasons."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.launch import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Want one more node, and ask for its machine."""
+
+    launch: Launch
+    reason: str
+    replaces: NodeId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskAgain:
+    """Ask once more for the machine of a node that was refused one."""
+
+    launch: Launch
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retire:
+    """Give `node` back."""
+
+    node: NodeId
+    reason: str
+    surplus: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drain:
+    """Move the work off `node`, which is to be given back."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminate:
+    """Let go of the machine of `node`; nothing on it is worth waiting for any more."""
+
+    node: NodeId
+    reason: str
+
+
+Action = Request | AskAgain | Retire | Drain | Terminate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do about one pool now, and when to look again if nothing changes before."""
+
+    pool: PoolName
+    actions: tuple[Action, ...] = ()
+    wake_at: datetime | None = None

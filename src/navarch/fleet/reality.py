@@ -1,0 +1,157 @@
+"""What a provider lists, held against what we think we have."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from navarch.core.fleet import Fleet
+from navarch.core.ids import InstanceId, NodeId, ProviderName
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.launch import Launch
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.offering import Offering
+from navarch.core.ownership import CLUSTER, Cluster, Owner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Everything one provider had, as of the moment it was asked."""
+
+    provider: ProviderName
+    begun_at: datetime
+    instances: Sequence[Instance]
+
+
+class Standing(StrEnum):
+    """What a listed machine is to us."""
+
+    OURS = "ours"
+    """The machine of a node that we know."""
+    LEAKED = "leaked"
+    """Ours by proof, but no node wants it."""
+    LOST = "lost"
+    """Ours by proof, its node forgotten, its pool still there: it can be taken back."""
+    STRANGER = "stranger"
+    """Not ours, or not provably ours."""
+
+
+def standing(instance: Instance, fleet: Fleet, cluster: Cluster) -> tuple[Standing, Owner | None]:
+    """Return what `instance` is to us, and what its labels prove."""
+    owner = cluster.owner(instance.labels)
+    if owner is None:
+        return Standing.STRANGER, None
+    node = fleet.nodes.get(owner.node)
+    if node is not None:
+        launch = node.launch
+        if launch is None or launch.token != owner.token or launch.refused is not None:
+            return Standing.LEAKED, owner
+        if launch.instance not in (None, instance.id):
+            return Standing.LEAKED, owner
+        if node.gone and instance.status.alive:
+            return Standing.LEAKED, owner
+        return Standing.OURS, owner
+    pool = fleet.pools.get(owner.pool)
+    if pool is None or pool.deleted or not instance.status.alive:
+        return Standing.LEAKED, owner
+    index = _index(owner)
+    # A number below the counter was given out by this store, which has since seen that node go.
+    forgotten = index is not None and index >= pool.next_index
+    return (Standing.LOST if forgotten else Standing.LEAKED), owner
+
+
+def claims_to_be_ours(instance: Instance, cluster: Cluster) -> bool:
+    """Return whether a stranger wears our cluster's name without the proof."""
+    return instance.labels.get(CLUSTER) == cluster.id
+
+
+def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
+    """Return `node` after its machine was listed as `instance`."""
+    assert node.launch is not None, node.id
+    launch = bought(node.launch, instance, now=now)
+    after = node if launch == node.launch else replace(node, launch=launch)
+    if instance.status is InstanceStatus.TERMINATED:
+        return gone(after, "the provider ended the machine", now=now)
+    if instance.status is InstanceStatus.TERMINATING and node.phase is not Phase.TERMINATING:
+        reason = Retirement(reason="the provider is taking the machine away")
+        return replace(after, retiring=node.retiring or reason).to(Phase.TERMINATING, at=now)
+    if node.phase is Phase.REQUESTED:
+        return after.to(Phase.BOOTING, at=now)
+    return after
+
+
+def gone(node: Node, reason: str, *, now: datetime) -> Node:
+    """Return `node` without its machine, its account closed."""
+    retiring = node.retiring or Retirement(reason=reason)
+    launch = node.launch
+    if launch is not None and launch.launched_at is not None and launch.ended_at is None:
+        launch = replace(launch, ended_at=now)
+    return replace(node, retiring=retiring, launch=launch).to(Phase.GONE, at=now)
+
+
+def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
+    """Return `launch` with what is known of the machine it bought."""
+    price = instance.price_per_hour
+    return replace(
+        launch,
+        instance=instance.id,
+        public_address=instance.public_address or launch.public_address,
+        private_address=instance.private_address or launch.private_address,
+        price_per_hour=launch.price_per_hour if price is None else price,
+        launched_at=instance.launched_at or launch.launched_at or now,
+        ended_at=instance.ended_at or launch.ended_at,
+    )
+
+
+def stray_launch(owner: Owner, instance: Instance, *, now: datetime) -> Launch:
+    """Return the ledger's entry for a machine of ours that no node wants."""
+    offering = Offering(
+        provider=instance.provider,
+        instance_type=instance.instance_type,
+        region=instance.region,
+        zone=instance.zone,
+    )
+    began = instance.launched_at or now
+    launch = Launch(
+        token=owner.token, node=owner.node, pool=owner.pool, offering=offering, asked_at=began
+    )
+    closed = bought(launch, instance, now=now)
+    if instance.status is InstanceStatus.TERMINATED and closed.ended_at is None:
+        return replace(closed, ended_at=now)
+    return closed
+
+
+def taken_back(owner: Owner, instance: Instance, *, now: datetime) -> Node:
+    """Return a node for a machine of ours that the store has forgotten."""
+    launch = stray_launch(owner, instance, now=now)
+    return Node(
+        id=owner.node,
+        pool=owner.pool,
+        phase=Phase.BOOTING,
+        since=now,
+        created_at=launch.asked_at,
+        launch=launch,
+    )
+
+
+def next_index_after(owner: Owner, next_index: int) -> int:
+    """Return the pool's counter once the number of `owner`'s node is known to be taken."""
+    index = _index(owner)
+    return next_index if index is None else max(next_index, index + 1)
+
+
+def expected(fleet: Fleet, provider: ProviderName) -> Mapping[InstanceId, NodeId]:
+    """Return the machines that should be in a listing of `provider`, by the node they carry."""
+    return {
+        node.launch.instance: node.id
+        for node in fleet.nodes.values()
+        if node.launch is not None
+        and node.launch.instance is not None
+        and node.launch.offering.provider == provider
+        and not node.gone
+    }
+
+
+def _index(owner: Owner) -> int | None:
+    prefix, _, number = owner.node.rpartition("-")
+    return int(number) if prefix == owner.pool and number.isdecimal() else None

@@ -1,0 +1,41 @@
+"""What reports make of a node's health."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.core.event import Event, about
+from navarch.core.health import CheckResult, Health
+from navarch.core.node import Node
+from navarch.health.judgement import explain, weigh, worst
+
+
+def with_results(
+    node: Node, results: Sequence[CheckResult], *, now: datetime
+) -> tuple[Node, list[Event]]:
+    """Return `node` after `results`, and an event if there is something new to say."""
+    conditions = weigh(node.conditions, results, now=now, boot_id=node.boot_id)
+    after = replace(node, conditions=conditions, health=worst(conditions))
+    if after == node:
+        return node, []
+    reason = explain(conditions) if conditions else "every check passes"
+    return after, [_event(after, f"{after.health}: {reason}", now)]
+
+
+def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
+    """Return `node` declared healthy by a person, against what its checks say."""
+    after = replace(node, conditions=(), health=Health.HEALTHY)
+    text = f"{after.health}: overridden: {reason}"
+    if node.conditions:
+        text += f" (was {node.health}: {explain(node.conditions)})"
+    return after, [_event(after, text, now)]
+
+
+def _event(node: Node, reason: str, now: datetime) -> Event:
+    return Event(
+        at=now,
+        about=about("node", node.id),
+        kind="node.health",
+        reason=reason,
+        facts={"health": str(node.health)},
+    )

@@ -1,0 +1,1 @@
+"""Judgements about hardware: pure, given what was reported."""

@@ -1,0 +1,80 @@
+"""From what checks report to what is wrong with a node."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.core.health import BOOT, CheckResult, Condition, Health
+
+TIMES_MAX = 10
+"""Reports in a row are counted up to here; after that a condition that goes on is no news."""
+
+_SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
+
+
+def weigh(
+    conditions: Sequence[Condition], results: Iterable[CheckResult], *, now: datetime, boot_id: str
+) -> tuple[Condition, ...]:
+    """Return what is wrong after `results`, given what was wrong before.
+
+    A check that passes takes back what it said, except for things that happened: those
+    last until somebody overrides them, or until the boot check passes on a later boot.
+    """
+    wrong = {condition.check: condition for condition in conditions}
+    for result in results:
+        if result.health in (Health.DEGRADED, Health.UNHEALTHY):
+            wrong[result.check] = _condition(wrong.get(result.check), result, now, boot_id)
+            continue
+        if result.health is not Health.HEALTHY:
+            continue
+        if result.check in wrong and not wrong[result.check].lasting:
+            del wrong[result.check]
+        if result.check == BOOT:
+            wrong = {
+                check: condition
+                for check, condition in wrong.items()
+                if not condition.lasting or condition.boot_id == boot_id
+            }
+    return tuple(wrong.values())
+
+
+def worst(conditions: Iterable[Condition]) -> Health:
+    """Return the one word for a node with `conditions`."""
+    return max((c.health for c in conditions), key=_SEVERITY.__getitem__, default=Health.HEALTHY)
+
+
+def explain(conditions: Sequence[Condition]) -> str:
+    """Return what is wrong, worst first, as one line."""
+    ranked = sorted(conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check))
+    return "; ".join(f"{c.check}: {c.reason or c.health}{_again(c)}" for c in ranked)
+
+
+def _again(condition: Condition) -> str:
+    return f" ({condition.times} times in a row)" if condition.times > 1 else ""
+
+
+def _condition(
+    before: Condition | None, result: CheckResult, now: datetime, boot_id: str
+) -> Condition:
+    after = Condition(
+        check=result.check,
+        health=result.health,
+        reason=result.reason,
+        since=now,
+        fatal=result.fatal,
+        lasting=result.lasting,
+        boot_id=boot_id,
+    )
+    if before is None:
+        return after
+    if before.lasting and before.boot_id == boot_id and _milder(result, before):
+        return before
+    if before.health is not result.health or before.fatal is not result.fatal:
+        return after
+    if before.times >= TIMES_MAX:
+        return before
+    return replace(after, since=before.since, times=before.times + 1)
+
+
+def _milder(result: CheckResult, before: Condition) -> bool:
+    return _SEVERITY[result.health] < _SEVERITY[before.health]

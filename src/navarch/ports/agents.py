@@ -1,0 +1,67 @@
+"""What an agent asks of the control plane."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Protocol
+
+from navarch.core.command import Command
+from navarch.core.health import CheckResult
+from navarch.core.ids import CommandId, NodeId, Token
+from navarch.core.inventory import Inventory
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import NodeStatus
+from navarch.core.offering import Offering
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """An agent's introduction. Repeating it is harmless and changes no decision about the node."""
+
+    node: NodeId
+    token: Token | None = None
+    """The launch that made the machine, where it was told: proof that it is the right one."""
+    boot_id: str = ""
+    place: Offering | None = None
+    inventory: Inventory = field(default_factory=Inventory)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """What an agent needs to know to do its work."""
+
+    node: NodeId
+    """The name under which the control plane knows the machine, which may not be the one given."""
+    heartbeat_interval: timedelta
+    health_check_interval: timedelta
+
+
+class AgentApi(Protocol):
+    """The control plane as agents see it. Every call may be made twice."""
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Introduce a machine."""
+        ...
+
+    def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
+        """Say that `node` is alive; return the commands it has not acknowledged yet.
+
+        Raises NotFoundError for a node that never registered: it should register.
+        """
+        ...
+
+    async def report_health(
+        self, node: NodeId, results: Sequence[CheckResult]
+    ) -> NodeStatus | None:
+        """Say what the checks found; return the node's status after it."""
+        ...
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Say that a command has arrived."""
+        ...
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Say that a command has been carried out, or could not be."""
+        ...

@@ -1,0 +1,36 @@
+"""Time and chance, the two inputs that would otherwise arrive unannounced."""
+
+from datetime import datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """The only source of time in Navarch."""
+
+    def now(self) -> datetime:
+        """Return wall time, timezone-aware, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds from an arbitrary start, never going back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend the caller for `seconds`."""
+        ...
+
+
+class Entropy(Protocol):
+    """The only source of chance in Navarch."""
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number drawn evenly from `low` to `high`."""
+        ...
+
+    def new_id(self, kind: str) -> str:
+        """Return a fresh identifier such as `launch-4f21c9…`, never returned before."""
+        ...
+
+    def secret(self) -> bytes:
+        """Return 32 bytes that nobody can guess."""
+        ...

@@ -1,0 +1,14 @@
+"""Where blocking calls go, so that the event loop never waits for a disk."""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Offload(Protocol):
+    """Runs blocking calls one after the other, away from the event loop."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns, once it has."""
+        ...

@@ -1,0 +1,1 @@
+"""Adapters to clouds: each translates for one, and knows of no other."""

@@ -1,0 +1,276 @@
+"""A cloud that exists only here, with the bad habits of the real ones.
+
+It runs on whatever clock it is given: virtual time in simulations, the system's clock
+behind `provider: fake`. Every fault is drawn from its own entropy, so that a seed
+repeats it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from navarch.core.errors import (
+    CapacityError,
+    InstanceNotFoundError,
+    OutcomeUnknownError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, ProviderName, Token
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.money import cost
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.provider import ProvisionRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habits:
+    """How a cloud behaves: durations in seconds, faults as the share of calls they strike."""
+
+    boot_s: tuple[float, float] = (60.0, 180.0)
+    call_s: tuple[float, float] = (0.1, 3.0)
+    listing_lag_s: float = 0.0
+    """A new machine stays unlisted, and an ended one listed as running, for up to this long."""
+    listed_after_end: timedelta = timedelta(hours=6)
+    """How long an ended machine can still be seen, as ended."""
+    sold_out: float = 0.0
+    transient: float = 0.0
+    mute: float = 0.0
+    """The call does nothing, and its outcome is unknown."""
+    lie: float = 0.0
+    """The call takes effect, and its outcome is unknown."""
+    both: float = 0.0
+    """The machine is refused, and started all the same."""
+    hang: float = 0.0
+    """The call takes effect but does not answer for many minutes."""
+    dead_on_arrival: float = 0.0
+    """The machine runs, and is paid for, but its agent never comes up."""
+    stock: Mapping[str, int] | None = None
+    """How many machines of each type can be had at once; any number where it is None."""
+
+    def calm(self) -> "Habits":
+        """Return the same cloud on a good day."""
+        return replace(
+            self,
+            sold_out=0.0,
+            transient=0.0,
+            mute=0.0,
+            lie=0.0,
+            both=0.0,
+            hang=0.0,
+            dead_on_arrival=0.0,
+            stock=None,
+        )
+
+
+HANG_S = 600.0
+
+
+@dataclass(slots=True)
+class Machine:
+    """One machine of the simulated cloud."""
+
+    id: InstanceId
+    request: ProvisionRequest
+    launched_at: datetime
+    boots_at: datetime
+    listed_at: datetime
+    price_per_hour: Decimal
+    dead_on_arrival: bool = False
+    ended_at: datetime | None = None
+    end_listed_at: datetime | None = None
+    number: int = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs and is paid for."""
+        return self.ended_at is None
+
+
+@dataclass(slots=True)
+class SimulatedCloud:
+    """One account at a cloud that does not exist."""
+
+    clock: Clock
+    entropy: Entropy
+    habits: Habits = field(default_factory=Habits)
+    name: str = "sim"
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
+    price_per_hour: Decimal = Decimal("98.32")
+    on_launch: Callable[[Machine], None] = lambda _: None
+    on_end: Callable[[Machine], None] = lambda _: None
+    machines: dict[InstanceId, Machine] = field(default_factory=dict)
+    tokens: dict[Token, InstanceId] = field(default_factory=dict)
+
+    @property
+    def listing_lag(self) -> timedelta:
+        """How stale a listing can be."""
+        return timedelta(seconds=self.habits.listing_lag_s)
+
+    async def provision(self, request: ProvisionRequest) -> Instance:
+        """Start one machine, or have one of the usual troubles."""
+        refusal = self._refusal(request)
+        trouble = self._trouble("both", "mute", "lie", "hang")
+        effect = refusal is None and trouble != "mute"
+        await self._travel(lambda: self._launch(request) if effect else None)
+        if refusal is not None:
+            raise refusal
+        if trouble == "mute":
+            raise OutcomeUnknownError("the connection was lost")
+        machine = self._launch(request)
+        if trouble == "both":
+            raise CapacityError(f"no {request.instance_type} today")
+        if trouble == "hang":
+            await self.clock.sleep(HANG_S)
+        else:
+            await self._answer()
+        if trouble == "lie":
+            raise OutcomeUnknownError("the connection was lost")
+        return self._instance(machine, InstanceStatus.PENDING)
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """End one machine, or have one of the usual troubles."""
+        trouble = self._trouble("transient", "mute", "lie", "hang")
+        effect = trouble not in ("transient", "mute")
+        await self._travel(lambda: self.end(instance) if effect else None)
+        if trouble == "transient":
+            raise TransientError("too many requests")
+        if trouble == "mute":
+            raise OutcomeUnknownError("the connection was lost")
+        machine = self.machines.get(instance)
+        if machine is None or not machine.alive:
+            raise InstanceNotFoundError(f"no machine {instance}")
+        self.end(instance)
+        if trouble == "hang":
+            await self.clock.sleep(HANG_S)
+        else:
+            await self._answer()
+        if trouble == "lie":
+            raise OutcomeUnknownError("the connection was lost")
+
+    async def list_instances(self) -> Sequence[Instance]:
+        """Return what the cloud knows by now."""
+        trouble = self._trouble("transient")
+        await self._answer()
+        if trouble:
+            raise TransientError("too many requests")
+        now = self.clock.now()
+        return [
+            self._instance(machine, status)
+            for machine in self.machines.values()
+            if (status := self._status(machine, now)) is not None
+        ]
+
+    def end(self, instance: InstanceId) -> None:
+        """End a machine at once: by request, by reclaim, or by accident."""
+        machine = self.machines.get(instance)
+        if machine is None or not machine.alive:
+            return
+        machine.ended_at = self.clock.now()
+        machine.end_listed_at = machine.ended_at + self._lag()
+        self.on_end(machine)
+
+    def bill(self, now: datetime) -> Decimal:
+        """Return what everything has cost until `now`."""
+        return sum(
+            (
+                cost(m.price_per_hour, m.launched_at, m.ended_at or now)
+                for m in self.machines.values()
+            ),
+            Decimal(0),
+        )
+
+    def alive(self) -> list[Machine]:
+        """Return the machines that are being paid for."""
+        return [machine for machine in self.machines.values() if machine.alive]
+
+    def _refusal(self, request: ProvisionRequest) -> CapacityError | TransientError | None:
+        if request.token in self.tokens:
+            return None
+        if self._strikes(self.habits.transient):
+            return TransientError("too many requests")
+        if self._strikes(self.habits.sold_out):
+            return CapacityError(f"no {request.instance_type} today")
+        if self.habits.stock is not None:
+            used = sum(m.request.instance_type == request.instance_type for m in self.alive())
+            if used >= self.habits.stock.get(request.instance_type, 0):
+                return CapacityError(f"{request.instance_type} is sold out")
+        return None
+
+    def _trouble(self, *kinds: str) -> str | None:
+        """Return the trouble this call runs into, if any."""
+        draw = self.entropy.uniform(0, 1)
+        for kind in kinds:
+            draw -= getattr(self.habits, kind)
+            if draw < 0:
+                return kind
+        return None
+
+    async def _travel(self, arrive: Callable[[], object]) -> None:
+        """Take the request to the cloud. A caller that gives up may be too late to stop it."""
+        arrives_anyway = self._strikes(0.5)
+        try:
+            await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
+        except asyncio.CancelledError:
+            if arrives_anyway:
+                arrive()
+            raise
+
+    async def _answer(self) -> None:
+        await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
+
+    def _launch(self, request: ProvisionRequest) -> Machine:
+        known = self.tokens.get(request.token)
+        if known is not None:
+            return self.machines[known]
+        now = self.clock.now()
+        number = len(self.machines) + 1
+        machine = Machine(
+            id=InstanceId(self.entropy.new_id("i")),
+            request=request,
+            launched_at=now,
+            boots_at=now + timedelta(seconds=self.entropy.uniform(*self.habits.boot_s)),
+            listed_at=now + self._lag(),
+            price_per_hour=self.prices.get(request.instance_type, self.price_per_hour),
+            dead_on_arrival=self._strikes(self.habits.dead_on_arrival),
+            number=number,
+        )
+        self.machines[machine.id] = machine
+        self.tokens[request.token] = machine.id
+        self.on_launch(machine)
+        return machine
+
+    def _status(self, machine: Machine, now: datetime) -> InstanceStatus | None:
+        if now < machine.listed_at:
+            return None
+        if machine.ended_at is not None and machine.end_listed_at is not None:
+            if now >= machine.ended_at + self.habits.listed_after_end:
+                return None
+            if now >= machine.end_listed_at:
+                return InstanceStatus.TERMINATED
+        return InstanceStatus.PENDING if now < machine.boots_at else InstanceStatus.RUNNING
+
+    def _instance(self, machine: Machine, status: InstanceStatus) -> Instance:
+        number = machine.number
+        ended = status is InstanceStatus.TERMINATED
+        return Instance(
+            id=machine.id,
+            provider=ProviderName(self.name),
+            status=status,
+            instance_type=machine.request.instance_type,
+            region=machine.request.region,
+            zone=machine.request.zone,
+            public_address=f"198.51.{number >> 8 & 255}.{number & 255}",
+            private_address=f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}",
+            labels=machine.request.labels,
+            launched_at=machine.launched_at,
+            ended_at=machine.ended_at if ended else None,
+            price_per_hour=machine.price_per_hour,
+        )
+
+    def _lag(self) -> timedelta:
+        return timedelta(seconds=self.entropy.uniform(0, self.habits.listing_lag_s))
+
+    def _strikes(self, share: float) -> bool:
+        return self.entropy.uniform(0, 1) < share

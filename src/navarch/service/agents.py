@@ -1,0 +1,204 @@
+"""What agents may do, in-process."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.health import CheckResult
+from navarch.core.ids import CommandId, InstanceId, NodeId
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import Node, NodeStatus, Phase, node_status
+from navarch.fleet.verdicts import with_results
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+from navarch.service.attempts import until_no_conflict
+
+
+class Heard(Protocol):
+    """Where heartbeats go."""
+
+    def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
+        """Note that `node` is alive now."""
+        ...
+
+
+class AgentService:
+    """Receives agents. Nothing an agent says changes an operator's decision about its node."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        heard: Heard,
+        *,
+        heartbeat_interval: timedelta,
+        health_check_interval: timedelta,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._heard = heard
+        self._heartbeat_interval = heartbeat_interval
+        self._health_check_interval = health_check_interval
+        self._waiting: dict[NodeId, dict[CommandId, Command]] = {}
+        for command in store.fleet().commands.values():
+            self._note(command)
+        store.subscribe(self._changed)
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Introduce a machine."""
+        if not registration.node:
+            raise InvalidError("node_id is required")
+        name = await until_no_conflict(lambda: self._register(registration))
+        self._heard.heard(name, None)
+        return Welcome(
+            node=name,
+            heartbeat_interval=self._heartbeat_interval,
+            health_check_interval=self._health_check_interval,
+        )
+
+    async def _register(self, registration: Registration) -> NodeId:
+        fleet = self._store.fleet()
+        now = self._clock.now()
+        before = _find(fleet, registration.node)
+        if before is not None and before.gone:
+            raise NotPossibleError(f"node {before.id} is gone; its machine is to be terminated")
+        if before is not None and _is_impostor(before, registration):
+            raise NotPossibleError(
+                f"node {before.id} runs on another machine; this one is to be terminated"
+            )
+        after, reason = _introduced(before, registration, now)
+        if after == before and await self._store.inventory(after.id) == registration.inventory:
+            return after.id
+        event = Event(
+            at=now,
+            about=about("node", after.id),
+            kind="node.registered",
+            reason=reason,
+            facts={"phase": str(after.phase), "boot_id": after.boot_id},
+        )
+        change = Change(
+            nodes=[after], inventories={after.id: registration.inventory}, events=[event]
+        )
+        await self._store.commit(change, based_on=fleet.revision)
+        return after.id
+
+    def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
+        """Note that `node` is alive; return what it has been asked to do."""
+        known = self._store.fleet().nodes.get(node)
+        if known is None or known.registered_at is None:
+            raise NotFoundError(f"node not found: {node}")
+        self._heard.heard(node, metrics)
+        return list(self._waiting.get(node, {}).values())
+
+    async def report_health(
+        self, node: NodeId, results: Sequence[CheckResult]
+    ) -> NodeStatus | None:
+        """Weigh what the checks found."""
+        return await until_no_conflict(lambda: self._report_health(node, results))
+
+    async def _report_health(
+        self, name: NodeId, results: Sequence[CheckResult]
+    ) -> NodeStatus | None:
+        fleet = self._store.fleet()
+        node = fleet.nodes.get(name)
+        if node is None or node.registered_at is None:
+            raise NotFoundError(f"node not found: {name}")
+        after, events = with_results(node, results, now=self._clock.now())
+        if after != node and not node.gone:
+            change = Change(nodes=[after], events=events)
+            await self._store.commit(change, based_on=fleet.revision)
+        return node_status(after)
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Note that a command has arrived."""
+        await self._move(node, command, CommandStatus.ACKNOWLEDGED, "")
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Note how a command ended."""
+        status = CommandStatus.COMPLETED if succeeded else CommandStatus.FAILED
+        await self._move(node, command, status, result)
+
+    async def _move(
+        self, node: NodeId, name: CommandId, status: CommandStatus, result: str
+    ) -> None:
+        async def attempt() -> None:
+            fleet = self._store.fleet()
+            command = fleet.commands.get(name)
+            if command is None or command.node != node:
+                raise NotFoundError(f"command not found: {name}")
+            if status not in NEXT_STATUSES[command.status]:
+                return  # Said twice, or too late: the first word stands.
+            now = self._clock.now()
+            after = replace(command, status=status, result=result)
+            if after.over:
+                after = replace(after, ended_at=now)
+            event = Event(
+                at=now,
+                about=about("command", name),
+                kind=f"command.{status}",
+                reason=result or f"{node} says so",
+                because=(about("node", node),),
+            )
+            change = Change(commands=[after], events=[event])
+            await self._store.commit(change, based_on=fleet.revision)
+
+        await until_no_conflict(attempt)
+
+    def _note(self, command: Command) -> None:
+        waiting = self._waiting.setdefault(command.node, {})
+        if command.status is CommandStatus.PENDING:
+            waiting[command.id] = command
+        else:
+            waiting.pop(command.id, None)
+        if not waiting:
+            del self._waiting[command.node]
+
+    def _changed(self, committed: Committed) -> None:
+        for command in committed.change.commands:
+            self._note(command)
+
+
+def _find(fleet: Fleet, name: NodeId) -> Node | None:
+    """Return the node of that name, or the one whose machine has that name at its provider."""
+    if name in fleet.nodes:
+        return fleet.nodes[name]
+    instance = InstanceId(name)
+    return next((n for n in fleet.nodes.values() if n.instance == instance and not n.gone), None)
+
+
+def _is_impostor(node: Node, registration: Registration) -> bool:
+    """Return whether a machine that was bought for `node` but is not its machine has called."""
+    if registration.token is None or node.pool is None:
+        return False
+    return node.launch is None or node.launch.token != registration.token
+
+
+def _introduced(before: Node | None, registration: Registration, now: datetime) -> tuple[Node, str]:
+    if before is None:
+        stranger = Node(
+            id=registration.node,
+            pool=None,
+            phase=Phase.READY,
+            since=now,
+            created_at=now,
+            registered_at=now,
+            boot_id=registration.boot_id,
+            offering=registration.place,
+        )
+        return stranger, "a machine that nobody here bought has registered"
+    after = replace(before, boot_id=registration.boot_id, registered_at=before.registered_at or now)
+    if before.pool is None:
+        after = replace(after, offering=registration.place or before.offering)
+    if before.phase in (Phase.REQUESTED, Phase.BOOTING):
+        return after.to(Phase.READY, at=now), "the agent reported in"
+    if before.boot_id != registration.boot_id:
+        return after, "the agent is back, after a reboot of the machine"
+    return after, "the agent is back"

@@ -1,0 +1,78 @@
+"""Why a thing is as it is: its story from the journal, and the stories behind that story."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from navarch.core.errors import NotFoundError
+from navarch.core.event import Recorded, Subject
+from navarch.ports.api import Step, Why
+
+STEPS_MAX = 50
+DEPTH_MAX = 4
+
+
+class Journal(Protocol):
+    """Where stories are read."""
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+    ) -> Sequence[Recorded]:
+        """Return events about one thing, oldest first."""
+        ...
+
+
+async def explain(journal: Journal, about: Subject) -> Why:
+    """Return the chain of reasons behind the present state of `about`."""
+    why = await _story(journal, about, before=None, told={about}, depth=0)
+    if why is None:
+        kind, _, name = about.partition("/")
+        raise NotFoundError(f"the journal knows of no {kind} named {name!r}")
+    return why
+
+
+async def _story(
+    journal: Journal, about: Subject, *, before: int | None, told: set[Subject], depth: int
+) -> Why | None:
+    """Return what happened to `about` up to event number `before`, newest first.
+
+    Nothing is told twice: a thing already explained higher up is not explained again.
+    """
+    entries = [x for x in await _all(journal, about) if before is None or x.number < before]
+    if not entries:
+        return None
+    steps = []
+    for entry in reversed(entries[-STEPS_MAX:]):
+        behind = []
+        for cause in entry.event.because:
+            if cause in told or depth >= DEPTH_MAX:
+                continue
+            told.add(cause)
+            story = await _story(journal, cause, before=entry.number, told=told, depth=depth + 1)
+            if story is not None:
+                behind.append(story)
+        steps.append(
+            Step(
+                number=entry.number,
+                at=entry.event.at,
+                kind=entry.event.kind,
+                reason=entry.event.reason,
+                because=tuple(behind),
+            )
+        )
+    return Why(about=about, state=_state(entries), steps=tuple(steps))
+
+
+async def _all(journal: Journal, about: Subject) -> list[Recorded]:
+    found: list[Recorded] = []
+    while page := await journal.events(after=found[-1].number if found else 0, about=about):
+        found += page
+    return found
+
+
+def _state(entries: Sequence[Recorded]) -> str:
+    """Return the newest word for each thing that is stored about the subject."""
+    newest: dict[str, str] = {}
+    for entry in entries:
+        newest |= entry.event.facts
+    words = [newest[key] for key in ("phase", "health") if key in newest]
+    return ", ".join(words) or entries[-1].event.kind.rpartition(".")[2]

@@ -1,0 +1,89 @@
+"""An agent on a simulated machine: registers, beats, reports, obeys."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from navarch.core.command import CommandKind
+from navarch.core.errors import NavarchError, NotFoundError
+from navarch.core.health import BOOT, CheckResult, Health
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.inventory import Gpu, Inventory
+from navarch.ports.agents import AgentApi, Registration
+from navarch.ports.clock import Clock, Entropy
+from navarch.providers.simulated import Machine
+from navarch.sim.incarnation import Crash
+
+
+class UnreachableError(NavarchError):
+    """The control plane does not answer."""
+
+
+@dataclass(slots=True)
+class SimAgent:
+    """Runs on one machine from its boot to its end.
+
+    `api` returns the control plane as it can be reached now, or raises
+    UnreachableError; `results` is what the checks would find.
+    """
+
+    clock: Clock
+    entropy: Entropy
+    machine: Machine
+    api: Callable[[], AgentApi]
+    interval_s: float = 30.0
+    gpus: int = 8
+    boot_id: str = "boot-1"
+    hung: bool = False
+    """A hung agent does nothing at all, for ever."""
+    results: dict[str, CheckResult] = field(default_factory=dict)
+    carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
+
+    @property
+    def node(self) -> NodeId:
+        """The name it was given with its user data."""
+        return NodeId(self.machine.request.name)
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        registered = False
+        while True:
+            if not self.hung:
+                try:
+                    if not registered:
+                        await self._register()
+                        registered = True
+                    await self._beat()
+                except NotFoundError:
+                    registered = False
+                except (NavarchError, Crash):
+                    pass  # Unreachable, or died while it served us: the next beat tries again.
+            await self.clock.sleep(self.interval_s * self.entropy.uniform(0.95, 1.05))
+
+    async def _register(self) -> None:
+        gpus = tuple(
+            Gpu(index=i, uuid=f"GPU-{self.machine.id}-{i}", name="NVIDIA H100 80GB HBM3")
+            for i in range(self.gpus)
+        )
+        inventory = Inventory(gpus=gpus, hostname=self.node)
+        registration = Registration(
+            node=self.node,
+            token=self.machine.request.token,
+            boot_id=self.boot_id,
+            inventory=inventory,
+        )
+        await self._wire()
+        await self.api().register(registration)
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+
+    async def _beat(self) -> None:
+        await self._wire()
+        commands = self.api().heartbeat(self.node)
+        await self.api().report_health(self.node, list(self.results.values()))
+        for command in commands:
+            # Delivered at least once, carried out once: the agent remembers.
+            self.carried_out.setdefault(command.id, command.kind)
+            await self._wire()
+            await self.api().finish(self.node, command.id, succeeded=True, result="done")
+
+    async def _wire(self) -> None:
+        await self.clock.sleep(self.entropy.uniform(0.001, 0.05))

@@ -1,0 +1,54 @@
+"""Time, chance and threads that repeat themselves."""
+
+import asyncio
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+T = TypeVar("T")
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class SimClock:
+    """Wall time derived from the loop's virtual time."""
+
+    def now(self) -> datetime:
+        """Return virtual wall time."""
+        return EPOCH + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        """Return virtual seconds."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(seconds)
+
+
+class SeededEntropy:
+    """Chance that repeats itself."""
+
+    def __init__(self, seed: str) -> None:
+        self._random = random.Random(seed)
+
+    def uniform(self, low: float, high: float) -> float:
+        """Return a number between `low` and `high`."""
+        return low + (high - low) * self._random.random()
+
+    def new_id(self, kind: str) -> str:
+        """Return `kind` and 48 random bits."""
+        return f"{kind}-{self._random.getrandbits(48):012x}"
+
+    def secret(self) -> bytes:
+        """Return 32 bytes that nobody would guess, but for the seed."""
+        return self._random.randbytes(32)
+
+
+class InlineOffload:
+    """Runs blocking calls where they stand: in virtual time nobody waits for them."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns."""
+        return call()

@@ -1,0 +1,171 @@
+"""One life of the control plane: its way to the outside, which a crash cuts off for good."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import NoReturn, TypeVar
+
+from navarch.core.event import Recorded, Subject
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import InstanceId, NodeId, PoolName
+from navarch.core.instance import Instance
+from navarch.core.inventory import Inventory
+from navarch.core.launch import Launch
+from navarch.core.ownership import Cluster
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.provider import Provider, ProvisionRequest
+from navarch.ports.store import Committed, Store
+from navarch.providers.simulated import SimulatedCloud
+
+T = TypeVar("T")
+
+
+class Crash(BaseException):
+    """The control plane's process has died at this very line."""
+
+
+@dataclass(slots=True)
+class Tripwire:
+    """Crashes the control plane at one of its calls to the outside, counted from zero."""
+
+    at: int | None = None
+    after: bool = False
+    """Whether the call has had its effect."""
+    calls: int = 0
+    dead: bool = False
+    log: list[str] = field(default_factory=list)
+    on_crash: Callable[[], object] = lambda: None
+
+    async def call(self, what: str, effect: Callable[[], Awaitable[T]]) -> T:
+        """Make a call to the outside, unless this is where the process dies."""
+        if self.dead:
+            # Whatever still runs here runs in a process that no longer exists.
+            raise Crash(what)
+        number = self.calls
+        self.calls += 1
+        self.log.append(what)
+        if number == self.at and not self.after:
+            self._die(what)
+        result = await effect()
+        if number == self.at and self.after:
+            self._die(what)
+        return result
+
+    def _die(self, what: str) -> NoReturn:
+        self.dead = True
+        self.on_crash()
+        raise Crash(what)
+
+
+@dataclass(slots=True)
+class WiredStore:
+    """The store as one incarnation sees it."""
+
+    store: Store
+    wire: Tripwire
+
+    @property
+    def cluster(self) -> Cluster:
+        """The identity under which machines are bought."""
+        return self.store.cluster
+
+    def fleet(self) -> Fleet:
+        """Return the newest fleet."""
+        return self.store.fleet()
+
+    async def commit(self, change: Change, *, based_on: int) -> Fleet:
+        """Write a change."""
+        kinds = "+".join(event.kind for event in change.events) or "records"
+        return await self.wire.call(
+            f"commit {kinds}", lambda: self.store.commit(change, based_on=based_on)
+        )
+
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        """Call `listener` after each commit for as long as this process lives."""
+        return self.store.subscribe(lambda done: None if self.wire.dead else listener(done))
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+    ) -> Sequence[Recorded]:
+        """Return a piece of the journal."""
+        return await self.store.events(after=after, about=about, limit=limit)
+
+    async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
+        """Return the launches that are over."""
+        return await self.store.launches(pool=pool)
+
+    async def inventory(self, node: NodeId) -> Inventory | None:
+        """Return what an agent found."""
+        return await self.store.inventory(node)
+
+
+@dataclass(slots=True)
+class WiredProvider:
+    """A provider as one incarnation sees it, and a witness that intent came before effect."""
+
+    cloud: SimulatedCloud
+    store: Store
+    wire: Tripwire
+
+    @property
+    def name(self) -> str:
+        """The provider's name."""
+        return self.cloud.name
+
+    @property
+    def listing_lag(self) -> timedelta:
+        """How stale its listings can be."""
+        return self.cloud.listing_lag
+
+    async def provision(self, request: ProvisionRequest) -> Instance:
+        """Start one machine, which must have been written down."""
+        node = self.store.fleet().nodes.get(NodeId(request.name))
+        assert node is not None, f"{request.name} was bought before it was written down"
+        assert node.launch is not None, f"{request.name} was bought without a launch"
+        assert node.launch.token == request.token, f"{request.name} was bought under another token"
+        return await self.wire.call("provision", lambda: self.cloud.provision(request))
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """End one machine, which nobody may want any more."""
+        for node in self.store.fleet().nodes.values():
+            wanted = node.instance == instance and node.counts
+            assert not wanted, f"{instance} is the machine of {node.id}, which is {node.phase}"
+        await self.wire.call("terminate", lambda: self.cloud.terminate(instance))
+
+    async def list_instances(self) -> Sequence[Instance]:
+        """List every machine."""
+        return await self.wire.call("list", self.cloud.list_instances)
+
+
+@dataclass(slots=True)
+class WiredNotifier:
+    """The workload system as one incarnation sees it."""
+
+    notifier: WorkloadNotifier
+    wire: Tripwire
+
+    @property
+    def name(self) -> str:
+        """The workload system's name."""
+        return self.notifier.name
+
+    async def cordon(self, node: NodeId, reason: str) -> None:
+        """Start nothing new on `node`."""
+        await self.wire.call("cordon", lambda: self.notifier.cordon(node, reason))
+
+    async def uncordon(self, node: NodeId) -> None:
+        """Start work on `node` again."""
+        await self.wire.call("uncordon", lambda: self.notifier.uncordon(node))
+
+    async def drain(self, node: NodeId, reason: str) -> None:
+        """Move the work on `node` elsewhere."""
+        await self.wire.call("drain", lambda: self.notifier.drain(node, reason))
+
+    async def is_drained(self, node: NodeId) -> bool:
+        """Return whether nothing runs on `node`."""
+        return await self.wire.call("is_drained", lambda: self.notifier.is_drained(node))
+
+
+def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire) -> Provider:
+    """Return `cloud` as one incarnation of the control plane sees it."""
+    return WiredProvider(cloud, store, wire)

@@ -1,0 +1,328 @@
+"""A world to run the real control plane in: a cloud, agents, jobs, and every kind of trouble."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from typing import TypeVar
+
+from navarch.app import ControlPlane, Timing, build_control_plane
+from navarch.core.fleet import Fleet
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import InstanceId, NodeId, PoolName
+from navarch.core.node import Node, NodeStatus, node_status
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
+from navarch.ports.agents import AgentApi
+from navarch.ports.store import Committed, Store
+from navarch.providers.simulated import Habits, Machine, SimulatedCloud
+from navarch.service.fleet import FleetService
+from navarch.sim.agent import SimAgent, UnreachableError
+from navarch.sim.checkers import Checkers
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.incarnation import Crash, Tripwire, WiredNotifier, WiredStore, wired
+from navarch.sim.loop import SimLoop
+from navarch.sim.workloads import SimWorkloads
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+TIMING = Timing(heartbeat_interval=timedelta(seconds=30), heartbeat_timeout=timedelta(seconds=90))
+
+RESTART_S = 5.0
+"""How long a crashed control plane takes to come back."""
+
+
+@dataclass(slots=True)
+class World:
+    """Everything outside the control plane, and the means to trouble it."""
+
+    seed: int
+    clock: SimClock
+    store: Store
+    cloud: SimulatedCloud
+    workloads: SimWorkloads
+    tasks: asyncio.TaskGroup
+    wire: Tripwire
+    checkers: Checkers = field(default_factory=Checkers)
+    agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
+    cut_off: set[NodeId] = field(default_factory=set)
+    """Nodes that the network keeps from the control plane."""
+    control: ControlPlane | None = None
+    crashes: int = 0
+    trace: list[str] = field(default_factory=list)
+    _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+
+    # Looking
+
+    def fleet(self) -> Fleet:
+        """Return the control plane's view."""
+        return self.store.fleet()
+
+    def nodes(self, pool: PoolName) -> list[Node]:
+        """Return the pool's nodes that are not gone."""
+        return [node for node in self.fleet().in_pool(pool).values() if not node.gone]
+
+    def serving(self, pool: PoolName) -> list[NodeId]:
+        """Return the pool's nodes that take work."""
+        return [node.id for node in self.nodes(pool) if node.serving]
+
+    def agent(self, node: NodeId) -> SimAgent:
+        """Return the agent on the node's machine."""
+        instance = self.fleet().nodes[node].instance
+        assert instance is not None, node
+        return self.agents[instance]
+
+    def status(self, node: NodeId) -> NodeStatus | None:
+        """Return the word operators see."""
+        return node_status(self.fleet().nodes[node])
+
+    async def ledger(self) -> Decimal:
+        """Return what the store thinks everything has cost until now."""
+        now = self.clock.now()
+        over = sum((past.cost(now) for past in await self.store.launches()), Decimal(0))
+        living = [n.launch for n in self.fleet().nodes.values() if n.launch and not n.gone]
+        return over + sum((launch.cost(now) for launch in living), Decimal(0))
+
+    # Troubling
+
+    def fail(self, node: NodeId, reason: str, *, fatal: bool = True, lasting: bool = True) -> None:
+        """Break the hardware under a node; its agent will report it."""
+        self.agent(node).results["xid"] = CheckResult(
+            check="xid", health=Health.UNHEALTHY, reason=reason, fatal=fatal, lasting=lasting
+        )
+
+    def silence(self, node: NodeId) -> None:
+        """Hang a node's agent."""
+        self.agent(node).hung = True
+        self.checkers.may_be_retired.add(node)
+
+    def reclaim(self, node: NodeId) -> None:
+        """Let the cloud take a machine away without notice."""
+        instance = self.fleet().nodes[node].instance
+        assert instance is not None, node
+        self.checkers.may_be_retired.add(node)
+        self.cloud.end(instance)
+
+    def crash(self) -> None:
+        """Kill the control plane, wherever it stands. It comes back by itself."""
+        self.wire.dead = True
+        self.wire.on_crash()
+
+    async def ask(self, request: Callable[[FleetService], Awaitable[T]]) -> T:
+        """Make an operator's request, again and again until the control plane answers."""
+        while True:
+            if self.control is not None and not self.wire.dead:
+                try:
+                    return await request(self.control.fleet)
+                except Crash:
+                    pass
+            await self.clock.sleep(0.5)
+
+    def restart_agent(self, node: NodeId) -> None:
+        """Kill an agent and start it again on the same boot."""
+        old = self.agent(node)
+        self._lives[old.machine.id].cancel()
+        self._start_agent(old.machine, after_s=1.0)
+
+    # Waiting
+
+    async def until(
+        self, holds: Callable[[], bool], *, within_s: float, step_s: float = 1.0
+    ) -> None:
+        """Let time pass until something holds; fail if it does not in time."""
+        deadline = self.clock.monotonic() + within_s
+        while not holds():
+            if self.clock.monotonic() >= deadline:
+                raise AssertionError(
+                    f"seed {self.seed}: not within {within_s} s: {self.describe()}"
+                )
+            await self.clock.sleep(step_s)
+
+    async def converge(self, *, within_s: float = 5400.0) -> None:
+        """Stop the faults; the fleet must come to rest where it should be."""
+        self.cloud.habits = self.cloud.habits.calm()
+        self.workloads.trouble = 0.0
+        self.cut_off.clear()
+        self.wire.at = None
+        await self.until(self.at_rest, within_s=within_s)
+        # What ended last must still show in the listings, or the ledger cannot know when.
+        await self.clock.sleep(self.cloud.habits.listing_lag_s + 150.0)
+        await self.until(self.at_rest, within_s=within_s)
+
+    def at_rest(self) -> bool:
+        """Return whether every pool is whole and every machine is accounted for."""
+        if self.control is None:
+            return False
+        fleet = self.fleet()
+        for pool in fleet.pools.values():
+            present = [node for node in fleet.in_pool(pool.name).values() if not node.gone]
+            if len(present) != pool.size or sum(node.serving for node in present) != pool.size:
+                return False
+        known = {node.instance for node in fleet.nodes.values() if not node.gone}
+        return known == {machine.id for machine in self.cloud.alive()}
+
+    def describe(self) -> str:
+        """Return the state of the world in a few lines, for a failing test."""
+        lines = [f"t={self.clock.monotonic():.1f}s control={'up' if self.control else 'down'}"]
+        lines += [
+            f"  {node.id}: {node.phase} {node.health} cordoned={node.cordoned} "
+            f"retiring={node.retiring} instance={node.instance} told={node.told}"
+            for node in self.fleet().nodes.values()
+            if not node.gone
+        ]
+        wanted = {node.instance for node in self.fleet().nodes.values() if not node.gone}
+        lines += [
+            f"  unwanted machine {machine.id} for {machine.request.name}"
+            for machine in self.cloud.alive()
+            if machine.id not in wanted
+        ]
+        return "\n".join(lines)
+
+    # Living
+
+    async def live(self) -> None:
+        """Run the control plane, and start it again whenever it dies."""
+        while True:
+            wire = self.wire
+            try:
+                await self._incarnate(wire)
+            except BaseExceptionGroup as group:
+                _, rest = group.split(Crash)
+                if rest is not None:
+                    raise rest from None
+            self.control = None
+            self.crashes += 1
+            self.wire = Tripwire(calls=wire.calls, log=wire.log)
+            await self.clock.sleep(RESTART_S)
+
+    async def _incarnate(self, wire: Tripwire) -> None:
+        store = WiredStore(self.store, wire)
+        known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
+        control = build_control_plane(
+            self.clock,
+            SeededEntropy(f"{self.seed}/control/{self.crashes}"),
+            store,
+            providers=[wired(self.cloud, self.store, wire)],
+            notifier=WiredNotifier(self.workloads, wire),
+            hearing=Columns(self.clock, timeout=TIMING.silence, nodes=known),
+            timing=TIMING,
+            strict=True,
+        )
+        self.control = control
+        async with asyncio.TaskGroup() as tasks:
+            life = self._lives["control"] = tasks.create_task(control.run())
+            wire.on_crash = life.cancel
+
+    def api_for(self, node: NodeId) -> Callable[[], AgentApi]:
+        """Return how `node` reaches the control plane."""
+
+        def api() -> AgentApi:
+            if self.control is None or self.wire.dead or node in self.cut_off:
+                raise UnreachableError("no route to the control plane")
+            return self.control.agents
+
+        return api
+
+    def machine_launched(self, machine: Machine) -> None:
+        """Start the machine's agent once it has booted, if it ever does."""
+        if not machine.dead_on_arrival:
+            boot_s = (machine.boots_at - self.clock.now()).total_seconds()
+            self._start_agent(machine, after_s=boot_s)
+
+    def machine_ended(self, machine: Machine) -> None:
+        """Stop the machine's agent."""
+        self.checkers.may_be_retired.add(NodeId(machine.request.name))
+        life = self._lives.pop(machine.id, None)
+        if life is not None:
+            life.cancel()
+
+    def _start_agent(self, machine: Machine, *, after_s: float) -> None:
+        node = NodeId(machine.request.name)
+        agent = SimAgent(
+            clock=self.clock,
+            entropy=SeededEntropy(f"{self.seed}/agent/{machine.id}"),
+            machine=machine,
+            api=self.api_for(node),
+            interval_s=TIMING.heartbeat_interval.total_seconds(),
+        )
+
+        async def live() -> None:
+            await self.clock.sleep(after_s)
+            self.agents[machine.id] = agent
+            await agent.run()
+
+        self._lives[machine.id] = self.tasks.create_task(live(), name=f"agent of {node}")
+
+    def stop_agents(self) -> None:
+        """End every agent."""
+        for life in list(self._lives.values()):
+            life.cancel()
+
+    def record(self, committed: Committed) -> None:
+        """Write a commit into the trace, for comparing two runs."""
+        now = self.clock.monotonic()
+        for event in committed.change.events:
+            self.trace.append(f"{now:.6f} {event.about} {event.kind}: {event.reason}")
+
+
+Story = Callable[[World], Awaitable[None]]
+
+
+def simulate(
+    story: Story,
+    *,
+    seed: int,
+    pools: Sequence[Pool],
+    habits: Habits | None = None,
+    trouble: float = 0.0,
+    tripwire: Tripwire | None = None,
+    store: Callable[[Cluster], Store] = MemoryStore,
+) -> World:
+    """Tell `story` in a fresh world under virtual time; every revision is checked.
+
+    `trouble` is the share of calls to the workload system that fail. At the end the
+    cloud's own bill must equal the store's ledger.
+    """
+
+    async def main() -> World:
+        clock = SimClock()
+        entropy = SeededEntropy(f"{seed}/cluster")
+        cluster = Cluster(id=entropy.new_id("cluster"), secret=entropy.secret())
+        cloud = SimulatedCloud(clock, SeededEntropy(f"{seed}/cloud"), habits or Habits())
+        workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), trouble)
+        async with asyncio.TaskGroup() as tasks:
+            world = World(
+                seed, clock, store(cluster), cloud, workloads, tasks, tripwire or Tripwire()
+            )
+            cloud.on_launch = world.machine_launched
+            cloud.on_end = world.machine_ended
+            world.store.subscribe(world.checkers.watch)
+            world.store.subscribe(world.record)
+            life = tasks.create_task(world.live())
+            try:
+                for pool in pools:
+                    await world.ask(partial(found, pool))
+                await story(world)
+                await check_bill(world)
+            finally:
+                life.cancel()
+                world.stop_agents()
+        return world
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(main())
+
+
+async def found(pool: Pool, fleet: FleetService) -> Pool:
+    """Create `pool`."""
+    return await fleet.put_pool(pool, reason="the story begins")
+
+
+async def check_bill(world: World) -> None:
+    """Compare the cloud's own bill with the store's ledger."""
+    bill, ledger = world.cloud.bill(world.clock.now()), await world.ledger()
+    assert abs(bill - ledger) < Decimal("0.005"), f"seed {world.seed}: {bill=} {ledger=}"

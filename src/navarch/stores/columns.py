@@ -1,0 +1,235 @@
+"""Heartbeats and metrics as columns: what changes every few seconds and need not be durable."""
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from navarch.core.ids import NodeId
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.ports.clock import Clock
+
+GPUS_PER_ROW = 8
+"""A machine with more GPUs takes several rows."""
+
+_READINGS = 4
+_FORMAT = 1
+
+Floats = npt.NDArray[np.float32]
+Seconds = npt.NDArray[np.float64]
+
+
+class Columns:
+    """When each node was last heard of, and what it said: a few hundred bytes per node.
+
+    A node is silent from `timeout` after it was last heard of. Time spent while the
+    control plane was down does not count against anybody: everyone gets the full timeout
+    from the start of this process.
+    """
+
+    def __init__(self, clock: Clock, *, timeout: timedelta, nodes: Iterable[NodeId] = ()) -> None:
+        self._clock = clock
+        self._timeout = timeout.total_seconds()
+        self._rows: dict[NodeId, int] = {}
+        self._spare: list[int] = []
+        self._more: dict[NodeId, list[int]] = {}
+        self._heard: Seconds = np.full(64, np.inf)
+        self._host: Floats = np.zeros((64, 2), np.float32)
+        self._gpus: npt.NDArray[np.int16] = np.zeros(64, np.int16)
+        self._readings: Floats = np.zeros((64, _READINGS, GPUS_PER_ROW), np.float32)
+        self._names: list[NodeId | None] = []
+        now = clock.now().timestamp()
+        for node in nodes:
+            self._heard[self._row(node)] = now
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def heard(self, node: NodeId, metrics: NodeMetrics | None = None) -> None:
+        """Note that `node` is alive now."""
+        row = self._row(node)
+        self._heard[row] = self._clock.now().timestamp()
+        if metrics is not None:
+            self._write(node, row, metrics)
+
+    def forget(self, node: NodeId) -> None:
+        """Drop a node that is gone."""
+        row = self._rows.pop(node, None)
+        if row is None:
+            return
+        for used in (row, *self._more.pop(node, [])):
+            self._heard[used] = np.inf
+            self._names[used] = None
+            self._spare.append(used)
+
+    def last_heard(self, node: NodeId) -> datetime | None:
+        """Return when `node` was last heard of by this process."""
+        row = self._rows.get(node)
+        return None if row is None else _moment(self._heard[row])
+
+    def silent_since(self, node: NodeId) -> datetime | None:
+        """Return when `node` was last heard of, if it is overdue."""
+        row = self._rows.get(node)
+        if row is None or self._heard[row] + self._timeout > self._clock.now().timestamp():
+            return None
+        return _moment(self._heard[row])
+
+    def silent(self) -> Mapping[NodeId, datetime]:
+        """Return every overdue node with the time it was last heard of."""
+        now = self._clock.now().timestamp()
+        heard = self._heard[: len(self._names)]
+        silent: dict[NodeId, datetime] = {}
+        for row in np.flatnonzero(heard + self._timeout <= now).tolist():
+            node = self._names[row]
+            if node is not None:
+                silent[node] = _moment(heard[row])
+        return silent
+
+    def next_change(self) -> datetime | None:
+        """Return when the next node falls silent if nothing more is heard."""
+        now = self._clock.now().timestamp()
+        heard = self._heard[: len(self._names)]
+        coming = heard[(heard + self._timeout > now) & np.isfinite(heard)]
+        if not coming.size:
+            return None
+        # Rounded up to the microsecond, or a wake-up could come a hair before the change.
+        return _moment(coming.min() + self._timeout) + timedelta(microseconds=1)
+
+    def metrics(self, node: NodeId) -> NodeMetrics | None:
+        """Return what `node` said last."""
+        row = self._rows.get(node)
+        if row is None:
+            return None
+        rows = [row, *self._more.get(node, [])]
+        readings = np.concatenate([self._readings[used] for used in rows], axis=1)
+        gpus = readings[:, : int(self._gpus[row])].T.tolist()
+        cpu, memory = self._host[row].tolist()
+        return NodeMetrics(
+            cpu_pct=cpu,
+            memory_pct=memory,
+            gpus=tuple(
+                GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m)
+                for t, p, u, m in gpus
+            ),
+        )
+
+    def bytes_per_node(self) -> float:
+        """Return what one node costs in memory, its name in the index included."""
+        per_row = sum(
+            column.itemsize * int(np.prod(column.shape[1:]))
+            for column in (self._heard, self._host, self._gpus, self._readings)
+        )
+        slots = len(self._heard) / max(len(self._rows), 1)
+        index = (self._rows.__sizeof__() + self._names.__sizeof__()) / max(len(self._rows), 1)
+        return per_row * slots + index
+
+    def save(self, path: Path) -> None:
+        """Write everything to `path`, all or nothing. Blocking."""
+        count = len(self._names)
+        head = msgspec.json.encode({"format": _FORMAT, "names": self._names, "more": self._more})
+        scratch = path.with_suffix(".new")
+        with scratch.open("wb") as file:
+            file.write(len(head).to_bytes(8, "little") + head)
+            for column in (self._heard, self._host, self._gpus, self._readings):
+                file.write(np.ascontiguousarray(column[:count]).tobytes())
+            file.flush()
+            os.fdatasync(file.fileno())
+        scratch.replace(path)
+
+    def restore(self, path: Path) -> bool:
+        """Read the metrics of known nodes back; return whether there were any to read.
+
+        The times are left alone: nobody is blamed for what happened while we were away.
+        """
+        try:
+            data = memoryview(path.read_bytes())
+            size = int.from_bytes(data[:8], "little")
+            head = msgspec.json.decode(data[8 : 8 + size])
+            if head["format"] != _FORMAT:
+                return False
+            names, more, rest = head["names"], head["more"], data[8 + size :]
+            count = len(names)
+            saved = []
+            for column in (self._heard, self._host, self._gpus, self._readings):
+                shape = (count, *column.shape[1:])
+                length = int(np.prod(shape)) * column.itemsize
+                saved.append(np.frombuffer(rest[:length], column.dtype).reshape(shape))
+                rest = rest[length:]
+        except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError):
+            # Only readings are lost, and the next heartbeats bring new ones.
+            return False
+        self._take(names, more, saved[1:])
+        return True
+
+    def _take(
+        self,
+        names: list[str | None],
+        more: dict[str, list[int]],
+        saved: list[npt.NDArray[np.generic]],
+    ) -> None:
+        old = {NodeId(name): row for row, name in enumerate(names) if name is not None}
+        known = [node for node in self._rows if node in old and node not in more]
+        target = np.array([self._rows[node] for node in known], np.int64)
+        source = np.array([old[node] for node in known], np.int64)
+        host, gpus, readings = saved
+        self._host[target] = host[source]
+        self._gpus[target] = gpus[source]
+        self._readings[target] = readings[source]
+
+    def _write(self, node: NodeId, row: int, metrics: NodeMetrics) -> None:
+        self._host[row] = metrics.cpu_pct, metrics.memory_pct
+        self._gpus[row] = len(metrics.gpus)
+        rows = [row]
+        if len(metrics.gpus) > GPUS_PER_ROW:
+            rows = self._rows_for(node, row, len(metrics.gpus))
+        for place, used in enumerate(rows):
+            for slot, gpu in enumerate(metrics.gpus[place * GPUS_PER_ROW :][:GPUS_PER_ROW]):
+                self._readings[used, :, slot] = (
+                    gpu.temperature_c,
+                    gpu.power_w,
+                    gpu.utilization_pct,
+                    gpu.memory_used_bytes,
+                )
+
+    def _rows_for(self, node: NodeId, row: int, gpus: int) -> list[int]:
+        more = self._more.setdefault(node, [])
+        while (1 + len(more)) * GPUS_PER_ROW < gpus:
+            more.append(self._new_row(None))
+        return [row, *more]
+
+    def _row(self, node: NodeId) -> int:
+        row = self._rows.get(node)
+        if row is None:
+            row = self._rows[node] = self._new_row(node)
+        return row
+
+    def _new_row(self, name: NodeId | None) -> int:
+        if self._spare:
+            row = self._spare.pop()
+            self._names[row] = name
+            self._heard[row] = np.inf
+            self._host[row] = 0
+            self._gpus[row] = 0
+            return row
+        row = len(self._names)
+        self._names.append(name)
+        if row == len(self._heard):
+            self._grow()
+        return row
+
+    def _grow(self) -> None:
+        # By a quarter: doubling would leave up to half of the memory unused.
+        extra = max(64, len(self._heard) // 4)
+        self._heard = np.concatenate([self._heard, np.full(extra, np.inf)])
+        self._host = np.concatenate([self._host, np.zeros((extra, 2), np.float32)])
+        self._gpus = np.concatenate([self._gpus, np.zeros(extra, np.int16)])
+        empty = np.zeros((extra, _READINGS, GPUS_PER_ROW), np.float32)
+        self._readings = np.concatenate([self._readings, empty])
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(float(seconds), UTC)

@@ -1,0 +1,68 @@
+"""The newest revision of a fleet: what it is, what changed lately, and who wants to know."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from navarch.core.errors import ConflictError
+from navarch.core.fleet import Change, Fleet, apply, pools_touched
+from navarch.ports.store import Committed
+
+RECENT_MAX = 4096
+"""How many commits are remembered for telling conflicts apart. A plan based on an older
+revision is refused outright: it has been thinking for too long."""
+
+
+class Head:
+    """Keeps the newest fleet in memory, decides conflicts and tells the listeners.
+
+    Every store is this plus a way to make changes durable, so that they agree on what a
+    conflict is.
+    """
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self._recent: deque[tuple[int, frozenset[str]]] = deque(maxlen=RECENT_MAX)
+        self._listeners: list[Callable[[Committed], None]] = []
+
+    def check(self, change: Change, based_on: int) -> None:
+        """Raise ConflictError if what `change` depends on has moved since `based_on`."""
+        oldest = self._recent[0][0] if self._recent else self.fleet.revision + 1
+        if based_on > self.fleet.revision or based_on < oldest - 1:
+            raise ConflictError(f"based on {based_on}, store is at {self.fleet.revision}")
+        wanted = {*_written(change), *(f"members of {pool}" for pool in change.guards)}
+        for revision, touched in reversed(self._recent):
+            if revision <= based_on:
+                return
+            if not wanted.isdisjoint(touched):
+                moved = ", ".join(sorted(wanted & touched))
+                raise ConflictError(f"based on {based_on}, but revision {revision} moved {moved}")
+
+    def advance(self, change: Change) -> Fleet:
+        """Make `change`, which is durable by now, the newest revision."""
+        before = self.fleet
+        members = (f"members of {pool}" for pool in pools_touched(before, change))
+        touched = frozenset((*_written(change), *members))
+        self.fleet = apply(before, change)
+        self._recent.append((self.fleet.revision, touched))
+        committed = Committed(before=before, after=self.fleet, change=change)
+        for listener in tuple(self._listeners):
+            listener(committed)
+        return self.fleet
+
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        """Call `listener` after each advance."""
+        self._listeners.append(listener)
+
+        def leave() -> None:
+            if listener in self._listeners:
+                self._listeners.remove(listener)
+
+        return leave
+
+
+def _written(change: Change) -> Iterator[str]:
+    yield from (f"pool {pool.name}" for pool in change.pools)
+    yield from (f"node {node.id}" for node in change.nodes)
+    yield from (f"node {node}" for node in change.forget_nodes)
+    yield from (f"command {command.id}" for command in change.commands)
+    yield from (f"command {command}" for command in change.forget_commands)

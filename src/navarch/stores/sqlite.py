@@ -1,0 +1,275 @@
+"""A store in one SQLite file: durable, embedded, for one control plane at a time."""
+
+import asyncio
+import fcntl
+import gc
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from navarch.core.command import Command
+from navarch.core.errors import StoreError
+from navarch.core.event import Event, Recorded, Subject
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.inventory import Inventory
+from navarch.core.launch import Launch
+from navarch.core.node import Node
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
+from navarch.core.table import Table
+from navarch.ports.clock import Entropy
+from navarch.ports.offload import Offload
+from navarch.ports.store import Committed
+from navarch.stores.head import Head
+from navarch.stores.migrations import migrate
+
+T = TypeVar("T")
+
+DATABASE = "navarch.db"
+LOCK = "lock"
+
+
+class SqliteStore:
+    """Keeps the fleet in memory and every change of it in a database file.
+
+    One process at a time may write: a lock on the directory, which the operating system
+    lets go of when the process dies, however it dies. Each commit is one transaction
+    that has reached the disk before `commit` returns.
+    """
+
+    def __init__(
+        self, offload: Offload, database: sqlite3.Connection, lock: int, cluster: Cluster
+    ) -> None:
+        self.cluster = cluster
+        self._offload = offload
+        self._database = database
+        self._lock = lock
+        self._turn = asyncio.Lock()
+        self._writing: set[asyncio.Task[Fleet]] = set()
+        self._head = Head(_load(database))
+
+    @classmethod
+    def open(cls, directory: Path, offload: Offload, entropy: Entropy) -> "SqliteStore":
+        """Open the store in `directory`, making it if it is not there."""
+        lock = _lock(directory)
+        try:
+            database = connect(directory / DATABASE)
+            migrate(database)
+            return cls(offload, database, lock, _cluster(database, entropy))
+        except sqlite3.Error as error:
+            os.close(lock)
+            raise StoreError(f"{directory / DATABASE}: {error}") from error
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def close(self) -> None:
+        """Let go of the file and the directory."""
+        self._database.close()
+        os.close(self._lock)
+
+    def fleet(self) -> Fleet:
+        """Return the newest fleet."""
+        return self._head.fleet
+
+    async def commit(self, change: Change, *, based_on: int) -> Fleet:
+        """Write `change` to disk, or raise ConflictError."""
+        # A caller may be cancelled while the disk works. Memory must follow the disk all the
+        # same, so the write is a task of its own that the caller only waits for.
+        writing = asyncio.get_running_loop().create_task(self._commit(change, based_on))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        return await asyncio.shield(writing)
+
+    async def _commit(self, change: Change, based_on: int) -> Fleet:
+        async with self._turn:
+            self._head.check(change, based_on)
+            revision = self._head.fleet.revision + 1
+            await self._offload.run(lambda: self._write(change, revision))
+            return self._head.advance(change)
+
+    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+        """Call `listener` after each commit."""
+        return self._head.subscribe(listener)
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+    ) -> Sequence[Recorded]:
+        """Return a piece of the journal."""
+        return await self._offload.run(lambda: read_events(self._database, after, about, limit))
+
+    async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
+        """Return the launches that are over."""
+        query = (
+            "SELECT body FROM launches WHERE ?1 IS NULL OR pool = ?1 "
+            "ORDER BY asked_at, token, instance"
+        )
+        return await self._offload.run(
+            lambda: [_LAUNCH.decode(body) for (body,) in self._database.execute(query, (pool,))]
+        )
+
+    async def inventory(self, node: NodeId) -> Inventory | None:
+        """Return what the agent of `node` found."""
+        query = "SELECT body FROM inventories WHERE node = ?"
+        found = await self._offload.run(lambda: self._database.execute(query, (node,)).fetchone())
+        return _INVENTORY.decode(found[0]) if found else None
+
+    def _write(self, change: Change, revision: int) -> None:
+        database = self._database
+        try:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                self._write_records(change, revision)
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(f"cannot write revision {revision}: {error}") from error
+
+    def _write_records(self, change: Change, revision: int) -> None:
+        for sql, rows in (
+            (
+                "INSERT INTO pools (name, body) VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET body = excluded.body",
+                [(pool.name, _encode(pool)) for pool in change.pools],
+            ),
+            (
+                "INSERT INTO nodes (id, body) VALUES (?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+                [(node.id, _encode(node)) for node in change.nodes],
+            ),
+            (
+                "INSERT INTO commands (id, body) VALUES (?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+                [(command.id, _encode(command)) for command in change.commands],
+            ),
+            (
+                "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)",
+                [
+                    (
+                        past.token,
+                        past.instance or "",
+                        past.pool,
+                        past.asked_at.isoformat(),
+                        _encode(past),
+                    )
+                    for past in change.launches
+                ],
+            ),
+            (
+                "INSERT OR REPLACE INTO inventories VALUES (?, ?)",
+                [(node, _encode(found)) for node, found in change.inventories.items()],
+            ),
+            ("DELETE FROM nodes WHERE id = ?", [(node,) for node in change.forget_nodes]),
+            ("DELETE FROM inventories WHERE node = ?", [(node,) for node in change.forget_nodes]),
+            ("DELETE FROM commands WHERE id = ?", [(name,) for name in change.forget_commands]),
+            (
+                "INSERT INTO events (revision, about, body) VALUES (?, ?, ?)",
+                [(revision, event.about, _encode(event)) for event in change.events],
+            ),
+            ("UPDATE meta SET value = ? WHERE key = 'revision'", [(str(revision),)]),
+        ):
+            if rows:
+                self._database.executemany(sql, rows)
+
+
+def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
+    """Open a database file with the settings that everything here relies on."""
+    # Calls come from one thread at a time, but not always the same one.
+    database = sqlite3.connect(
+        f"file:{path}?mode={'ro' if read_only else 'rwc'}",
+        uri=True,
+        check_same_thread=False,
+        isolation_level=None,
+    )
+    if not read_only:
+        path.chmod(0o600)  # It holds the secret that signs our machines' labels.
+        database.execute("PRAGMA journal_mode = WAL")
+        # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
+        database.execute("PRAGMA synchronous = FULL")
+    return database
+
+
+def read_events(
+    database: sqlite3.Connection, after: int, about: Subject | None, limit: int
+) -> list[Recorded]:
+    """Return the journal after event number `after`, oldest first."""
+    query = (
+        "SELECT number, revision, body FROM events "
+        f"WHERE number > ? {'' if about is None else 'AND about = ?'} ORDER BY number LIMIT ?"
+    )
+    given = (after, limit) if about is None else (after, about, limit)
+    return [
+        Recorded(number=number, revision=revision, event=_EVENT.decode(body))
+        for number, revision, body in database.execute(query, given)
+    ]
+
+
+def _lock(directory: Path) -> int:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"cannot keep state in {directory}: {error.strerror}") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise StoreError(
+            f"{directory} is in use by another navarch server; stop it first"
+        ) from error
+    return lock
+
+
+def _cluster(database: sqlite3.Connection, entropy: Entropy) -> Cluster:
+    given = dict(database.execute("SELECT key, value FROM meta"))
+    if "cluster" not in given:
+        given |= {"cluster": entropy.new_id("cluster"), "secret": entropy.secret().hex()}
+        rows = [(key, given[key]) for key in ("cluster", "secret")]
+        database.executemany("INSERT INTO meta VALUES (?, ?)", rows)
+    return Cluster(id=given["cluster"], secret=bytes.fromhex(given["secret"]))
+
+
+def _load(database: sqlite3.Connection) -> Fleet:
+    # Hundreds of thousands of objects are made here, none of them garbage: left on, the
+    # collector would look through all of them again and again.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        (revision,) = database.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()
+        pools = _decode(_POOL, database.execute("SELECT body FROM pools ORDER BY rowid"))
+        nodes = _decode(_NODE, database.execute("SELECT body FROM nodes ORDER BY rowid"))
+        commands = _decode(_COMMAND, database.execute("SELECT body FROM commands ORDER BY rowid"))
+        by_pool: dict[PoolName, dict[NodeId, Node]] = {}
+        for node in nodes:
+            if node.pool is not None:
+                by_pool.setdefault(node.pool, {})[node.id] = node
+        return Fleet(
+            revision=int(revision),
+            pools=Table({pool.name: pool for pool in pools}),
+            nodes=Table({node.id: node for node in nodes}),
+            commands=Table({command.id: command for command in commands}),
+            by_pool={name: Table(members) for name, members in by_pool.items()},
+        )
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _decode(decoder: msgspec.json.Decoder[T], rows: Iterable[tuple[bytes]]) -> list[T]:
+    return [decoder.decode(body) for (body,) in rows]
+
+
+_encode = msgspec.json.Encoder().encode
+_POOL = msgspec.json.Decoder(Pool)
+_NODE = msgspec.json.Decoder(Node)
+_COMMAND = msgspec.json.Decoder(Command)
+_LAUNCH = msgspec.json.Decoder(Launch)
+_EVENT = msgspec.json.Decoder(Event)
+_INVENTORY = msgspec.json.Decoder(Inventory)
