@@ -37,6 +37,21 @@ class CheckResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HealthReport:
+    """What a round of checks found, with its place among the reports of one agent.
+
+    Reports are numbered from one within a `stream`, which lasts as long as the agent's
+    buffer on disk. A report that comes a second time is recognised by its number.
+    """
+
+    results: tuple[CheckResult, ...]
+    stream: str = ""
+    number: int = 0
+    at: datetime | None = None
+    """When the checks were made, which may be long before the report arrives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """Something wrong with a node, kept until it is taken back."""
 

@@ -110,6 +110,9 @@ class Node:
     offering: Offering | None = None
     """What the agent said about where it runs, for a machine that nobody here bought."""
     told: Told = Told.OPEN
+    report_stream: str = ""
+    report_number: int = 0
+    """The newest report of its agent that changed something here."""
 
     @property
     def instance(self) -> InstanceId | None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from navarch.core.command import Command
-from navarch.core.health import CheckResult
+from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
 from navarch.core.inventory import Inventory
 from navarch.core.metrics import NodeMetrics
@@ -50,9 +50,7 @@ class AgentApi(Protocol):
         """
         ...
 
-    async def report_health(
-        self, node: NodeId, results: Sequence[CheckResult]
-    ) -> NodeStatus | None:
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Say what the checks found; return the node's status after it."""
         ...
 

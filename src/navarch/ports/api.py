@@ -1,15 +1,184 @@
 """The use cases every front door offers, served in-process or over the wire."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Generic, Protocol, TypeVar
 
 from navarch.core.command import Command, CommandKind
-from navarch.core.event import Subject
-from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node
-from navarch.core.pool import Pool
+from navarch.core.event import Recorded, Subject
+from navarch.core.health import CheckResult, Condition, Health
+from navarch.core.ids import CommandId, InstanceId, NodeId, PoolName
+from navarch.core.inventory import Inventory
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import InstanceState, NodeStatus, Phase
+from navarch.core.offering import Offering
+
+T = TypeVar("T")
+
+PAGE_SIZE_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeView:
+    """A node as an operator wants to see it."""
+
+    id: NodeId
+    pool: PoolName | None
+    status: NodeStatus | None
+    """None until the agent has registered."""
+    phase: Phase
+    health: Health
+    cordoned: str | None
+    retiring: str | None
+    conditions: tuple[Condition, ...]
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    instance: InstanceId | None
+    public_address: str
+    private_address: str
+    gpus: int
+    price_per_hour: Decimal
+    created_at: datetime
+    since: datetime
+    """When it entered its phase."""
+    registered_at: datetime | None
+    last_heartbeat: datetime | None
+    replaces: NodeId | None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDetail:
+    """Everything that is known about one node."""
+
+    node: NodeView
+    inventory: Inventory | None
+    metrics: NodeMetrics | None
+    commands: tuple[Command, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceView:
+    """A machine under a node, in the reference's words."""
+
+    id: str
+    """The provider's name for it; before there is one, the launch's token."""
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    state: InstanceState
+    pool: PoolName | None
+    node: NodeId
+    created_at: datetime
+    ready_at: datetime | None
+    terminated_at: datetime | None
+    message: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSpec:
+    """What an operator asks of a pool."""
+
+    name: PoolName
+    offerings: tuple[Offering, ...]
+    nodes_min: int
+    nodes_max: int
+    nodes_wanted: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ssh_keys: tuple[str, ...] = ()
+    user_data: str = ""
+    auto_replace: bool = True
+    unhealthy_after: int = 2
+    boot_deadline: timedelta = timedelta(minutes=10)
+    drain_timeout: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolView:
+    """A pool as an operator wants to see it."""
+
+    spec: PoolSpec
+    size: int
+    """How many nodes it should have now."""
+    serving: int
+    starting: int
+    leaving: int
+    unhealthy: int
+    cordoned: int
+    price_per_hour: Decimal
+    note: str
+    """What it is waiting for, if anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetStatus:
+    """The fleet on one screen."""
+
+    cluster: str
+    version: str
+    revision: int
+    now: datetime
+    pools: tuple[PoolView, ...]
+    nodes_by_status: Mapping[str, int]
+    gpus: int
+    price_per_hour: Decimal
+    recent: tuple[Recorded, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """Which things to list: every field that is given must match."""
+
+    pool: PoolName | None = None
+    provider: str | None = None
+    region: str | None = None
+    status: NodeStatus | None = None
+    health: Health | None = None
+    state: InstanceState | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    include_gone: bool = False
+    order_by: str = "name"
+    """name, created, status, health or pool; a leading minus turns it round."""
+    page_size: int = 100
+    page_token: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page(Generic[T]):
+    """A part of a list. A token for the next part, if there is one."""
+
+    items: tuple[T, ...]
+    next_page_token: str = ""
+    total: int = 0
+    revision: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """One revision, as a watcher sees it: what happened, and how what it touched looks now."""
+
+    revision: int
+    events: tuple[Recorded, ...]
+    nodes: tuple[NodeView, ...] = ()
+    pools: tuple[PoolView, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """A wish for GPUs, whatever machines they come in."""
+
+    name: PoolName
+    gpus: int
+    gpu_type: str
+    provider: str | None = None
+    region: str | None = None
+    spot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,56 +202,101 @@ class Step:
 
 
 class FleetApi(Protocol):
-    """What operators, the CLI, the MCP server and the dashboard are written against."""
+    """What operators, the CLI, the MCP server and the dashboard are written against.
 
-    def pools(self) -> Sequence[Pool]:
+    Raises NotFoundError for an unknown name, InvalidError for a request that makes no
+    sense, NotPossibleError for one that does not fit the present state.
+    """
+
+    async def status(self) -> FleetStatus:
+        """Return the fleet on one screen."""
+        ...
+
+    async def list_nodes(self, query: Query) -> Page[NodeView]:
+        """Return the nodes that match."""
+        ...
+
+    async def get_node(self, name: NodeId) -> NodeDetail:
+        """Return one node."""
+        ...
+
+    async def list_instances(self, query: Query) -> Page[InstanceView]:
+        """Return the machines that match."""
+        ...
+
+    async def get_instance(self, name: str) -> InstanceView:
+        """Return one machine, by its provider's name, its launch's token or its node's name."""
+        ...
+
+    async def list_pools(self) -> Sequence[PoolView]:
         """Return every pool, by name."""
         ...
 
-    def nodes(self, pool: PoolName | None = None) -> Sequence[Node]:
-        """Return every node, or those of one pool, in the order of their creation."""
+    async def get_pool(self, name: PoolName) -> PoolView:
+        """Return one pool."""
         ...
 
-    def node(self, name: NodeId) -> Node:
-        """Return one node, or raise NotFoundError."""
+    async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
+        """Create a pool, or change the one of that name."""
         ...
 
-    async def put_pool(self, pool: Pool, *, reason: str) -> Pool:
-        """Create a pool, or change the one of that name; its counter and size are kept."""
-        ...
-
-    async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> Pool:
+    async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
         """Ask for a size within the pool's bounds."""
         ...
 
-    async def delete_pool(self, pool: PoolName, *, reason: str) -> None:
+    async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and give back every node of a pool, then the pool."""
         ...
 
-    async def cordon(self, node: NodeId, *, reason: str) -> Node:
+    async def up(self, capacity: Capacity) -> PoolView:
+        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        ...
+
+    async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
         """Keep new work off a node; a drain that was asked for by hand is called off."""
         ...
 
-    async def uncordon(self, node: NodeId) -> Node:
+    async def uncordon(self, node: NodeId) -> NodeView:
         """Lift a cordon, and nothing else."""
         ...
 
-    async def drain(self, node: NodeId, *, reason: str) -> Node:
+    async def drain(self, node: NodeId, *, reason: str) -> NodeView:
         """Move the work off a node, which stays."""
         ...
 
-    async def retire(self, node: NodeId, *, reason: str) -> Node:
+    async def retire(self, node: NodeId, *, reason: str) -> NodeView:
         """Drain a node and give its machine back; its pool will replace it."""
         ...
 
-    async def declare_healthy(self, node: NodeId, *, reason: str) -> Node:
+    async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
         """Override what the checks say about a node."""
         ...
 
     async def issue(
-        self, node: NodeId, kind: CommandKind, parameters: dict[str, str] | None = None
+        self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
         """Ask a node's agent to do something."""
+        ...
+
+    async def get_command(self, command: CommandId) -> Command:
+        """Return how far a command has come."""
+        ...
+
+    async def inject(self, node: NodeId, result: CheckResult) -> None:
+        """Make a simulated machine report a fault; NotPossibleError for a real one."""
+        ...
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+    ) -> Sequence[Recorded]:
+        """Return the journal after event number `after`, oldest first."""
+        ...
+
+    def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
+        """Yield every revision after the given one (the present, if None), none left out.
+
+        Raises NotPossibleError if the journal no longer reaches back that far.
+        """
         ...
 
     async def why(self, about: Subject) -> Why:

@@ -9,7 +9,7 @@ from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
-from navarch.core.health import CheckResult
+from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node, NodeStatus, Phase, node_status
@@ -96,21 +96,20 @@ class AgentService:
         self._heard.heard(node, metrics)
         return list(self._waiting.get(node, {}).values())
 
-    async def report_health(
-        self, node: NodeId, results: Sequence[CheckResult]
-    ) -> NodeStatus | None:
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Weigh what the checks found."""
-        return await until_no_conflict(lambda: self._report_health(node, results))
+        return await until_no_conflict(lambda: self._report_health(node, report))
 
-    async def _report_health(
-        self, name: NodeId, results: Sequence[CheckResult]
-    ) -> NodeStatus | None:
+    async def _report_health(self, name: NodeId, report: HealthReport) -> NodeStatus | None:
         fleet = self._store.fleet()
         node = fleet.nodes.get(name)
         if node is None or node.registered_at is None:
             raise NotFoundError(f"node not found: {name}")
-        after, events = with_results(node, results, now=self._clock.now())
-        if after != node and not node.gone:
+        if node.gone or _is_repeated(node, report):
+            return node_status(node)
+        after, events = with_results(node, report.results, now=self._clock.now())
+        if after != node:
+            after = replace(after, report_stream=report.stream, report_number=report.number)
             change = Change(nodes=[after], events=events)
             await self._store.commit(change, based_on=fleet.revision)
         return node_status(after)
@@ -172,6 +171,12 @@ def _find(fleet: Fleet, name: NodeId) -> Node | None:
         return fleet.nodes[name]
     instance = InstanceId(name)
     return next((n for n in fleet.nodes.values() if n.instance == instance and not n.gone), None)
+
+
+def _is_repeated(node: Node, report: HealthReport) -> bool:
+    """Return whether `report` was weighed before; one that changed nothing may be weighed again."""
+    same_stream = report.number > 0 and report.stream == node.report_stream
+    return same_stream and report.number <= node.report_number
 
 
 def _is_impostor(node: Node, registration: Registration) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError, NotFoundError
-from navarch.core.health import BOOT, CheckResult, Health
+from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.ports.agents import AgentApi, Registration
@@ -36,6 +36,7 @@ class SimAgent:
     hung: bool = False
     """A hung agent does nothing at all, for ever."""
     results: dict[str, CheckResult] = field(default_factory=dict)
+    reports: int = 0
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
 
     @property
@@ -78,7 +79,11 @@ class SimAgent:
     async def _beat(self) -> None:
         await self._wire()
         commands = self.api().heartbeat(self.node)
-        await self.api().report_health(self.node, list(self.results.values()))
+        self.reports += 1
+        report = HealthReport(
+            results=tuple(self.results.values()), stream=self.machine.id, number=self.reports
+        )
+        await self.api().report_health(self.node, report)
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)

@@ -126,7 +126,7 @@ class World:
         """Kill an agent and start it again on the same boot."""
         old = self.agent(node)
         self._lives[old.machine.id].cancel()
-        self._start_agent(old.machine, after_s=1.0)
+        self._start_agent(old.machine, after_s=1.0, reports=old.reports)
 
     # Waiting
 
@@ -240,7 +240,7 @@ class World:
         if life is not None:
             life.cancel()
 
-    def _start_agent(self, machine: Machine, *, after_s: float) -> None:
+    def _start_agent(self, machine: Machine, *, after_s: float, reports: int = 0) -> None:
         node = NodeId(machine.request.name)
         agent = SimAgent(
             clock=self.clock,
@@ -248,6 +248,7 @@ class World:
             machine=machine,
             api=self.api_for(node),
             interval_s=TIMING.heartbeat_interval.total_seconds(),
+            reports=reports,
         )
 
         async def live() -> None:
