@@ -1,7 +1,7 @@
 """Composition: the control plane as one value, the same in production and in simulation."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -19,9 +19,11 @@ from navarch.control.observation import ObservationReconciler
 from navarch.control.planning import PoolPlanning
 from navarch.control.providers import Providers
 from navarch.control.terminations import TerminationReconciler
+from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, Token
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node
+from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.disruption.unhealthy import plan_replacements
@@ -33,10 +35,10 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
 from navarch.ports.store import Committed, Store
 from navarch.service.agents import AgentService
-from navarch.service.fleet import FleetService
+from navarch.service.fleet import FleetService, Readings, no_offerings, not_simulated
 
 
-class Hearing(Liveness, Protocol):
+class Hearing(Liveness, Readings, Protocol):
     """Liveness that is fed by heartbeats."""
 
     def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
@@ -117,6 +119,8 @@ def build_control_plane(
     notifier: WorkloadNotifier,
     hearing: Hearing,
     timing: Timing | None = None,
+    offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
+    inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
     strict: bool = False,
 ) -> ControlPlane:
     """Return a control plane that is ready to run.
@@ -152,7 +156,7 @@ def build_control_plane(
         clock,
         entropy,
         store,
-        fleet=FleetService(clock, entropy, store),
+        fleet=FleetService(clock, entropy, store, hearing, offerings=offerings, inject=inject),
         agents=AgentService(
             clock,
             store,

@@ -1,4 +1,4 @@
-"""The housekeeping reconciler: forgets nodes that are long gone."""
+"""The housekeeping reconciler: forgets nodes that are long gone, and stories that are older."""
 
 from datetime import datetime, timedelta
 
@@ -14,6 +14,12 @@ KEEP = timedelta(hours=24)
 cost in the ledger."""
 
 
+JOURNAL_KEEP = timedelta(days=90)
+"""How far back `why` and a watch can reach."""
+
+PRUNE_EVERY = timedelta(hours=24)
+
+
 class HousekeepingReconciler:
     """Keeps the fleet the size of what exists."""
 
@@ -22,6 +28,7 @@ class HousekeepingReconciler:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
+        self._prune_at = clock.now() + PRUNE_EVERY
         self._agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
@@ -29,14 +36,19 @@ class HousekeepingReconciler:
 
     async def reconcile(self) -> datetime | None:
         """Forget what has been gone for long enough."""
-        due = self._agenda.due(self._clock.now())
+        now = self._clock.now()
+        if now >= self._prune_at:
+            await self._store.prune(now - JOURNAL_KEEP)
+            self._prune_at = now + PRUNE_EVERY
+        due = self._agenda.due(now)
         if due:
             fleet = self._store.fleet()
             known = [name for name in due if name in fleet.nodes]
             if known:
                 await self._store.commit(Change(forget_nodes=known), based_on=fleet.revision)
             self._agenda.done(due)
-        return self._agenda.next_at()
+        next_at = self._agenda.next_at()
+        return self._prune_at if next_at is None else min(next_at, self._prune_at)
 
     def _note(self, node: Node) -> None:
         if node.gone:

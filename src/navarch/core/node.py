@@ -4,7 +4,8 @@ Three things are stored, each changed on its own: the phase of its life, whether
 cordoned, and the health of its hardware. The words users see are functions of those.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -109,6 +110,10 @@ class Node:
     boot_id: str = ""
     offering: Offering | None = None
     """What the agent said about where it runs, for a machine that nobody here bought."""
+    gpus: int | None = None
+    """How many GPUs the agent has found, once it has looked."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the agent was told to say about itself."""
     told: Told = Told.OPEN
     report_stream: str = ""
     report_number: int = 0

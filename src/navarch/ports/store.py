@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from navarch.core.event import Recorded, Subject
@@ -46,9 +47,23 @@ class Store(Protocol):
         ...
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        after_revision: int = 0,
+        about: Subject | None = None,
+        limit: int = 1000,
     ) -> Sequence[Recorded]:
-        """Return the journal after event number `after`, oldest first."""
+        """Return the journal after an event number and after a revision, oldest first."""
+        ...
+
+    @property
+    def journal_start(self) -> int:
+        """The revision after which the journal is complete."""
+        ...
+
+    async def prune(self, before: datetime) -> None:
+        """Drop the part of the journal that is older than `before`."""
         ...
 
     async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:

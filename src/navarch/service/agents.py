@@ -197,9 +197,17 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
             registered_at=now,
             boot_id=registration.boot_id,
             offering=registration.place,
+            gpus=len(registration.inventory.gpus),
+            labels=registration.inventory.labels,
         )
         return stranger, "a machine that nobody here bought has registered"
-    after = replace(before, boot_id=registration.boot_id, registered_at=before.registered_at or now)
+    after = replace(
+        before,
+        boot_id=registration.boot_id,
+        registered_at=before.registered_at or now,
+        gpus=len(registration.inventory.gpus),
+        labels=registration.inventory.labels,
+    )
     if before.pool is None:
         after = replace(after, offering=registration.place or before.offering)
     if before.phase in (Phase.REQUESTED, Phase.BOOTING):

@@ -1,73 +1,180 @@
 """What operators may do, in-process."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Protocol
 
+from navarch import __version__
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.event import Event, Subject, about
+from navarch.core.event import Event, Recorded, Subject, about
 from navarch.core.fleet import Change, Fleet
+from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, NodeId, PoolName
-from navarch.core.node import Node, Phase, Retirement, node_status
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import Node, NodeStatus, Phase, Retirement, node_status
+from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.changes import retired
 from navarch.fleet.verdicts import overridden
-from navarch.ports.api import Why
+from navarch.ports.api import (
+    PAGE_SIZE_MAX,
+    Capacity,
+    FleetStatus,
+    InstanceView,
+    NodeDetail,
+    NodeView,
+    Page,
+    PoolSpec,
+    PoolView,
+    Query,
+    Update,
+    Why,
+)
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
+from navarch.service.capacity import plan_capacity
+from navarch.service.paging import page_of_instances, page_of_nodes
+from navarch.service.specs import check_spec, pool_from
+from navarch.service.views import count_by_status, instance_view, node_view, pool_view
+from navarch.service.watching import Watching
 from navarch.service.why import explain
 
+RECENT = 10
+"""How many events the status screen shows."""
+
 COMMAND_EXPIRES = timedelta(hours=1)
+
+
+class Readings(Protocol):
+    """What was last heard of the nodes."""
+
+    def last_heard(self, node: NodeId) -> datetime | None:
+        """Return when `node` was last heard of."""
+        ...
+
+    def metrics(self, node: NodeId) -> NodeMetrics | None:
+        """Return what `node` said last."""
+        ...
+
+
+async def no_offerings() -> Sequence[Offering]:
+    """Offer nothing: no provider lists what it sells."""
+    return ()
+
+
+async def not_simulated(node: NodeId, _result: CheckResult) -> None:
+    """Refuse to break real hardware."""
+    raise NotPossibleError(f"node {node} is not simulated; its faults are its own")
 
 
 class FleetService:
     """Serves the use cases by writing intents down; the control loops carry them out."""
 
-    def __init__(self, clock: Clock, entropy: Entropy, store: Store) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        store: Store,
+        readings: Readings,
+        *,
+        offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
+        inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
+    ) -> None:
         self._clock = clock
         self._entropy = entropy
         self._store = store
+        self._readings = readings
+        self._offerings = offerings
+        self._inject = inject
 
-    def pools(self) -> Sequence[Pool]:
-        """Return every pool, by name."""
-        known = self._store.fleet().pools.values()
-        return sorted((pool for pool in known if not pool.deleted), key=lambda pool: pool.name)
-
-    def nodes(self, pool: PoolName | None = None) -> Sequence[Node]:
-        """Return every node, or those of one pool."""
+    async def status(self) -> FleetStatus:
+        """Return the fleet on one screen."""
         fleet = self._store.fleet()
-        return list((fleet.nodes if pool is None else fleet.in_pool(pool)).values())
+        pools = tuple(await self.list_pools())
+        living = [node for node in fleet.nodes.values() if not node.gone]
+        newest = await self._store.events(after_revision=max(fleet.revision - RECENT, 0))
+        return FleetStatus(
+            cluster=self._store.cluster.id,
+            version=__version__,
+            revision=fleet.revision,
+            now=self._clock.now(),
+            pools=pools,
+            nodes_by_status=count_by_status(fleet),
+            gpus=sum(self._node_view(fleet, node).gpus for node in living if node.registered_at),
+            price_per_hour=sum((pool.price_per_hour for pool in pools), Decimal(0)),
+            recent=tuple(newest[-RECENT:]),
+        )
 
-    def node(self, name: NodeId) -> Node:
+    async def list_nodes(self, query: Query) -> Page[NodeView]:
+        """Return the nodes that match."""
+        fleet = self._store.fleet()
+        gone = query.include_gone or query.status is NodeStatus.TERMINATED
+        views = (self._node_view(fleet, n) for n in _nodes(fleet, query.pool) if gone or not n.gone)
+        return page_of_nodes(views, query, fleet.revision)
+
+    async def get_node(self, name: NodeId) -> NodeDetail:
         """Return one node."""
-        return _node(self._store.fleet(), name)
+        fleet = self._store.fleet()
+        node = _node(fleet, name)
+        return NodeDetail(
+            node=self._node_view(fleet, node),
+            inventory=await self._store.inventory(node.id),
+            metrics=self._readings.metrics(node.id),
+            commands=tuple(c for c in fleet.commands.values() if c.node == node.id),
+        )
 
-    async def put_pool(self, pool: Pool, *, reason: str) -> Pool:
-        """Create a pool, or change the one of that name."""
+    async def list_instances(self, query: Query) -> Page[InstanceView]:
+        """Return the machines that match."""
+        fleet = self._store.fleet()
+        bought = (node for node in _nodes(fleet, query.pool) if node.launch or node.attempts)
+        views = (instance_view(node, _pool_of(fleet, node)) for node in bought)
+        return page_of_instances(views, query, fleet.revision)
 
-        async def attempt() -> Pool:
+    async def get_instance(self, name: str) -> InstanceView:
+        """Return one machine, by its provider's name, its launch's token or its node's name."""
+        fleet = self._store.fleet()
+        for node in fleet.nodes.values():
+            token = node.launch.token if node.launch else None
+            if name in (node.instance, token, node.id):
+                return instance_view(node, _pool_of(fleet, node))
+        raise NotFoundError(f"instance not found: {name}")
+
+    async def list_pools(self) -> Sequence[PoolView]:
+        """Return every pool, by name."""
+        fleet = self._store.fleet()
+        shown = (_show_pool(fleet, name) for name in sorted(fleet.pools))
+        return [pool for pool in shown if pool is not None]
+
+    async def get_pool(self, name: PoolName) -> PoolView:
+        """Return one pool."""
+        pool = _show_pool(self._store.fleet(), name)
+        if pool is None:
+            raise NotFoundError(f"pool not found: {name}")
+        return pool
+
+    async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
+        """Create a pool, or change the one of that name; its counter and size are kept."""
+        check_spec(spec)
+
+        async def attempt() -> PoolView:
             fleet = self._store.fleet()
-            before = fleet.pools.get(pool.name)
-            wanted = before.nodes_wanted if before and not before.deleted else None
-            after = replace(
-                pool,
-                next_index=before.next_index if before else pool.next_index,
-                nodes_wanted=pool.nodes_wanted if pool.nodes_wanted is not None else wanted,
-                deleted=False,
-            )
+            before = fleet.pools.get(spec.name)
+            after = pool_from(spec, before)
             if after == before:
-                return after
+                return pool_view(after, fleet.in_pool(after.name).values())
             kind = "pool.created" if before is None or before.deleted else "pool.changed"
             return await self._commit_pool(fleet, after, kind, reason)
 
         return await until_no_conflict(attempt)
 
-    async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> Pool:
+    async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
         """Ask for a size within the pool's bounds."""
 
-        async def attempt() -> Pool:
+        async def attempt() -> PoolView:
             fleet = self._store.fleet()
             before = _pool(fleet, pool)
             if not before.nodes_min <= nodes <= before.nodes_max:
@@ -75,24 +182,31 @@ class FleetService:
                     f"pool {pool} holds {before.nodes_min} to {before.nodes_max} nodes, not {nodes}"
                 )
             if before.size == nodes and before.nodes_wanted == nodes:
-                return before
+                return pool_view(before, fleet.in_pool(pool).values())
             after = replace(before, nodes_wanted=nodes)
             text = f"{before.size} to {nodes} nodes: {reason}"
             return await self._commit_pool(fleet, after, "pool.scaled", text)
 
         return await until_no_conflict(attempt)
 
-    async def delete_pool(self, pool: PoolName, *, reason: str) -> None:
+    async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and give back every node of a pool, then the pool."""
 
-        async def attempt() -> None:
+        async def attempt() -> PoolView:
             fleet = self._store.fleet()
             after = replace(_pool(fleet, pool), deleted=True, nodes_wanted=None)
-            await self._commit_pool(fleet, after, "pool.deleted", reason)
+            return await self._commit_pool(fleet, after, "pool.deleted", reason)
 
-        await until_no_conflict(attempt)
+        return await until_no_conflict(attempt)
 
-    async def _commit_pool(self, fleet: Fleet, pool: Pool, kind: str, reason: str) -> Pool:
+    async def up(self, capacity: Capacity) -> PoolView:
+        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        before = self._store.fleet().pools.get(capacity.name)
+        spec = plan_capacity(capacity, await self._offerings(), before)
+        reason = f"{capacity.gpus} GPUs of type {capacity.gpu_type} were asked for"
+        return await self.put_pool(spec, reason=reason)
+
+    async def _commit_pool(self, fleet: Fleet, pool: Pool, kind: str, reason: str) -> PoolView:
         event = Event(
             at=self._clock.now(),
             about=about("pool", pool.name),
@@ -104,10 +218,11 @@ class FleetService:
                 "size": str(pool.size),
             },
         )
-        await self._store.commit(Change(pools=[pool], events=[event]), based_on=fleet.revision)
-        return pool
+        change = Change(pools=[pool], events=[event])
+        after = await self._store.commit(change, based_on=fleet.revision)
+        return pool_view(pool, after.in_pool(pool.name).values())
 
-    async def cordon(self, node: NodeId, *, reason: str) -> Node:
+    async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
         """Keep new work off a node."""
 
         def cordoned(before: Node, now: datetime) -> tuple[Node, list[Event]]:
@@ -118,7 +233,7 @@ class FleetService:
 
         return await self._amend(node, cordoned)
 
-    async def uncordon(self, node: NodeId) -> Node:
+    async def uncordon(self, node: NodeId) -> NodeView:
         """Lift a cordon, and nothing else."""
 
         def uncordoned(before: Node, now: datetime) -> tuple[Node, list[Event]]:
@@ -135,7 +250,7 @@ class FleetService:
 
         return await self._amend(node, uncordoned)
 
-    async def drain(self, node: NodeId, *, reason: str) -> Node:
+    async def drain(self, node: NodeId, *, reason: str) -> NodeView:
         """Move the work off a node, which stays."""
 
         def draining(before: Node, now: datetime) -> tuple[Node, list[Event]]:
@@ -149,7 +264,7 @@ class FleetService:
 
         return await self._amend(node, draining)
 
-    async def retire(self, node: NodeId, *, reason: str) -> Node:
+    async def retire(self, node: NodeId, *, reason: str) -> NodeView:
         """Drain a node and give its machine back."""
 
         def retiring(before: Node, now: datetime) -> tuple[Node, list[Event]]:
@@ -162,7 +277,7 @@ class FleetService:
 
         return await self._amend(node, retiring)
 
-    async def declare_healthy(self, node: NodeId, *, reason: str) -> Node:
+    async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
         """Override what the checks say about a node."""
         if not reason.strip():
             raise InvalidError("an override needs a reason")
@@ -170,8 +285,8 @@ class FleetService:
 
     async def _amend(
         self, name: NodeId, change: Callable[[Node, datetime], tuple[Node, list[Event]]]
-    ) -> Node:
-        async def attempt() -> Node:
+    ) -> NodeView:
+        async def attempt() -> NodeView:
             fleet = self._store.fleet()
             before = _node(fleet, name)
             if before.gone:
@@ -180,13 +295,13 @@ class FleetService:
             if after != before or events:
                 launches = [after.launch] if after.gone and after.launch else []
                 written = Change(nodes=[after], launches=launches, events=events)
-                await self._store.commit(written, based_on=fleet.revision)
-            return after
+                fleet = await self._store.commit(written, based_on=fleet.revision)
+            return self._node_view(fleet, after)
 
         return await until_no_conflict(attempt)
 
     async def issue(
-        self, node: NodeId, kind: CommandKind, parameters: dict[str, str] | None = None
+        self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
     ) -> Command:
         """Ask a node's agent to do something."""
         _node(self._store.fleet(), node)
@@ -210,9 +325,58 @@ class FleetService:
         await self._store.commit(change, based_on=self._store.fleet().revision)
         return command
 
+    async def get_command(self, command: CommandId) -> Command:
+        """Return how far a command has come."""
+        known = self._store.fleet().commands.get(command)
+        if known is None:
+            raise NotFoundError(f"command not found: {command}")
+        return known
+
+    async def inject(self, node: NodeId, result: CheckResult) -> None:
+        """Make a simulated machine report a fault."""
+        _node(self._store.fleet(), node)
+        await self._inject(node, result)
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+    ) -> Sequence[Recorded]:
+        """Return the journal after event number `after`."""
+        if not 1 <= limit <= PAGE_SIZE_MAX:
+            raise InvalidError(f"limit: must be 1 to {PAGE_SIZE_MAX}, not {limit}")
+        return await self._store.events(after=after, about=about, limit=limit)
+
+    def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
+        """Yield every revision after the given one."""
+        watching = Watching(self._store, show_node=self._show_node, show_pool=_show_pool)
+        return watching.updates(after_revision)
+
     async def why(self, about: Subject) -> Why:
         """Return the reasons behind the state of a node, a pool or a launch."""
         return await explain(self._store, about)
+
+    def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
+        return node_view(node, _pool_of(fleet, node), self._readings.last_heard(node.id))
+
+    def _show_node(self, fleet: Fleet, name: NodeId) -> NodeView | None:
+        node = fleet.nodes.get(name)
+        return None if node is None else self._node_view(fleet, node)
+
+
+def _nodes(fleet: Fleet, pool: PoolName | None) -> Iterable[Node]:
+    return (fleet.nodes if pool is None else fleet.in_pool(pool)).values()
+
+
+def _pool_of(fleet: Fleet, node: Node) -> Pool | None:
+    return None if node.pool is None else fleet.pools.get(node.pool)
+
+
+def _show_pool(fleet: Fleet, name: PoolName) -> PoolView | None:
+    """Return a pool, or None once it is deleted and its last machine gone."""
+    pool = fleet.pools.get(name)
+    members = fleet.in_pool(name).values()
+    if pool is None or (pool.deleted and all(node.gone for node in members)):
+        return None
+    return pool_view(pool, members)
 
 
 def _node(fleet: Fleet, name: NodeId) -> Node:

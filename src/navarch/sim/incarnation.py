@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NoReturn, TypeVar
 
 from navarch.core.event import Recorded, Subject
@@ -85,10 +85,26 @@ class WiredStore:
         return self.store.subscribe(lambda done: None if self.wire.dead else listener(done))
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        after_revision: int = 0,
+        about: Subject | None = None,
+        limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
-        return await self.store.events(after=after, about=about, limit=limit)
+        return await self.store.events(
+            after=after, after_revision=after_revision, about=about, limit=limit
+        )
+
+    @property
+    def journal_start(self) -> int:
+        """The revision after which the journal is complete."""
+        return self.store.journal_start
+
+    async def prune(self, before: datetime) -> None:
+        """Drop the oldest part of the journal."""
+        await self.wire.call("prune", lambda: self.store.prune(before))
 
     async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
         """Return the launches that are over."""

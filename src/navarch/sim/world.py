@@ -16,9 +16,11 @@ from navarch.core.node import Node, NodeStatus, node_status
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.ports.agents import AgentApi
+from navarch.ports.api import PoolView
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
+from navarch.service.views import pool_spec
 from navarch.sim.agent import SimAgent, UnreachableError
 from navarch.sim.checkers import Checkers
 from navarch.sim.clock import SeededEntropy, SimClock
@@ -318,9 +320,9 @@ def simulate(
         return runner.run(main())
 
 
-async def found(pool: Pool, fleet: FleetService) -> Pool:
+async def found(pool: Pool, fleet: FleetService) -> PoolView:
     """Create `pool`."""
-    return await fleet.put_pool(pool, reason="the story begins")
+    return await fleet.put_pool(pool_spec(pool), reason="the story begins")
 
 
 async def check_bill(world: World) -> None:

@@ -1,6 +1,9 @@
 """A store that forgets when the process ends: for tests, the simulator and a first try."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from datetime import datetime
+from itertools import islice, takewhile
 
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
@@ -19,6 +22,8 @@ class MemoryStore:
         self.cluster = cluster
         self._head = Head(Fleet())
         self._journal: list[Recorded] = []
+        self._journal_start = 0
+        self._events_ever = 0
         self._by_subject: dict[Subject, list[Recorded]] = {}
         self._launches: dict[tuple[Token, str], Launch] = {}
         self._inventories: dict[NodeId, Inventory] = {}
@@ -32,7 +37,8 @@ class MemoryStore:
         self._head.check(change, based_on)
         revision = self._head.fleet.revision + 1
         for event in change.events:
-            entry = Recorded(number=len(self._journal) + 1, revision=revision, event=event)
+            self._events_ever += 1
+            entry = Recorded(number=self._events_ever, revision=revision, event=event)
             self._journal.append(entry)
             self._by_subject.setdefault(event.about, []).append(entry)
         for launch in change.launches:
@@ -47,13 +53,33 @@ class MemoryStore:
         return self._head.subscribe(listener)
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        after_revision: int = 0,
+        about: Subject | None = None,
+        limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
-        if about is None:
-            return self._journal[after : after + limit]
-        mine = self._by_subject.get(about, [])
-        return [entry for entry in mine if entry.number > after][:limit]
+        entries = self._journal if about is None else self._by_subject.get(about, [])
+        start = bisect_right(entries, after, key=lambda entry: entry.number)
+        newer = (entry for entry in entries[start:] if entry.revision > after_revision)
+        return list(islice(newer, limit))
+
+    @property
+    def journal_start(self) -> int:
+        """The revision after which the journal is complete."""
+        return self._journal_start
+
+    async def prune(self, before: datetime) -> None:
+        """Drop the part of the journal that is older than `before`."""
+        old = list(takewhile(lambda entry: entry.event.at < before, self._journal))
+        if old:
+            self._journal_start = old[-1].revision
+            self._journal = self._journal[len(old) :]
+            self._by_subject = {}
+            for entry in self._journal:
+                self._by_subject.setdefault(entry.event.about, []).append(entry)
 
     async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
         """Return the launches that are over."""

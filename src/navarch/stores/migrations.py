@@ -7,7 +7,7 @@ from navarch.core.errors import StoreError
 STEPS: tuple[str, ...] = (
     """
     CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-    INSERT INTO meta VALUES ('revision', '0');
+    INSERT INTO meta VALUES ('revision', '0'), ('journal_start', '0');
     CREATE TABLE pools (name TEXT PRIMARY KEY, body BLOB NOT NULL);
     CREATE TABLE nodes (id TEXT PRIMARY KEY, body BLOB NOT NULL);
     CREATE TABLE commands (id TEXT PRIMARY KEY, body BLOB NOT NULL);
@@ -18,10 +18,12 @@ STEPS: tuple[str, ...] = (
     CREATE INDEX launches_by_pool ON launches (pool, asked_at);
     CREATE TABLE inventories (node TEXT PRIMARY KEY, body BLOB NOT NULL);
     CREATE TABLE events (
-        number INTEGER PRIMARY KEY AUTOINCREMENT, revision INTEGER NOT NULL,
+        number INTEGER PRIMARY KEY AUTOINCREMENT, revision INTEGER NOT NULL, at REAL NOT NULL,
         about TEXT NOT NULL, body BLOB NOT NULL
     );
     CREATE INDEX events_by_subject ON events (about, number);
+    CREATE INDEX events_by_revision ON events (revision);
+    CREATE INDEX events_by_time ON events (at);
     """,
 )
 """Each takes a file from one version to the next. Add to the end; never change one that shipped."""

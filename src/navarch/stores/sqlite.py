@@ -6,6 +6,7 @@ import gc
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,6 +53,7 @@ class SqliteStore:
         self._turn = asyncio.Lock()
         self._writing: set[asyncio.Task[Fleet]] = set()
         self._head = Head(_load(database))
+        self._journal_start = int(_meta(database)["journal_start"])
 
     @classmethod
     def open(cls, directory: Path, offload: Offload, entropy: Entropy) -> "SqliteStore":
@@ -98,10 +100,28 @@ class SqliteStore:
         return self._head.subscribe(listener)
 
     async def events(
-        self, *, after: int = 0, about: Subject | None = None, limit: int = 1000
+        self,
+        *,
+        after: int = 0,
+        after_revision: int = 0,
+        about: Subject | None = None,
+        limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
-        return await self._offload.run(lambda: read_events(self._database, after, about, limit))
+        return await self._offload.run(
+            lambda: read_events(self._database, after, after_revision, about, limit)
+        )
+
+    @property
+    def journal_start(self) -> int:
+        """The revision after which the journal is complete."""
+        return self._journal_start
+
+    async def prune(self, before: datetime) -> None:
+        """Drop the part of the journal that is older than `before`."""
+        async with self._turn:
+            start = await self._offload.run(lambda: self._prune(before))
+            self._journal_start = max(self._journal_start, start)
 
     async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
         """Return the launches that are over."""
@@ -131,6 +151,18 @@ class SqliteStore:
             database.execute("COMMIT")
         except sqlite3.Error as error:
             raise StoreError(f"cannot write revision {revision}: {error}") from error
+
+    def _prune(self, before: datetime) -> int:
+        # Whole revisions only: a watcher must never be shown half of one.
+        query = "SELECT coalesce(max(revision), 0) FROM events WHERE at < ?"
+        (start,) = self._database.execute(query, (before.timestamp(),)).fetchone()
+        self._database.execute("BEGIN IMMEDIATE")
+        self._database.execute("DELETE FROM events WHERE revision <= ?", (start,))
+        self._database.execute(
+            "UPDATE meta SET value = ?1 WHERE key = 'journal_start' AND value + 0 < ?1", (start,)
+        )
+        self._database.execute("COMMIT")
+        return int(start)
 
     def _write_records(self, change: Change, revision: int) -> None:
         for sql, rows in (
@@ -170,8 +202,11 @@ class SqliteStore:
             ("DELETE FROM inventories WHERE node = ?", [(node,) for node in change.forget_nodes]),
             ("DELETE FROM commands WHERE id = ?", [(name,) for name in change.forget_commands]),
             (
-                "INSERT INTO events (revision, about, body) VALUES (?, ?, ?)",
-                [(revision, event.about, _encode(event)) for event in change.events],
+                "INSERT INTO events (revision, at, about, body) VALUES (?, ?, ?, ?)",
+                [
+                    (revision, event.at.timestamp(), event.about, _encode(event))
+                    for event in change.events
+                ],
             ),
             ("UPDATE meta SET value = ? WHERE key = 'revision'", [(str(revision),)]),
         ):
@@ -197,14 +232,20 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def read_events(
-    database: sqlite3.Connection, after: int, about: Subject | None, limit: int
+    database: sqlite3.Connection,
+    after: int,
+    after_revision: int,
+    about: Subject | None,
+    limit: int,
 ) -> list[Recorded]:
-    """Return the journal after event number `after`, oldest first."""
+    """Return the journal after an event number and a revision, oldest first."""
     query = (
-        "SELECT number, revision, body FROM events "
-        f"WHERE number > ? {'' if about is None else 'AND about = ?'} ORDER BY number LIMIT ?"
+        "SELECT number, revision, body FROM events WHERE number > :after "
+        + ("" if after_revision == 0 else "AND revision > :after_revision ")
+        + ("" if about is None else "AND about = :about ")
+        + "ORDER BY number LIMIT :limit"
     )
-    given = (after, limit) if about is None else (after, about, limit)
+    given = {"after": after, "after_revision": after_revision, "about": about, "limit": limit}
     return [
         Recorded(number=number, revision=revision, event=_EVENT.decode(body))
         for number, revision, body in database.execute(query, given)
@@ -228,12 +269,16 @@ def _lock(directory: Path) -> int:
 
 
 def _cluster(database: sqlite3.Connection, entropy: Entropy) -> Cluster:
-    given = dict(database.execute("SELECT key, value FROM meta"))
+    given = _meta(database)
     if "cluster" not in given:
         given |= {"cluster": entropy.new_id("cluster"), "secret": entropy.secret().hex()}
         rows = [(key, given[key]) for key in ("cluster", "secret")]
         database.executemany("INSERT INTO meta VALUES (?, ?)", rows)
     return Cluster(id=given["cluster"], secret=bytes.fromhex(given["secret"]))
+
+
+def _meta(database: sqlite3.Connection) -> dict[str, str]:
+    return dict(database.execute("SELECT key, value FROM meta"))
 
 
 def _load(database: sqlite3.Connection) -> Fleet:
@@ -242,7 +287,6 @@ def _load(database: sqlite3.Connection) -> Fleet:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        (revision,) = database.execute("SELECT value FROM meta WHERE key = 'revision'").fetchone()
         pools = _decode(_POOL, database.execute("SELECT body FROM pools ORDER BY rowid"))
         nodes = _decode(_NODE, database.execute("SELECT body FROM nodes ORDER BY rowid"))
         commands = _decode(_COMMAND, database.execute("SELECT body FROM commands ORDER BY rowid"))
@@ -251,7 +295,7 @@ def _load(database: sqlite3.Connection) -> Fleet:
             if node.pool is not None:
                 by_pool.setdefault(node.pool, {})[node.id] = node
         return Fleet(
-            revision=int(revision),
+            revision=int(_meta(database)["revision"]),
             pools=Table({pool.name: pool for pool in pools}),
             nodes=Table({node.id: node for node in nodes}),
             commands=Table({command.id: command for command in commands}),

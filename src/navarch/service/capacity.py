@@ -1,0 +1,68 @@
+"""From a wish for GPUs to a pool of machines."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from navarch.core.errors import InvalidError
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.ports.api import Capacity, PoolSpec
+from navarch.service.views import pool_spec
+
+GPUS_MAX = 1_000_000
+
+
+def plan_capacity(
+    capacity: Capacity, offerings: Sequence[Offering], before: Pool | None
+) -> PoolSpec:
+    """Return the cheapest pool that holds the GPUs asked for, in whole machines.
+
+    Dearer offerings of the same size stay on its list, for when the cheapest is sold out.
+    One machine above the size is allowed, so that a broken node is replaced before it goes.
+    """
+    if not 1 <= capacity.gpus <= GPUS_MAX:
+        raise InvalidError(f"gpus: must be 1 to {GPUS_MAX}, not {capacity.gpus}")
+    fitting = sorted(
+        (offering for offering in offerings if _fits(offering, capacity)),
+        key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
+    )
+    if not fitting:
+        raise InvalidError(_nothing_fits(capacity, offerings))
+    best = fitting[0]
+    nodes = _machines(best, capacity.gpus)
+    same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
+    blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes + 1)
+    known = before if before is not None and not before.deleted else None
+    return replace(
+        pool_spec(known) if known else blank,
+        offerings=same_size,
+        nodes_min=nodes,
+        nodes_max=nodes + 1,
+        nodes_wanted=nodes,
+    )
+
+
+def _fits(offering: Offering, capacity: Capacity) -> bool:
+    return (
+        offering.gpus > 0
+        and capacity.gpu_type.lower() in (offering.gpu_type.lower(), offering.instance_type.lower())
+        and capacity.provider in (None, offering.provider)
+        and capacity.region in (None, offering.region)
+        and (capacity.spot or not offering.spot)
+    )
+
+
+def _machines(offering: Offering, gpus: int) -> int:
+    return -(-gpus // offering.gpus)
+
+
+def _total(offering: Offering, gpus: int) -> Decimal:
+    return offering.price_per_hour * _machines(offering, gpus)
+
+
+def _nothing_fits(capacity: Capacity, offerings: Sequence[Offering]) -> str:
+    known = sorted({offering.gpu_type for offering in offerings if offering.gpu_type})
+    if not known:
+        return "gpu_type: no provider says what it sells; create a pool with `navarch pool create`"
+    return f"gpu_type: nobody offers {capacity.gpu_type!r} as asked; there is {', '.join(known)}"

@@ -1,0 +1,64 @@
+"""What operators ask of pools: checked, and turned into records."""
+
+import re
+from dataclasses import fields
+from datetime import timedelta
+
+from navarch.core.errors import InvalidError
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.health.judgement import TIMES_MAX
+from navarch.ports.api import PoolSpec
+
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+"""What every cloud accepts as a part of a machine's name and as a label."""
+
+
+def check_spec(spec: PoolSpec) -> None:
+    """Raise InvalidError, naming the field, if no pool can be made of `spec`."""
+    if not _NAME.fullmatch(spec.name):
+        raise InvalidError(
+            f"name: {spec.name!r} must be lower-case letters, digits and dashes, begin with a "
+            "letter, not end with a dash, and have at most 40 characters"
+        )
+    if not spec.offerings:
+        raise InvalidError("offerings: at least one provider is required")
+    if spec.nodes_min < 0:
+        raise InvalidError("nodes_min: min_nodes must be >= 0")
+    if spec.nodes_max <= 0:
+        raise InvalidError("nodes_max: max_nodes must be > 0")
+    if spec.nodes_min > spec.nodes_max:
+        raise InvalidError("nodes_min: min_nodes cannot exceed max_nodes")
+    if spec.nodes_wanted is not None and not spec.nodes_min <= spec.nodes_wanted <= spec.nodes_max:
+        raise InvalidError(f"nodes_wanted: must be {spec.nodes_min} to {spec.nodes_max}")
+    if not 1 <= spec.unhealthy_after <= TIMES_MAX:
+        raise InvalidError(f"unhealthy_after: must be 1 to {TIMES_MAX}")
+    for name in ("boot_deadline", "drain_timeout"):
+        if getattr(spec, name) < timedelta(0):
+            raise InvalidError(f"{name}: must not be negative")
+    for offering in spec.offerings:
+        _check_offering(offering)
+
+
+def _check_offering(offering: Offering) -> None:
+    if not offering.instance_type:
+        raise InvalidError("offerings: instance_type is required")
+    if not offering.provider:
+        raise InvalidError("offerings: provider is required")
+    if offering.gpus < 0 or not offering.price_per_hour.is_finite() or offering.price_per_hour < 0:
+        raise InvalidError(f"offerings: {offering.instance_type}: impossible gpus or price")
+
+
+def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
+    """Return the pool that `spec` makes of the one `before`.
+
+    The counter of names goes on where it was, and so does the size that was last asked
+    for, unless `spec` asks for another or no longer allows it.
+    """
+    asked = {field.name: getattr(spec, field.name) for field in fields(spec)}
+    if asked["nodes_wanted"] is None and before is not None and not before.deleted:
+        asked["nodes_wanted"] = before.nodes_wanted
+    wanted = asked["nodes_wanted"]
+    if wanted is not None:
+        asked["nodes_wanted"] = min(max(wanted, spec.nodes_min), spec.nodes_max)
+    return Pool(**asked, next_index=before.next_index if before else 0)

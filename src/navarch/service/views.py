@@ -1,0 +1,150 @@
+"""The fleet as operators see it: pure functions from records to views."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from decimal import Decimal
+
+from navarch.core.fleet import Fleet
+from navarch.core.health import Health
+from navarch.core.node import Node, Phase, instance_state, node_status
+from navarch.core.pool import Pool
+from navarch.health.judgement import explain
+from navarch.ports.api import InstanceView, NodeView, PoolSpec, PoolView
+
+
+def node_view(node: Node, pool: Pool | None, last_heartbeat: datetime | None) -> NodeView:
+    """Return `node` as an operator wants to see it."""
+    place = node.place
+    launch = node.launch
+    return NodeView(
+        id=node.id,
+        pool=node.pool,
+        status=node_status(node),
+        phase=node.phase,
+        health=node.health,
+        cordoned=node.cordoned,
+        retiring=node.retiring.reason if node.retiring else None,
+        conditions=node.conditions,
+        provider=place.provider if place else "",
+        region=place.region if place else "",
+        zone=place.zone if place else "",
+        instance_type=place.instance_type if place else "",
+        instance=node.instance,
+        public_address=launch.public_address if launch else "",
+        private_address=launch.private_address if launch else "",
+        gpus=_gpus(node),
+        price_per_hour=launch.price_per_hour if launch else Decimal(0),
+        created_at=node.created_at,
+        since=node.since,
+        registered_at=node.registered_at,
+        last_heartbeat=last_heartbeat,
+        replaces=node.replaces,
+        labels=_labels(node, pool),
+    )
+
+
+def instance_view(node: Node, pool: Pool | None) -> InstanceView:
+    """Return the machine under `node`, in the reference's words."""
+    place = node.place
+    launch = node.launch
+    return InstanceView(
+        id=node.instance or (launch.token if launch else node.id),
+        provider=place.provider if place else "",
+        region=place.region if place else "",
+        zone=place.zone if place else "",
+        instance_type=place.instance_type if place else "",
+        state=instance_state(node),
+        pool=node.pool,
+        node=node.id,
+        created_at=node.created_at,
+        ready_at=node.registered_at,
+        terminated_at=node.since if node.gone else None,
+        message=_message(node),
+        labels=_labels(node, pool),
+    )
+
+
+def pool_view(pool: Pool, nodes: Iterable[Node]) -> PoolView:
+    """Return `pool` as an operator wants to see it."""
+    present = [node for node in nodes if not node.gone]
+    starting = [n for n in present if n.counts and n.phase in (Phase.REQUESTED, Phase.BOOTING)]
+    leaving = [node for node in present if not node.counts]
+    return PoolView(
+        spec=pool_spec(pool),
+        size=pool.size,
+        serving=sum(node.serving for node in present),
+        starting=len(starting),
+        leaving=len(leaving),
+        unhealthy=sum(node.counts and node.health is Health.UNHEALTHY for node in present),
+        cordoned=sum(node.counts and node.cordoned is not None for node in present),
+        price_per_hour=sum(
+            (node.launch.price_per_hour for node in present if node.launch and node.instance),
+            Decimal(0),
+        ),
+        note=_note(pool, present),
+    )
+
+
+def pool_spec(pool: Pool) -> PoolSpec:
+    """Return what was asked of `pool`."""
+    return PoolSpec(
+        name=pool.name,
+        offerings=pool.offerings,
+        nodes_min=pool.nodes_min,
+        nodes_max=pool.nodes_max,
+        nodes_wanted=pool.nodes_wanted,
+        labels=pool.labels,
+        ssh_keys=pool.ssh_keys,
+        user_data=pool.user_data,
+        auto_replace=pool.auto_replace,
+        unhealthy_after=pool.unhealthy_after,
+        boot_deadline=pool.boot_deadline,
+        drain_timeout=pool.drain_timeout,
+    )
+
+
+def count_by_status(fleet: Fleet) -> dict[str, int]:
+    """Return how many nodes there are of each status; those not yet registered by their phase."""
+    counts: dict[str, int] = {}
+    for node in fleet.nodes.values():
+        if not node.gone:
+            word = str(node_status(node) or node.phase)
+            counts[word] = counts.get(word, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _gpus(node: Node) -> int:
+    if node.gpus is not None:
+        return node.gpus
+    return node.place.gpus if node.place else 0
+
+
+def _labels(node: Node, pool: Pool | None) -> dict[str, str]:
+    labels = {**(pool.labels if pool else {}), **node.labels}
+    return labels | {"pool": pool.name} if pool else labels
+
+
+def _message(node: Node) -> str:
+    if node.retiring is not None:
+        return node.retiring.reason
+    return {
+        Phase.REQUESTED: "waiting for the provider",
+        Phase.BOOTING: "waiting for node to register",
+        Phase.READY: "node registered successfully",
+    }.get(node.phase, node.cordoned or explain(node.conditions))
+
+
+def _note(pool: Pool, present: list[Node]) -> str:
+    if pool.deleted:
+        return f"being deleted: {len(present)} machines left"
+    staying = [node for node in present if node.counts]
+    missing = pool.size - len(staying)
+    refused = [node for node in staying if node.attempts and node.phase is Phase.REQUESTED]
+    if refused:
+        return f"{len(refused)} refused by every provider so far, asking again"
+    if missing > 0 and len(present) >= pool.nodes_max:
+        return f"{missing} wait until machines that are leaving have made room"
+    if missing > 0:
+        return f"{missing} to be requested"
+    starting = sum(node.phase in (Phase.REQUESTED, Phase.BOOTING) for node in staying)
+    return f"{starting} starting" if starting else ""

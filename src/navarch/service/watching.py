@@ -1,0 +1,98 @@
+"""A watch: every revision from a given one on, none left out."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+
+from navarch.core.errors import NotPossibleError
+from navarch.core.event import Recorded
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.api import NodeView, PoolView, Update
+from navarch.ports.store import Store
+
+
+class Watching:
+    """Follows the store for one watcher."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        show_node: Callable[[Fleet, NodeId], NodeView | None],
+        show_pool: Callable[[Fleet, PoolName], PoolView | None],
+    ) -> None:
+        self._store = store
+        self._show_node = show_node
+        self._show_pool = show_pool
+
+    async def updates(self, after_revision: int | None) -> AsyncIterator[Update]:
+        """Yield the past from the journal, then the present as it happens."""
+        now = self._store.fleet().revision
+        start = now if after_revision is None else after_revision
+        if start > now:
+            raise NotPossibleError(f"revision {start} is in the future: the store is at {now}")
+        if start < self._store.journal_start:
+            raise NotPossibleError(
+                f"revision {start} is too old: the journal begins at {self._store.journal_start}; "
+                "list what you need and watch from the revision that the list gives"
+            )
+        moved = asyncio.Event()
+        leave = self._store.subscribe(lambda _: moved.set())
+        try:
+            last = start
+            while True:
+                moved.clear()
+                async for update in self._between(last, self._store.fleet().revision):
+                    yield update
+                    last = update.revision
+                await moved.wait()
+        finally:
+            leave()
+
+    async def _between(self, last: int, newest: int) -> AsyncIterator[Update]:
+        """Yield the revisions after `last` up to `newest`, also those that say nothing."""
+        waiting: list[Recorded] = []
+        async for entry in self._entries(last, newest):
+            if waiting and waiting[0].revision < entry.revision:
+                for update in self._up_to(last, waiting[0].revision, waiting):
+                    yield update
+                last, waiting = waiting[0].revision, []
+            waiting.append(entry)
+        if waiting:
+            for update in self._up_to(last, waiting[0].revision, waiting):
+                yield update
+            last = waiting[0].revision
+        for update in self._up_to(last, newest, []):
+            yield update
+
+    async def _entries(self, last: int, newest: int) -> AsyncIterator[Recorded]:
+        number = 0
+        while page := await self._store.events(after=number, after_revision=last):
+            for entry in page:
+                if entry.revision > newest:
+                    return
+                yield entry
+            number = page[-1].number
+
+    def _up_to(self, last: int, revision: int, entries: list[Recorded]) -> Iterator[Update]:
+        for silent in range(last + 1, revision if entries else revision + 1):
+            yield Update(revision=silent, events=())
+        if entries:
+            yield self._update(revision, entries)
+
+    def _update(self, revision: int, entries: Sequence[Recorded]) -> Update:
+        fleet = self._store.fleet()
+        told = tuple(entries)
+        nodes: dict[str, NodeView] = {}
+        pools: dict[str, PoolView] = {}
+        for entry in told:
+            kind, _, name = entry.event.about.partition("/")
+            if kind == "node" and (node := self._show_node(fleet, NodeId(name))):
+                nodes[name] = node
+                if node.pool and (pool := self._show_pool(fleet, node.pool)):
+                    pools[node.pool] = pool
+            elif kind == "pool" and (pool := self._show_pool(fleet, PoolName(name))):
+                pools[name] = pool
+        return Update(
+            revision=revision, events=told, nodes=tuple(nodes.values()), pools=tuple(pools.values())
+        )

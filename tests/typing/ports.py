@@ -1,0 +1,60 @@
+"""Never run: mypy proves here that every adapter keeps its port's shape."""
+
+from navarch.app import Hearing
+from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.ports.agents import AgentApi
+from navarch.ports.api import FleetApi
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.offload import Offload
+from navarch.ports.provider import DeclaresListingLag, Provider
+from navarch.ports.store import Store
+from navarch.providers.simulated import SimulatedCloud
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.incarnation import WiredNotifier, WiredProvider, WiredStore
+from navarch.sim.workloads import SimWorkloads
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.stores.sqlite import SqliteStore
+
+
+def clocks(system: SystemClock, simulated: SimClock) -> tuple[Clock, Clock]:
+    return system, simulated
+
+
+def entropies(system: SystemEntropy, seeded: SeededEntropy) -> tuple[Entropy, Entropy]:
+    return system, seeded
+
+
+def offloads(thread: ThreadOffload, inline: InlineOffload) -> tuple[Offload, Offload]:
+    return thread, inline
+
+
+def stores(
+    memory: MemoryStore, sqlite: SqliteStore, wired: WiredStore
+) -> tuple[Store, Store, Store]:
+    return memory, sqlite, wired
+
+
+def providers(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Provider, Provider]:
+    return cloud, wired
+
+
+def listing_lags(cloud: SimulatedCloud) -> DeclaresListingLag:
+    return cloud
+
+
+def notifiers(
+    workloads: SimWorkloads, wired: WiredNotifier
+) -> tuple[WorkloadNotifier, WorkloadNotifier]:
+    return workloads, wired
+
+
+def hearings(columns: Columns) -> Hearing:
+    return columns
+
+
+def apis(fleet: FleetService, agents: AgentService) -> tuple[FleetApi, AgentApi]:
+    return fleet, agents
