@@ -1,40 +1,18 @@
-"""Stories of machines that fail, and of the fleet that goes on."""
-
-from decimal import Decimal
+"""Stories of machines that fail, and of a fleet that goes on."""
 
 import pytest
 
-from navarch.core.ids import PoolName, ProviderName
-from navarch.core.offering import Offering
-from navarch.core.pool import Pool
-from navarch.providers.simulated import Habits
+from navarch.core.ids import PoolName
 from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
 
 TRAINING = PoolName("training")
-H100 = Offering(
-    provider=ProviderName("sim"),
-    instance_type="h100-8x",
-    region="r1",
-    price_per_hour=Decimal("98.32"),
-)
-POOL = Pool(name=TRAINING, offerings=(H100,), nodes_min=4, nodes_max=6)
-
-STORM = Habits(
-    listing_lag_s=60.0,
-    sold_out=0.15,
-    transient=0.1,
-    mute=0.05,
-    lie=0.1,
-    both=0.03,
-    hang=0.02,
-    dead_on_arrival=0.1,
-)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.parametrize("seed", range(500))
 def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> None:
     async def story(world: World) -> None:
-        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=7200)
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=4 * 3600)
         victim, *rest = world.serving(TRAINING)
 
         world.fail(victim, "XID 79: GPU has fallen off the bus")
@@ -44,4 +22,4 @@ def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> Non
         assert victim not in world.serving(TRAINING)
         assert set(rest) <= set(world.serving(TRAINING)), "a healthy node was disturbed"
 
-    simulate(story, seed=seed, pools=[POOL], habits=STORM, trouble=0.2)
+    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=STORMY, trouble=0.2)

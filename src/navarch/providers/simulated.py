@@ -78,6 +78,8 @@ class Machine:
     listed_at: datetime
     price_per_hour: Decimal
     dead_on_arrival: bool = False
+    denied: bool = False
+    """Whether its owner was told that it does not exist."""
     ended_at: datetime | None = None
     end_listed_at: datetime | None = None
     number: int = 0
@@ -120,6 +122,7 @@ class SimulatedCloud:
             raise OutcomeUnknownError("the connection was lost")
         machine = self._launch(request)
         if trouble == "both":
+            machine.denied = True
             raise CapacityError(f"no {request.instance_type} today")
         if trouble == "hang":
             await self.clock.sleep(HANG_S)

@@ -15,7 +15,6 @@ class Checkers:
 
     may_be_retired: set[NodeId] = field(default_factory=set)
     """Nodes that the story itself asked to be given back, or whose machines it took away."""
-    machines_max: dict[PoolName, int] = field(default_factory=dict)
     born: dict[NodeId, object] = field(default_factory=dict)
 
     def watch(self, committed: Committed) -> None:
@@ -59,5 +58,14 @@ def _check_size(before: Fleet, after: Fleet, name: PoolName) -> None:
     machines = sum(not node.gone for node in after.in_pool(name).values())
     had = sum(not node.gone for node in before.in_pool(name).values())
     assert machines <= max(pool.nodes_max, had), f"{name}: {machines} of {pool.nodes_max} nodes"
+    leaving = [
+        node
+        for node in after.in_pool(name).values()
+        if node.retiring and node.retiring.surplus and before.nodes[node.id].retiring is None
+    ]
+    if leaving:
+        served = sum(node.serving for node in before.in_pool(name).values())
+        serving = sum(node.serving for node in after.in_pool(name).values())
+        assert serving >= min(served, pool.size), f"{name} shrank to {serving} serving nodes"
     staying = sum(node.counts for node in after.in_pool(name).values())
     assert staying <= max(pool.nodes_max, had), f"{name} wants {staying} of {pool.nodes_max}"

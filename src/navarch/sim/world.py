@@ -13,7 +13,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
 from navarch.core.node import Node, NodeStatus, node_status
-from navarch.core.ownership import Cluster
+from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
@@ -74,9 +74,13 @@ class World:
 
     def agent(self, node: NodeId) -> SimAgent:
         """Return the agent on the node's machine."""
-        instance = self.fleet().nodes[node].instance
-        assert instance is not None, node
-        return self.agents[instance]
+        return self.agents[self.machine(node).id]
+
+    def machine(self, node: NodeId) -> Machine:
+        """Return the node's machine, which its agent may know before the control plane does."""
+        launch = self.fleet().nodes[node].launch
+        assert launch is not None, node
+        return self.cloud.machines[self.cloud.tokens[launch.token]]
 
     def status(self, node: NodeId) -> NodeStatus | None:
         """Return the word operators see."""
@@ -104,10 +108,8 @@ class World:
 
     def reclaim(self, node: NodeId) -> None:
         """Let the cloud take a machine away without notice."""
-        instance = self.fleet().nodes[node].instance
-        assert instance is not None, node
         self.checkers.may_be_retired.add(node)
-        self.cloud.end(instance)
+        self.cloud.end(self.machine(node).id)
 
     def crash(self) -> None:
         """Kill the control plane, wherever it stands. It comes back by itself."""
@@ -149,7 +151,6 @@ class World:
         self.cloud.habits = self.cloud.habits.calm()
         self.workloads.trouble = 0.0
         self.cut_off.clear()
-        self.wire.at = None
         await self.until(self.at_rest, within_s=within_s)
         # What ended last must still show in the listings, or the ledger cannot know when.
         await self.clock.sleep(self.cloud.habits.listing_lag_s + 150.0)
@@ -230,14 +231,34 @@ class World:
         return api
 
     def machine_launched(self, machine: Machine) -> None:
+        """Check that the machine was wanted, and boot it."""
+        self._check_purchase(machine)
+        self.boot(machine)
+
+    def boot(self, machine: Machine) -> None:
         """Start the machine's agent once it has booted, if it ever does."""
         if not machine.dead_on_arrival:
             boot_s = (machine.boots_at - self.clock.now()).total_seconds()
-            self._start_agent(machine, after_s=boot_s)
+            self._start_agent(machine, after_s=max(boot_s, 0.0))
+
+    def _check_purchase(self, machine: Machine) -> None:
+        """Fail if the cloud was made to sell more than was wanted.
+
+        Machines whose existence the cloud denied are its own fault, not ours.
+        """
+        known = [m for m in self.cloud.alive() if m is not machine and not m.denied]
+        twins = [m for m in known if m.request.name == machine.request.name]
+        assert not twins, f"seed {self.seed}: {machine.request.name} was bought twice"
+        name = PoolName(machine.request.labels[POOL])
+        machines = 1 + sum(m.request.labels[POOL] == name for m in known)
+        limit = self.fleet().pools[name].nodes_max
+        assert machines <= limit, f"seed {self.seed}: {machines} machines of {limit} in {name}"
 
     def machine_ended(self, machine: Machine) -> None:
         """Stop the machine's agent."""
-        self.checkers.may_be_retired.add(NodeId(machine.request.name))
+        node = self.fleet().nodes.get(NodeId(machine.request.name))
+        if node and node.launch and node.launch.token == machine.request.token:
+            self.checkers.may_be_retired.add(node.id)
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.cancel()
@@ -284,11 +305,14 @@ def simulate(
     trouble: float = 0.0,
     tripwire: Tripwire | None = None,
     store: Callable[[Cluster], Store] = MemoryStore,
+    prepare: Callable[[World], None] = lambda _: None,
+    start_s: float = 0.0,
 ) -> World:
     """Tell `story` in a fresh world under virtual time; every revision is checked.
 
-    `trouble` is the share of calls to the workload system that fail. At the end the
-    cloud's own bill must equal the store's ledger.
+    `trouble` is the share of calls to the workload system that fail. `prepare` sees the
+    world before it begins to move. At the end the cloud's own bill must equal the store's
+    ledger.
     """
 
     async def main() -> World:
@@ -305,6 +329,7 @@ def simulate(
             cloud.on_end = world.machine_ended
             world.store.subscribe(world.checkers.watch)
             world.store.subscribe(world.record)
+            prepare(world)
             life = tasks.create_task(world.live())
             try:
                 for pool in pools:
@@ -316,7 +341,7 @@ def simulate(
                 world.stop_agents()
         return world
 
-    with asyncio.Runner(loop_factory=SimLoop) as runner:
+    with asyncio.Runner(loop_factory=lambda: SimLoop(start_s)) as runner:
         return runner.run(main())
 
 

@@ -1,0 +1,91 @@
+"""Small worlds to begin a test with."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from navarch.core.ids import NodeId, PoolName, ProviderName, Token
+from navarch.core.launch import Launch
+from navarch.core.node import Node, Phase
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.providers.simulated import Habits
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+H100 = Offering(
+    provider=ProviderName("sim"),
+    instance_type="h100-8x",
+    region="region-1",
+    gpus=8,
+    gpu_type="h100",
+    price_per_hour=Decimal("98.32"),
+)
+
+STORMY = Habits(
+    listing_lag_s=60.0,
+    sold_out=0.15,
+    transient=0.1,
+    mute=0.05,
+    lie=0.1,
+    both=0.03,
+    hang=0.02,
+    dead_on_arrival=0.1,
+)
+"""Every bad habit a cloud can have, at once."""
+
+
+def a_pool(
+    name: str = "training",
+    *,
+    size: int = 2,
+    nodes_max: int | None = None,
+    offerings: tuple[Offering, ...] = (H100,),
+    **settings: object,
+) -> Pool:
+    """Return a pool that keeps `size` nodes and has room for one more."""
+    return Pool(
+        name=PoolName(name),
+        offerings=offerings,
+        nodes_min=size,
+        nodes_max=size + 1 if nodes_max is None else nodes_max,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def a_node(
+    name: str, pool: str = "training", *, phase: Phase = Phase.READY, **facts: object
+) -> Node:
+    """Return a node as it would look after an ordinary life up to `phase`."""
+    born = NOW - timedelta(hours=1)
+    launch: Launch | None = Launch(
+        token=Token(f"launch-{name}"),
+        node=NodeId(name),
+        pool=PoolName(pool),
+        offering=H100,
+        asked_at=born,
+        price_per_hour=H100.price_per_hour,
+    )
+    if phase is not Phase.REQUESTED and launch is not None:
+        launch = Launch(
+            token=launch.token,
+            node=launch.node,
+            pool=launch.pool,
+            offering=H100,
+            asked_at=born,
+            instance=facts.pop("instance", f"i-{name}"),  # type: ignore[arg-type]
+            price_per_hour=H100.price_per_hour,
+            launched_at=born,
+        )
+    ran = phase not in (Phase.REQUESTED, Phase.BOOTING)
+    return Node(
+        **{
+            "id": NodeId(name),
+            "pool": PoolName(pool),
+            "phase": phase,
+            "since": born,
+            "created_at": born,
+            "launch": launch,
+            "registered_at": born if ran else None,
+            **facts,
+        }  # type: ignore[arg-type]
+    )

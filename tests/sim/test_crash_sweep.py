@@ -1,0 +1,66 @@
+"""A crash at every single call to the outside, before its effect and after."""
+
+import pytest
+
+from navarch.core.ids import NodeId, PoolName
+from navarch.providers.simulated import Habits
+from navarch.sim.incarnation import Tripwire
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+TRAINING = PoolName("training")
+POOL = a_pool(size=2, nodes_max=3)
+LAGGING = Habits(listing_lag_s=30.0, lie=0.1)
+CHUNKS = 12
+
+
+async def a_busy_hour(world: World) -> None:
+    """Fill a pool, lose a node to hardware and one to silence, grow, shrink, come to rest."""
+    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+    world.fail(world.serving(TRAINING)[0], "XID 79: GPU has fallen off the bus")
+    await world.clock.sleep(600)
+    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+    await world.ask(lambda fleet: fleet.scale(TRAINING, 3, reason="more work"))
+    await world.clock.sleep(300)
+    await world.ask(lambda fleet: fleet.scale(TRAINING, 2, reason="less work"))
+    await world.clock.sleep(300)
+    if serving := world.serving(TRAINING):
+        world.silence(NodeId(serving[-1]))
+    await world.clock.sleep(300)
+    await world.converge()
+
+
+def calls_of_an_untouched_run() -> int:
+    world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING)
+    return world.wire.calls
+
+
+CALLS = calls_of_an_untouched_run()
+
+
+def test_the_story_has_calls_worth_crashing_at() -> None:
+    world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING)
+    kinds = {what.partition(" ")[0] for what in world.wire.log}
+    assert {"commit", "provision", "terminate", "list", "cordon", "drain", "is_drained"} <= kinds
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_any_call_leaves_no_machine_leaked_doubled_or_lost(
+    after: bool, chunk: int
+) -> None:
+    for at in range(chunk, CALLS, CHUNKS):
+        tripwire = Tripwire(at=at, after=after)
+        world = simulate(a_busy_hour, seed=1, pools=[POOL], habits=LAGGING, tripwire=tripwire)
+        assert world.crashes == 1, f"no crash at call {at} of {CALLS}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_a_crash_at_any_call_in_a_storm_leaves_no_machine_leaked_doubled_or_lost(seed: int) -> None:
+    untouched = simulate(a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1)
+    for at in range(untouched.wire.calls):
+        tripwire = Tripwire(at=at, after=bool((at + seed) % 2))
+        simulate(
+            a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1, tripwire=tripwire
+        )

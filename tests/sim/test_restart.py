@@ -1,0 +1,36 @@
+"""Stories of a control plane that dies at any moment."""
+
+import pytest
+
+from navarch.core.ids import PoolName
+from navarch.sim.clock import SeededEntropy
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+TRAINING = PoolName("training")
+
+
+@pytest.mark.parametrize("seed", range(500))
+def test_a_fleet_outlives_any_number_of_crashes(seed: int) -> None:
+    async def story(world: World) -> None:
+        chance = SeededEntropy(f"{seed}/story")
+        for _ in range(6):
+            await world.clock.sleep(chance.uniform(1.0, 400.0))
+            serving = world.serving(TRAINING)
+            if serving:
+                trouble = chance.uniform(0, 1)
+                victim = serving[int(chance.uniform(0, len(serving)))]
+                if trouble < 0.25:
+                    world.fail(victim, "XID 48: double bit ECC error")
+                elif trouble < 0.4:
+                    world.silence(victim)
+                elif trouble < 0.5:
+                    world.reclaim(victim)
+            size = int(chance.uniform(2, 6))
+            await world.ask(lambda fleet: fleet.scale(TRAINING, size, reason="the story"))  # noqa: B023
+            await world.clock.sleep(chance.uniform(0.0, 60.0))
+            world.crash()
+        await world.converge()
+        assert world.crashes == 6
+
+    simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=STORMY, trouble=0.2)
