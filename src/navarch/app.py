@@ -83,7 +83,7 @@ class ControlPlane:
         self.store = store
         self._clock = clock
         self._entropy = entropy
-        self._reconcilers = reconcilers
+        self.reconcilers = reconcilers
         self._strict = strict
         self._loops: list[Loop] = []
 
@@ -95,7 +95,7 @@ class ControlPlane:
             )
             self._loops = [
                 Loop(self._clock, self._entropy, reconciler, strict=self._strict)
-                for reconciler in self._reconcilers(errands)
+                for reconciler in self.reconcilers(errands)
             ]
             leave = self.store.subscribe(lambda _: self._poke())
             try:

@@ -115,11 +115,13 @@ class SimulatedCloud:
         refusal = self._refusal(request)
         trouble = self._trouble("both", "mute", "lie", "hang")
         effect = refusal is None and trouble != "mute"
-        await self._travel(lambda: self._launch(request) if effect else None)
+        await self._travel(lambda: self._sell(request) if effect else None)
         if refusal is not None:
             raise refusal
         if trouble == "mute":
             raise OutcomeUnknownError("the connection was lost")
+        if not self._in_stock(request):
+            raise CapacityError(f"{request.instance_type} is sold out")
         machine = self._launch(request)
         if trouble == "both":
             machine.denied = True
@@ -195,11 +197,17 @@ class SimulatedCloud:
             return TransientError("too many requests")
         if self._strikes(self.habits.sold_out):
             return CapacityError(f"no {request.instance_type} today")
-        if self.habits.stock is not None:
-            used = sum(m.request.instance_type == request.instance_type for m in self.alive())
-            if used >= self.habits.stock.get(request.instance_type, 0):
-                return CapacityError(f"{request.instance_type} is sold out")
         return None
+
+    def _in_stock(self, request: ProvisionRequest) -> bool:
+        if self.habits.stock is None or request.token in self.tokens:
+            return True
+        used = sum(m.request.instance_type == request.instance_type for m in self.alive())
+        return used < self.habits.stock.get(request.instance_type, 0)
+
+    def _sell(self, request: ProvisionRequest) -> None:
+        if self._in_stock(request):
+            self._launch(request)
 
     def _trouble(self, *kinds: str) -> str | None:
         """Return the trouble this call runs into, if any."""

@@ -126,11 +126,13 @@ class World:
                     pass
             await self.clock.sleep(0.5)
 
-    def restart_agent(self, node: NodeId) -> None:
-        """Kill an agent and start it again on the same boot."""
+    def restart_agent(self, node: NodeId, *, boot_id: str | None = None) -> None:
+        """Kill an agent and start it again, on the same boot or after a reboot."""
         old = self.agent(node)
         self._lives[old.machine.id].cancel()
-        self._start_agent(old.machine, after_s=1.0, reports=old.reports)
+        self._start_agent(
+            old.machine, after_s=1.0, reports=old.reports, boot_id=boot_id or old.boot_id
+        )
 
     # Waiting
 
@@ -152,9 +154,12 @@ class World:
         self.workloads.trouble = 0.0
         self.cut_off.clear()
         await self.until(self.at_rest, within_s=within_s)
-        # What ended last must still show in the listings, or the ledger cannot know when.
-        await self.clock.sleep(self.cloud.habits.listing_lag_s + 150.0)
+        await self.settle()
         await self.until(self.at_rest, within_s=within_s)
+
+    async def settle(self) -> None:
+        """Let the listings catch up: the ledger learns from them what began and what ended."""
+        await self.clock.sleep(self.cloud.habits.listing_lag_s + 150.0)
 
     def at_rest(self) -> bool:
         """Return whether every pool is whole and every machine is accounted for."""
@@ -263,7 +268,9 @@ class World:
         if life is not None:
             life.cancel()
 
-    def _start_agent(self, machine: Machine, *, after_s: float, reports: int = 0) -> None:
+    def _start_agent(
+        self, machine: Machine, *, after_s: float, reports: int = 0, boot_id: str = "boot-1"
+    ) -> None:
         node = NodeId(machine.request.name)
         agent = SimAgent(
             clock=self.clock,
@@ -272,6 +279,7 @@ class World:
             api=self.api_for(node),
             interval_s=TIMING.heartbeat_interval.total_seconds(),
             reports=reports,
+            boot_id=boot_id,
         )
 
         async def live() -> None:
@@ -335,6 +343,7 @@ def simulate(
                 for pool in pools:
                     await world.ask(partial(found, pool))
                 await story(world)
+                await world.settle()
                 await check_bill(world)
             finally:
                 life.cancel()

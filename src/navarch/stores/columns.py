@@ -42,9 +42,9 @@ class Columns:
         self._gpus: npt.NDArray[np.int16] = np.zeros(64, np.int16)
         self._readings: Floats = np.zeros((64, _READINGS, GPUS_PER_ROW), np.float32)
         self._names: list[NodeId | None] = []
-        now = clock.now().timestamp()
         for node in nodes:
-            self._heard[self._row(node)] = now
+            self._row(node)
+        self._heard[: len(self._names)] = clock.now().timestamp()
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -1,0 +1,257 @@
+"""What every store promises. Subclass it, give it a store, and run it with pytest."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import ConflictError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.node import Phase
+from navarch.ports.store import Committed, Store
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+T = TypeVar("T")
+
+POOL = a_pool()
+NODE = a_node("training-0")
+EVENT = Event(at=NOW, about=about("node", NODE.id), kind="node.requested", reason="because")
+
+
+class StoreContract:
+    """One promise per test. `reopen` is how the store looks after its process died."""
+
+    def open(self) -> Store:
+        raise NotImplementedError
+
+    def reopen(self, store: Store) -> Store:
+        """Return the store as another process would find it."""
+        raise NotImplementedError
+
+    def run(self, story: Callable[[Store], Awaitable[None]]) -> Store:
+        store = self.open()
+        asyncio.run(_told(story, store))
+        return store
+
+    def test_a_new_store_is_empty_and_at_revision_zero(self) -> None:
+        fleet = self.open().fleet()
+        assert (fleet.revision, len(fleet.pools), len(fleet.nodes)) == (0, 0, 0)
+
+    def test_what_was_committed_is_read_back_as_it_was(self) -> None:
+        command = Command(
+            id=CommandId("c1"),
+            node=NODE.id,
+            kind=CommandKind.DRAIN,
+            parameters={"timeout": "5"},
+            issued_at=NOW,
+            expires_at=NOW + timedelta(hours=1),
+        )
+        inventory = Inventory(gpus=(Gpu(index=0, uuid="GPU-1"),), hostname="h")
+
+        async def story(store: Store) -> None:
+            change = Change(
+                pools=[POOL],
+                nodes=[NODE],
+                commands=[command],
+                inventories={NODE.id: inventory},
+                events=[EVENT],
+            )
+            await store.commit(change, based_on=0)
+
+        store = self.reopen(self.run(story))
+
+        fleet = store.fleet()
+        assert fleet.revision == 1
+        assert fleet.pools[POOL.name] == POOL
+        assert fleet.nodes[NODE.id] == NODE
+        assert fleet.in_pool(POOL.name)[NODE.id] == NODE
+        assert fleet.commands[command.id] == command
+        assert asyncio.run(_of(store.inventory(NODE.id))) == inventory
+        (entry,) = asyncio.run(_of(store.events()))
+        assert (entry.number, entry.revision, entry.event) == (1, 1, EVENT)
+
+    def test_nodes_keep_the_order_of_their_creation(self) -> None:
+        names = ["training-9", "training-10", "training-1"]
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(nodes=[a_node(name) for name in names]), based_on=0)
+            moved = a_node("training-9").to(Phase.DRAINING, at=NOW)
+            await store.commit(Change(nodes=[moved]), based_on=1)
+
+        store = self.run(story)
+        assert list(store.fleet().nodes) == names
+        assert list(self.reopen(store).fleet().nodes) == names
+
+    def test_a_change_to_what_moved_meanwhile_is_refused_and_writes_nothing(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(nodes=[NODE]), based_on=0)
+            await store.commit(Change(nodes=[replace(NODE, cordoned="first")]), based_on=1)
+            late = Change(nodes=[replace(NODE, cordoned="late")], events=[EVENT])
+            with pytest.raises(ConflictError):
+                await store.commit(late, based_on=1)
+
+        store = self.reopen(self.run(story))
+        assert store.fleet().nodes[NODE.id].cordoned == "first"
+        assert store.fleet().revision == 2
+        assert asyncio.run(_of(store.events())) == []
+
+    def test_changes_to_different_nodes_do_not_conflict(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(nodes=[NODE]), based_on=0)
+            await store.commit(Change(nodes=[a_node("training-1")]), based_on=0)
+
+        assert len(self.run(story).fleet().nodes) == 2
+
+    def test_a_change_that_counted_a_pool_is_refused_when_the_pool_has_changed(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(pools=[POOL]), based_on=0)
+            await store.commit(Change(nodes=[NODE]), based_on=1)
+            counted = Change(nodes=[a_node("training-1")], guards=[POOL.name])
+            with pytest.raises(ConflictError):
+                await store.commit(counted, based_on=1)
+            await store.commit(counted, based_on=2)
+
+        assert len(self.run(story).fleet().nodes) == 2
+
+    def test_a_revision_from_the_future_is_refused(self) -> None:
+        async def story(store: Store) -> None:
+            with pytest.raises(ConflictError):
+                await store.commit(Change(nodes=[NODE]), based_on=7)
+
+        self.run(story)
+
+    def test_of_many_changes_at_once_to_one_node_exactly_one_wins(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(nodes=[NODE]), based_on=0)
+            changes = [Change(nodes=[replace(NODE, cordoned=str(i))]) for i in range(20)]
+            results = await asyncio.gather(
+                *(store.commit(change, based_on=1) for change in changes), return_exceptions=True
+            )
+            assert sum(isinstance(result, ConflictError) for result in results) == 19
+
+        assert self.run(story).fleet().revision == 2
+
+    def test_a_forgotten_node_is_gone_with_its_inventory(self) -> None:
+        async def story(store: Store) -> None:
+            change = Change(pools=[POOL], nodes=[NODE], inventories={NODE.id: Inventory()})
+            await store.commit(change, based_on=0)
+            await store.commit(Change(forget_nodes=[NODE.id]), based_on=1)
+
+        store = self.reopen(self.run(story))
+        assert NODE.id not in store.fleet().nodes
+        assert NODE.id not in store.fleet().in_pool(POOL.name)
+        assert asyncio.run(_of(store.inventory(NODE.id))) is None
+
+    def test_the_ledger_keeps_two_machines_of_one_launch_apart(self) -> None:
+        launch = NODE.launch
+        assert launch is not None
+        twin = replace(launch, instance=None)
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(launches=[launch, twin]), based_on=0)
+            ended = replace(launch, ended_at=NOW)
+            await store.commit(Change(launches=[ended]), based_on=1)
+
+        store = self.reopen(self.run(story))
+        past = asyncio.run(_of(store.launches(pool=POOL.name)))
+        assert sorted((x.instance or "", x.ended_at) for x in past) == [
+            ("", None),
+            (launch.instance or "", NOW),
+        ]
+
+    def test_listeners_see_every_commit_in_order_until_they_leave(self) -> None:
+        seen: list[tuple[int, int]] = []
+
+        async def story(store: Store) -> None:
+            def listen(done: Committed) -> None:
+                seen.append((done.before.revision, done.after.revision))
+
+            leave = store.subscribe(listen)
+            for revision in range(3):
+                node = a_node(f"training-{revision}")
+                await store.commit(Change(nodes=[node]), based_on=revision)
+            leave()
+            await store.commit(Change(nodes=[a_node("training-9")]), based_on=3)
+
+        self.run(story)
+        assert seen == [(0, 1), (1, 2), (2, 3)]
+
+    def test_an_old_fleet_stays_as_it_was(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(nodes=[NODE]), based_on=0)
+            old = store.fleet()
+            await store.commit(Change(nodes=[replace(NODE, cordoned="new")]), based_on=1)
+            assert old.nodes[NODE.id].cordoned is None
+            assert store.fleet().nodes[NODE.id].cordoned == "new"
+
+        self.run(story)
+
+    def test_the_journal_is_read_in_parts_by_number_revision_and_subject(self) -> None:
+        async def story(store: Store) -> None:
+            for revision in range(5):
+                event = replace(EVENT, reason=str(revision))
+                other = replace(EVENT, about=about("pool", "training"), reason=f"p{revision}")
+                await store.commit(Change(events=[event, other]), based_on=revision)
+            first = await store.events(limit=3)
+            rest = await store.events(after=first[-1].number)
+            assert [x.number for x in (*first, *rest)] == list(range(1, 11))
+            newer = await store.events(after_revision=4)
+            assert [x.event.reason for x in newer] == ["4", "p4"]
+            mine = await store.events(about=EVENT.about, after=2, limit=2)
+            assert [x.event.reason for x in mine] == ["1", "2"]
+
+        self.run(story)
+
+    def test_a_pruned_journal_says_where_it_begins_and_goes_on_counting(self) -> None:
+        async def story(store: Store) -> None:
+            old = replace(EVENT, at=NOW - timedelta(days=100))
+            await store.commit(Change(events=[old]), based_on=0)
+            await store.commit(Change(events=[EVENT]), based_on=1)
+            await store.prune(NOW - timedelta(days=90))
+            await store.commit(Change(events=[EVENT]), based_on=2)
+
+        store = self.reopen(self.run(story))
+        assert store.journal_start == 1
+        assert [x.number for x in asyncio.run(_of(store.events()))] == [2, 3]
+
+    def test_the_identity_of_the_cluster_is_as_durable_as_the_fleet(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(nodes=[NODE]), based_on=0)
+
+        store = self.run(story)
+        before = store.cluster
+        assert len(before.secret) >= 32
+        assert self.reopen(store).cluster == before
+
+    def test_a_cancelled_commit_is_either_whole_or_not_there(self) -> None:
+        async def story(store: Store) -> None:
+            task = asyncio.get_running_loop().create_task(
+                store.commit(Change(nodes=[NODE], events=[EVENT]), based_on=0)
+            )
+            await asyncio.sleep(0)  # noqa: TID251 - yields to the loop, waits for nothing
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await store.commit(
+                Change(nodes=[a_node("training-1")]), based_on=store.fleet().revision
+            )
+
+        store = self.run(story)
+        found = self.reopen(store).fleet()
+        assert dict(found.nodes) == dict(store.fleet().nodes)
+        assert (NODE.id in found.nodes) == (found.revision == 2)
+        assert NodeId("training-1") in found.nodes
+
+
+async def _told(story: Callable[[Store], Awaitable[None]], store: Store) -> None:
+    await story(store)
+
+
+async def _of(awaitable: Awaitable[T]) -> T:
+    return await awaitable

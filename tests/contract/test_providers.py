@@ -1,0 +1,90 @@
+"""Every provider keeps the promises of the port, the simulated one included."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.errors import CapacityError, OutcomeUnknownError
+from navarch.core.ids import Token
+from navarch.providers.simulated import Habits, SimulatedCloud
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.testing.provider_contract import ProviderContract, Story
+
+LAG_S = 45.0
+
+
+def on_virtual_time(
+    story: Callable[[SimulatedCloud], Awaitable[None]], habits: Habits, seed: str = "1"
+) -> SimulatedCloud:
+    async def main() -> SimulatedCloud:
+        cloud = SimulatedCloud(SimClock(), SeededEntropy(seed), habits)
+        await story(cloud)
+        return cloud
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(main())
+
+
+class TestSimulatedCloud(ProviderContract):
+    def run(self, story: Story) -> None:
+        on_virtual_time(story, Habits(listing_lag_s=LAG_S))
+
+    async def settle(self) -> None:
+        await asyncio.sleep(LAG_S)
+
+
+def test_a_lost_answer_may_hide_a_machine_that_its_token_finds() -> None:
+    async def story(cloud: SimulatedCloud) -> None:
+        request = ProviderContract().request()
+        with pytest.raises(OutcomeUnknownError):
+            await cloud.provision(request)
+        assert [x.labels["navarch-token"] for x in await cloud.list_instances()] == ["t-1"]
+
+    on_virtual_time(story, Habits(lie=1.0))
+
+
+def test_a_caller_that_gives_up_cannot_know_whether_it_was_in_time() -> None:
+    sold = set()
+    for seed in range(20):
+
+        async def story(cloud: SimulatedCloud) -> None:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await cloud.provision(ProviderContract().request())
+
+        cloud = on_virtual_time(story, Habits(call_s=(1.0, 2.0)), seed=str(seed))
+        sold.add(len(cloud.machines))
+    assert sold == {0, 1}
+
+
+def test_a_sold_out_type_comes_back_when_a_machine_is_given_up() -> None:
+    async def story(cloud: SimulatedCloud) -> None:
+        request = ProviderContract().request()
+        first = await cloud.provision(request)
+        other = replace(request, token=Token("t-2"), name="training-1")
+        with pytest.raises(CapacityError):
+            await cloud.provision(other)
+        await cloud.terminate(first.id)
+        await cloud.provision(other)
+
+    on_virtual_time(story, Habits(stock={"h100-8x": 1}))
+
+
+def test_the_bill_runs_from_launch_to_end() -> None:
+    async def story(cloud: SimulatedCloud) -> None:
+        bought = await cloud.provision(ProviderContract().request())
+        assert bought.launched_at is not None
+        await asyncio.sleep(3600)
+        await cloud.terminate(bought.id)
+        await asyncio.sleep(3600)
+        (machine,) = cloud.machines.values()
+        assert machine.ended_at is not None
+        hours = (machine.ended_at - bought.launched_at) / timedelta(hours=1)
+        expected = float(cloud.price_per_hour) * hours
+        assert float(cloud.bill(cloud.clock.now())) == pytest.approx(expected)
+
+    on_virtual_time(story, Habits())

@@ -1,0 +1,83 @@
+"""Every store keeps the promises of the port."""
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from navarch.clock.system import ThreadOffload
+from navarch.core.errors import StoreError
+from navarch.core.ownership import Cluster
+from navarch.ports.store import Store
+from navarch.sim.clock import InlineOffload, SeededEntropy
+from navarch.stores.memory import MemoryStore
+from navarch.stores.migrations import STEPS
+from navarch.stores.sqlite import SqliteStore
+from navarch.testing.store_contract import StoreContract
+
+
+class TestMemoryStore(StoreContract):
+    def open(self) -> Store:
+        return MemoryStore(Cluster(id="cluster-1", secret=b"x" * 32))
+
+    def reopen(self, store: Store) -> Store:
+        return store  # It lives as long as the process: the simulator's idea of a disk.
+
+
+class TestSqliteStore(StoreContract):
+    @pytest.fixture(autouse=True, params=["inline", "thread"])
+    def _directory(self, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+        self.directory = tmp_path
+        self.offload = InlineOffload() if request.param == "inline" else ThreadOffload("store")
+
+    def open(self) -> Store:
+        return SqliteStore.open(self.directory, self.offload, SeededEntropy("1"))
+
+    def reopen(self, store: Store) -> Store:
+        assert isinstance(store, SqliteStore)
+        store.close()
+        return SqliteStore.open(self.directory, self.offload, SeededEntropy("2"))
+
+
+def open_in(directory: Path) -> SqliteStore:
+    return SqliteStore.open(directory, InlineOffload(), SeededEntropy("1"))
+
+
+def test_a_second_server_is_told_that_the_directory_is_in_use(tmp_path: Path) -> None:
+    store = open_in(tmp_path)
+    with pytest.raises(StoreError, match="in use by another navarch server"):
+        open_in(tmp_path)
+    store.close()
+    open_in(tmp_path).close()
+
+
+def test_a_store_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
+    open_in(tmp_path).close()
+    database = sqlite3.connect(tmp_path / "navarch.db")
+    database.execute(f"PRAGMA user_version = {len(STEPS) + 1}")
+    database.close()
+    with pytest.raises(StoreError, match="written by a newer navarch"):
+        open_in(tmp_path)
+    # The lock was let go of, so that the right version can be started.
+    lock = os.open(tmp_path / "lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(lock)
+
+
+def test_a_file_that_is_not_a_database_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "navarch.db").write_bytes(b"not a database" * 100)
+    with pytest.raises(StoreError, match=r"navarch\.db"):
+        open_in(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot keep state in"):
+        open_in(tmp_path / "file" / "state")
+
+
+def test_the_file_that_holds_the_secret_is_for_its_owner_only(tmp_path: Path) -> None:
+    open_in(tmp_path).close()
+    assert (tmp_path / "navarch.db").stat().st_mode & 0o077 == 0
