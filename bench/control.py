@@ -32,6 +32,7 @@ from navarch.sim.loop import SimLoop
 from navarch.sim.workloads import SimWorkloads
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
+from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -55,7 +56,8 @@ def spread(samples: list[float]) -> dict[str, float]:
 def a_fleet(nodes: int) -> Change:
     each = nodes // POOLS
     pools = [
-        a_pool(f"pool-{i:03}", size=each, nodes_max=each + 30, next_index=each) for i in range(POOLS)
+        a_pool(f"pool-{i:03}", size=each, nodes_max=each + 30, next_index=each)
+        for i in range(POOLS)
     ]
     members = [
         a_node(f"{pool.name}-{i}", pool.name, health=Health.HEALTHY)
@@ -171,7 +173,7 @@ async def fill(directory: Path, nodes: int, gpus: tuple[Gpu, ...]) -> None:
     columns = Columns(StoppedClock(), timeout=timedelta(seconds=90))
     for node in store.fleet().nodes:
         columns.heard(node, READINGS)
-    columns.save(directory / "liveness")
+    write_whole(directory / "readings", columns.dump())
     store.close()
 
 
@@ -181,7 +183,7 @@ def reopen(directory: Path) -> tuple[Columns, int]:
     fleet = store.fleet()
     known = [node.id for node in fleet.nodes.values() if node.registered_at and not node.gone]
     columns = Columns(StoppedClock(), timeout=timedelta(seconds=90), nodes=known)
-    assert columns.restore(directory / "liveness")
+    assert columns.restore(read_whole(directory / "readings") or b"")
     clock = StoppedClock()
     plane = build_control_plane(
         clock,

@@ -18,6 +18,7 @@ from navarch.control.notices import NoticeReconciler
 from navarch.control.observation import ObservationReconciler
 from navarch.control.planning import PoolPlanning
 from navarch.control.providers import Providers
+from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, Token
@@ -121,6 +122,7 @@ def build_control_plane(
     timing: Timing | None = None,
     offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
+    save_readings: Callable[[], Awaitable[None]] | None = None,
     strict: bool = False,
 ) -> ControlPlane:
     """Return a control plane that is ready to run.
@@ -145,6 +147,7 @@ def build_control_plane(
             HeartbeatReconciler(clock, store, hearing, timeout=timing.silence),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
+            *([SnapshotReconciler(clock, save_readings)] if save_readings else []),
             *(
                 ObservationReconciler(clock, store, provider, hearing, errands, evidence)
                 for provider in dressed

@@ -16,7 +16,7 @@ def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> Non
         victim, *rest = world.serving(TRAINING)
 
         world.fail(victim, "XID 79: GPU has fallen off the bus")
-        await world.until(lambda: victim not in world.serving(TRAINING), within_s=120)
+        await world.until(lambda: victim not in world.serving(TRAINING), within_s=600)
         await world.converge()
 
         assert victim not in world.serving(TRAINING)

@@ -18,13 +18,15 @@ def plan_capacity(
 ) -> PoolSpec:
     """Return the cheapest pool that holds the GPUs asked for, in whole machines.
 
+    A pool that exists keeps its kind of machine: its nodes are counted, not their GPUs.
     Dearer offerings of the same size stay on its list, for when the cheapest is sold out.
     One machine above the size is allowed, so that a broken node is replaced before it goes.
     """
     if not 1 <= capacity.gpus <= GPUS_MAX:
         raise InvalidError(f"gpus: must be 1 to {GPUS_MAX}, not {capacity.gpus}")
+    known = before if before is not None and not before.deleted else None
     fitting = sorted(
-        (offering for offering in offerings if _fits(offering, capacity)),
+        (x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))),
         key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
     )
     if not fitting:
@@ -33,7 +35,6 @@ def plan_capacity(
     nodes = _machines(best, capacity.gpus)
     same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes + 1)
-    known = before if before is not None and not before.deleted else None
     return replace(
         pool_spec(known) if known else blank,
         offerings=same_size,
@@ -51,6 +52,11 @@ def _fits(offering: Offering, capacity: Capacity) -> bool:
         and capacity.region in (None, offering.region)
         and (capacity.spot or not offering.spot)
     )
+
+
+def _is_alike(offering: Offering, pool: Pool) -> bool:
+    model = pool.offerings[0]
+    return (offering.gpus, offering.gpu_type) == (model.gpus, model.gpu_type)
 
 
 def _machines(offering: Offering, gpus: int) -> int:

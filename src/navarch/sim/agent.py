@@ -1,9 +1,10 @@
 """An agent on a simulated machine: registers, beats, reports, obeys."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from navarch.core.command import CommandKind
+from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -12,6 +13,8 @@ from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.clock import Clock, Entropy
 from navarch.providers.simulated import Machine
 from navarch.sim.incarnation import Crash
+
+T = TypeVar("T")
 
 
 class UnreachableError(NavarchError):
@@ -30,6 +33,8 @@ class SimAgent:
     entropy: Entropy
     machine: Machine
     api: Callable[[], AgentApi]
+    loss: Callable[[], float] = lambda: 0.0
+    """The share of messages that the network loses, repeats or brings back too late."""
     interval_s: float = 30.0
     gpus: int = 8
     boot_id: str = "boot-1"
@@ -72,23 +77,38 @@ class SimAgent:
             boot_id=self.boot_id,
             inventory=inventory,
         )
-        await self._wire()
-        await self.api().register(registration)
+        await self._send(lambda: self.api().register(registration))
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
 
     async def _beat(self) -> None:
-        await self._wire()
-        commands = self.api().heartbeat(self.node)
+        commands = await self._send(self._heartbeat)
         self.reports += 1
         report = HealthReport(
             results=tuple(self.results.values()), stream=self.machine.id, number=self.reports
         )
-        await self.api().report_health(self.node, report)
+        await self._send(lambda: self.api().report_health(self.node, report))
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)
-            await self._wire()
-            await self.api().finish(self.node, command.id, succeeded=True, result="done")
+            name = command.id
+            await self._send(lambda name=name: self._finish(name))  # type: ignore[misc]
 
-    async def _wire(self) -> None:
+    async def _heartbeat(self) -> Sequence[Command]:
+        return self.api().heartbeat(self.node)
+
+    async def _finish(self, command: CommandId) -> None:
+        await self.api().finish(self.node, command, succeeded=True, result="done")
+
+    async def _send(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Send one message over a network that may lose it, repeat it, or lose the answer."""
         await self.clock.sleep(self.entropy.uniform(0.001, 0.05))
+        fate = self.entropy.uniform(0, 3) / max(self.loss(), 1e-9)
+        if fate < 1:
+            raise UnreachableError("the message was lost")
+        answer = await call()
+        if fate < 2:
+            raise UnreachableError("the answer was lost")
+        if fate < 3:
+            answer = await call()
+        await self.clock.sleep(self.entropy.uniform(0.001, 0.05))
+        return answer

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NoReturn, TypeVar
 
+from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -12,6 +13,7 @@ from navarch.core.instance import Instance
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
+from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.ports.store import Committed, Store
@@ -59,10 +61,12 @@ class Tripwire:
 
 @dataclass(slots=True)
 class WiredStore:
-    """The store as one incarnation sees it."""
+    """The store as one incarnation sees it: now and then somebody else was quicker."""
 
     store: Store
     wire: Tripwire
+    entropy: Entropy
+    conflicts: float = 0.0
 
     @property
     def cluster(self) -> Cluster:
@@ -75,6 +79,8 @@ class WiredStore:
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write a change."""
+        if self.entropy.uniform(0, 1) < self.conflicts:
+            raise ConflictError("somebody else was quicker")
         kinds = "+".join(event.kind for event in change.events) or "records"
         return await self.wire.call(
             f"commit {kinds}", lambda: self.store.commit(change, based_on=based_on)

@@ -49,6 +49,8 @@ class World:
     workloads: SimWorkloads
     tasks: asyncio.TaskGroup
     wire: Tripwire
+    trouble: float = 0.0
+    """The share of calls that fail between the control plane and everything but the cloud."""
     checkers: Checkers = field(default_factory=Checkers)
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
     cut_off: set[NodeId] = field(default_factory=set)
@@ -151,7 +153,7 @@ class World:
     async def converge(self, *, within_s: float = 5400.0) -> None:
         """Stop the faults; the fleet must come to rest where it should be."""
         self.cloud.habits = self.cloud.habits.calm()
-        self.workloads.trouble = 0.0
+        self.workloads.trouble = self.trouble = 0.0
         self.cut_off.clear()
         await self.until(self.at_rest, within_s=within_s)
         await self.settle()
@@ -208,7 +210,8 @@ class World:
             await self.clock.sleep(RESTART_S)
 
     async def _incarnate(self, wire: Tripwire) -> None:
-        store = WiredStore(self.store, wire)
+        chance = SeededEntropy(f"{self.seed}/conflicts/{self.crashes}")
+        store = WiredStore(self.store, wire, chance, self.trouble / 4)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
         control = build_control_plane(
             self.clock,
@@ -277,6 +280,7 @@ class World:
             entropy=SeededEntropy(f"{self.seed}/agent/{machine.id}"),
             machine=machine,
             api=self.api_for(node),
+            loss=lambda: self.trouble,
             interval_s=TIMING.heartbeat_interval.total_seconds(),
             reports=reports,
             boot_id=boot_id,
@@ -318,7 +322,8 @@ def simulate(
 ) -> World:
     """Tell `story` in a fresh world under virtual time; every revision is checked.
 
-    `trouble` is the share of calls to the workload system that fail. `prepare` sees the
+    `trouble` is the share of calls that fail on the way to the workload system and to the
+    agents, and a quarter of it that of commits that come too late. `prepare` sees the
     world before it begins to move. At the end the cloud's own bill must equal the store's
     ledger.
     """
@@ -331,7 +336,14 @@ def simulate(
         workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), trouble)
         async with asyncio.TaskGroup() as tasks:
             world = World(
-                seed, clock, store(cluster), cloud, workloads, tasks, tripwire or Tripwire()
+                seed,
+                clock,
+                store(cluster),
+                cloud,
+                workloads,
+                tasks,
+                tripwire or Tripwire(),
+                trouble,
             )
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended

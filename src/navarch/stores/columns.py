@@ -1,9 +1,7 @@
 """Heartbeats and metrics as columns: what changes every few seconds and need not be durable."""
 
-import os
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -127,26 +125,21 @@ class Columns:
         index = (self._rows.__sizeof__() + self._names.__sizeof__()) / max(len(self._rows), 1)
         return per_row * slots + index
 
-    def save(self, path: Path) -> None:
-        """Write everything to `path`, all or nothing. Blocking."""
+    def dump(self) -> bytes:
+        """Return everything as it is now, for `restore`."""
         count = len(self._names)
         head = msgspec.json.encode({"format": _FORMAT, "names": self._names, "more": self._more})
-        scratch = path.with_suffix(".new")
-        with scratch.open("wb") as file:
-            file.write(len(head).to_bytes(8, "little") + head)
-            for column in (self._heard, self._host, self._gpus, self._readings):
-                file.write(np.ascontiguousarray(column[:count]).tobytes())
-            file.flush()
-            os.fdatasync(file.fileno())
-        scratch.replace(path)
+        columns = (self._heard, self._host, self._gpus, self._readings)
+        body = [np.ascontiguousarray(column[:count]).tobytes() for column in columns]
+        return b"".join((len(head).to_bytes(8, "little"), head, *body))
 
-    def restore(self, path: Path) -> bool:
-        """Read the metrics of known nodes back; return whether there were any to read.
+    def restore(self, dumped: bytes) -> bool:
+        """Take back the metrics of known nodes; return whether `dumped` could be read.
 
         The times are left alone: nobody is blamed for what happened while we were away.
         """
         try:
-            data = memoryview(path.read_bytes())
+            data = memoryview(dumped)
             size = int.from_bytes(data[:8], "little")
             head = msgspec.json.decode(data[8 : 8 + size])
             if head["format"] != _FORMAT:
@@ -159,7 +152,7 @@ class Columns:
                 length = int(np.prod(shape)) * column.itemsize
                 saved.append(np.frombuffer(rest[:length], column.dtype).reshape(shape))
                 rest = rest[length:]
-        except (OSError, ValueError, KeyError, TypeError, msgspec.DecodeError):
+        except (ValueError, KeyError, TypeError, msgspec.DecodeError):
             # Only readings are lost, and the next heartbeats bring new ones.
             return False
         self._take(names, more, saved[1:])

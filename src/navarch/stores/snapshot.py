@@ -1,0 +1,22 @@
+"""A file that is replaced whole: readers see the old one or the new one, never a part."""
+
+import os
+from pathlib import Path
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replace the file at `path` by `data`, durably. Blocking."""
+    scratch = path.with_name(path.name + ".new")
+    with scratch.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fdatasync(file.fileno())
+    scratch.replace(path)
+
+
+def read_whole(path: Path) -> bytes | None:
+    """Return what is in the file at `path`, or None if there is none. Blocking."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,155 @@
+"""Heartbeats and metrics as columns."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from navarch.core.ids import NodeId
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.stores.columns import Columns
+from navarch.testing.worlds import NOW
+
+TIMEOUT = timedelta(seconds=90)
+A, B = NodeId("a"), NodeId("b")
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.moment = NOW
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.moment.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+    def wait(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
+def readings(gpus: int, start: float = 60.0) -> NodeMetrics:
+    return NodeMetrics(
+        cpu_pct=12.5,
+        memory_pct=50.0,
+        gpus=tuple(
+            GpuMetrics(
+                temperature_c=start + i,
+                power_w=600.0,
+                utilization_pct=97.0,
+                memory_used_bytes=float(40 << 30),
+            )
+            for i in range(gpus)
+        ),
+    )
+
+
+def test_a_node_is_silent_from_the_timeout_on() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    columns.heard(A)
+    clock.wait(89)
+    assert columns.silent_since(A) is None
+    assert columns.silent() == {}
+    clock.wait(1)
+    assert columns.silent_since(A) == NOW
+    assert columns.silent() == {A: NOW}
+
+
+def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    assert columns.next_change() is None
+    columns.heard(A)
+    clock.wait(10)
+    columns.heard(B)
+    change = columns.next_change()
+    assert change is not None
+    clock.moment = change
+    assert columns.silent() == {A: NOW}
+    later = columns.next_change()
+    assert later is not None
+    clock.moment = later
+    assert set(columns.silent()) == {A, B}
+    assert columns.next_change() is None
+
+
+def test_a_node_that_speaks_again_is_no_longer_silent() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    columns.heard(A)
+    clock.wait(500)
+    columns.heard(A)
+    assert columns.silent() == {}
+
+
+def test_nobody_is_blamed_for_the_time_before_the_start() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT, nodes=[A])
+    clock.wait(60)
+    assert columns.silent() == {}
+    clock.wait(60)
+    assert columns.silent() == {A: NOW}
+
+
+def test_a_forgotten_node_is_never_silent_and_its_row_is_used_again() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    columns.heard(A, readings(8))
+    columns.forget(A)
+    columns.forget(A)
+    clock.wait(1000)
+    assert columns.silent() == {}
+    assert columns.metrics(A) is None
+    columns.heard(B)
+    assert columns.metrics(B) == NodeMetrics()
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 4, 8, 9, 16, 20])
+def test_readings_come_back_as_they_were_given(gpus: int) -> None:
+    columns = Columns(HandClock(), timeout=TIMEOUT)
+    columns.heard(A, readings(gpus))
+    columns.heard(B, readings(gpus, start=30.0))
+    assert columns.metrics(A) == readings(gpus)
+    assert columns.metrics(B) == readings(gpus, start=30.0)
+
+
+def test_many_nodes_keep_their_own_rows() -> None:
+    names = [NodeId(f"n{i}") for i in range(1000)]
+    columns = Columns(HandClock(), timeout=TIMEOUT, nodes=names[:500])
+    for i, name in enumerate(names):
+        columns.heard(name, readings(1, start=float(i)))
+    assert all(columns.metrics(name) == readings(1, start=float(i)) for i, name in enumerate(names))
+    assert len(columns) == 1000
+
+
+def test_a_node_costs_less_than_512_bytes() -> None:
+    names = [NodeId(f"node-{i}") for i in range(10_000)]
+    columns = Columns(HandClock(), timeout=TIMEOUT, nodes=names)
+    assert columns.bytes_per_node() < 512
+
+
+def test_readings_survive_a_restart_for_nodes_that_are_still_known() -> None:
+    before = Columns(HandClock(), timeout=TIMEOUT, nodes=[A, B])
+    before.heard(A, readings(8))
+    before.heard(B, readings(4))
+    dumped = before.dump()
+
+    clock = HandClock()
+    clock.wait(3600)
+    after = Columns(clock, timeout=TIMEOUT, nodes=[B, NodeId("c")])
+    assert after.restore(dumped)
+    assert after.metrics(B) == readings(4)
+    assert after.metrics(A) is None
+    assert after.silent() == {}, "the hour in between counts against nobody"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.1, 0.5, 0.99])
+def test_a_torn_snapshot_is_ignored(share: float) -> None:
+    columns = Columns(HandClock(), timeout=TIMEOUT, nodes=[A])
+    columns.heard(A, readings(8))
+    dumped = columns.dump()
+    torn = dumped[: int(len(dumped) * share)]
+    assert not Columns(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)

@@ -1,0 +1,79 @@
+"""Who may be drained now, and who has been drained long enough."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.pool import Pool
+from navarch.fleet.drains import plan_drains
+from navarch.fleet.plan import Drain, Terminate
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+BROKEN = Retirement(reason="XID 79")
+SURPLUS = Retirement(reason="3 of 2 nodes", surplus=True)
+
+
+def moved(pool: Pool, nodes: Sequence[Node], *drained: str) -> list[tuple[str, str]]:
+    found = {NodeId(name) for name in drained}
+    plan = plan_drains(pool, nodes, drained=found, now=NOW)
+    return [
+        (type(action).__name__, action.node)
+        for action in plan.actions
+        if isinstance(action, Drain | Terminate)
+    ]
+
+
+def test_a_broken_node_waits_until_its_replacement_has_been_asked_for() -> None:
+    pool = a_pool(size=1, nodes_max=2)
+    broken = a_node("training-0", retiring=BROKEN)
+    successor = a_node("training-1", phase=Phase.REQUESTED)
+    assert moved(pool, [broken]) == []
+    assert moved(pool, [broken, successor]) == [("Drain", "training-0")]
+
+
+def test_a_broken_node_goes_first_where_there_is_no_room_for_both() -> None:
+    broken = a_node("training-0", retiring=BROKEN)
+    assert moved(a_pool(size=1, nodes_max=1), [broken]) == [("Drain", "training-0")]
+
+
+def test_a_surplus_node_is_drained_at_once() -> None:
+    assert moved(a_pool(size=0), [a_node("training-0", retiring=SURPLUS)]) == [
+        ("Drain", "training-0")
+    ]
+
+
+def test_a_drained_node_is_terminated() -> None:
+    draining = a_node("training-0", phase=Phase.DRAINING, retiring=BROKEN, since=NOW)
+    assert moved(a_pool(), [draining]) == []
+    assert moved(a_pool(), [draining], "training-0") == [("Terminate", "training-0")]
+
+
+def test_a_broken_node_is_not_waited_for_longer_than_the_timeout() -> None:
+    pool = a_pool(drain_timeout=timedelta(minutes=5))
+    since = NOW - timedelta(minutes=5)
+    draining = a_node("training-0", phase=Phase.DRAINING, retiring=BROKEN, since=since)
+    assert moved(pool, [draining]) == [("Terminate", "training-0")]
+
+
+def test_work_on_a_sound_node_is_not_killed_before_the_scheduler_has_heard_of_it() -> None:
+    pool = a_pool(drain_timeout=timedelta(minutes=5))
+    since = NOW - timedelta(hours=5)
+    unheard = a_node("training-0", phase=Phase.DRAINING, retiring=SURPLUS, since=since)
+    told = a_node(
+        "training-1", phase=Phase.DRAINING, retiring=SURPLUS, since=since, told=Told.DRAINING
+    )
+    assert moved(pool, [unheard]) == []
+    assert moved(pool, [told]) == [("Terminate", "training-1")]
+
+
+def test_a_node_drained_by_hand_stays() -> None:
+    by_hand = a_node("training-0", phase=Phase.DRAINING, since=NOW - timedelta(days=1))
+    assert moved(a_pool(), [by_hand], "training-0") == []
+
+
+def test_the_next_look_is_when_the_first_drain_times_out() -> None:
+    pool = a_pool(drain_timeout=timedelta(minutes=5))
+    draining = a_node("training-0", phase=Phase.DRAINING, retiring=BROKEN, since=NOW)
+    plan = plan_drains(pool, [draining], drained=(), now=NOW)
+    assert plan.wake_at == NOW + timedelta(minutes=5)

@@ -1,0 +1,86 @@
+"""From what checks report to what is wrong with a node."""
+
+from datetime import timedelta
+
+from navarch.core.health import CheckResult, Condition, Health
+from navarch.health.judgement import TIMES_MAX, explain, weigh, worst
+from navarch.testing.worlds import NOW
+
+BAD = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="lost")
+GOOD = CheckResult(check="gpu", health=Health.HEALTHY)
+XID = CheckResult(check="xid/79/0", health=Health.UNHEALTHY, reason="fell off", lasting=True)
+BOOT_OK = CheckResult(check="boot", health=Health.HEALTHY)
+
+
+def after(*rounds: CheckResult, boot_id: str = "b1") -> tuple[Condition, ...]:
+    conditions: tuple[Condition, ...] = ()
+    for result in rounds:
+        conditions = weigh(conditions, [result], now=NOW, boot_id=boot_id)
+    return conditions
+
+
+def test_nothing_wrong_is_healthy() -> None:
+    assert worst(after(GOOD)) is Health.HEALTHY
+
+
+def test_the_worst_condition_is_the_nodes_health() -> None:
+    warm = CheckResult(check="heat", health=Health.DEGRADED)
+    assert worst(after(warm)) is Health.DEGRADED
+    assert worst(after(warm, BAD)) is Health.UNHEALTHY
+
+
+def test_reports_in_a_row_are_counted_from_when_it_began() -> None:
+    first = weigh((), [BAD], now=NOW, boot_id="b")
+    (second,) = weigh(first, [BAD], now=NOW + timedelta(minutes=1), boot_id="b")
+    assert (second.times, second.since) == (2, NOW)
+
+
+def test_counting_stops_so_that_an_old_fault_is_no_news() -> None:
+    many = after(*[BAD] * (TIMES_MAX + 5))
+    assert many[0].times == TIMES_MAX
+    assert weigh(many, [BAD], now=NOW + timedelta(days=1), boot_id="b1") == many
+
+
+def test_a_passing_check_takes_back_what_it_said() -> None:
+    assert after(BAD, GOOD) == ()
+
+
+def test_a_check_that_fails_again_after_passing_is_counted_from_one() -> None:
+    assert after(BAD, BAD, GOOD, BAD)[0].times == 1
+
+
+def test_another_check_that_passes_takes_nothing_back() -> None:
+    assert len(after(BAD, BOOT_OK)) == 1
+
+
+def test_a_thing_that_happened_outlasts_quiet_rounds() -> None:
+    quiet = CheckResult(check=XID.check, health=Health.HEALTHY)
+    assert worst(after(XID, quiet, quiet)) is Health.UNHEALTHY
+
+
+def test_a_thing_that_happened_is_over_after_a_reboot_that_passes_the_boot_check() -> None:
+    same_boot = weigh(after(XID), [BOOT_OK], now=NOW, boot_id="b1")
+    next_boot = weigh(after(XID), [BOOT_OK], now=NOW, boot_id="b2")
+    assert len(same_boot) == 1
+    assert next_boot == ()
+
+
+def test_a_failing_boot_check_after_a_reboot_clears_nothing() -> None:
+    failing = CheckResult(check="boot", health=Health.UNHEALTHY, reason="7 of 8 GPUs")
+    assert len(weigh(after(XID), [failing], now=NOW, boot_id="b2")) == 2
+
+
+def test_a_milder_report_does_not_soften_a_thing_that_happened() -> None:
+    milder = CheckResult(check=XID.check, health=Health.DEGRADED, lasting=True)
+    assert worst(after(XID, milder)) is Health.UNHEALTHY
+
+
+def test_an_unknown_result_changes_nothing() -> None:
+    unknown = CheckResult(check="gpu", health=Health.UNKNOWN)
+    assert after(BAD, unknown) == after(BAD)
+    assert after(unknown) == ()
+
+
+def test_the_explanation_names_the_worst_first() -> None:
+    warm = CheckResult(check="heat", health=Health.DEGRADED, reason="86 C")
+    assert explain(after(warm, BAD, BAD)) == "gpu: lost (2 times in a row); heat: 86 C"

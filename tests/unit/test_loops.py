@@ -1,0 +1,192 @@
+"""The machinery that keeps reconcilers going."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+import pytest
+
+from navarch.control.agenda import Agenda
+from navarch.control.errands import Errands
+from navarch.control.loop import Loop
+from navarch.control.providers import DressedProvider
+from navarch.core.errors import (
+    CapacityError,
+    ConflictError,
+    OutcomeUnknownError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId
+from navarch.core.instance import Instance
+from navarch.ports.provider import ProvisionRequest
+from navarch.sim.clock import EPOCH, SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.testing.provider_contract import ProviderContract
+from navarch.testing.worlds import NOW
+
+
+def on_virtual_time(story: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await story()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+class Scripted:
+    """A reconciler that does what it is told, and remembers when."""
+
+    name = "scripted"
+
+    def __init__(self, *script: Exception | float | None) -> None:
+        self.script = list(script)
+        self.rounds: list[float] = []
+
+    async def reconcile(self) -> datetime | None:
+        now = asyncio.get_running_loop().time()
+        self.rounds.append(round(now, 3))
+        step = self.script.pop(0) if self.script else None
+        if isinstance(step, Exception):
+            raise step
+        return None if step is None else EPOCH + timedelta(seconds=now + step)
+
+
+def rounds_of(reconciler: Scripted, *, until_s: float, poke_at: float | None = None) -> list[float]:
+    async def story() -> None:
+        loop = Loop(SimClock(), SeededEntropy("1"), reconciler, strict=False)
+        if poke_at is not None:
+            asyncio.get_running_loop().call_later(poke_at, loop.poke)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(until_s):
+                await loop.run()
+
+    on_virtual_time(story)
+    return reconciler.rounds
+
+
+def test_a_loop_sleeps_until_the_next_deadline_it_knows() -> None:
+    assert rounds_of(Scripted(30.0, 5.0), until_s=100) == [0, 30, 35]
+
+
+def test_a_loop_without_a_deadline_looks_around_now_and_then() -> None:
+    assert rounds_of(Scripted(), until_s=1300) == [0, 600, 1200]
+
+
+def test_a_poke_wakes_a_loop_at_once() -> None:
+    assert rounds_of(Scripted(50.0, 50.0), until_s=60, poke_at=7.0) == [0, 7, 57]
+
+
+def test_a_conflict_is_tried_again_at_once() -> None:
+    assert rounds_of(Scripted(ConflictError("x"), ConflictError("x")), until_s=10) == [0, 0, 0]
+
+
+def test_endless_conflicts_end_in_waiting() -> None:
+    rounds = rounds_of(Scripted(*[ConflictError("x")] * 30), until_s=300)
+    assert rounds.count(0) == 11
+    assert len(rounds) < 25
+
+
+def test_failures_are_tried_again_with_growing_pauses() -> None:
+    rounds = rounds_of(Scripted(*[TransientError("x")] * 50), until_s=600)
+    pauses = [b - a for a, b in itertools.pairwise(rounds)]
+    assert 1.0 <= pauses[0] <= 2.0
+    assert max(pauses) <= 60.0
+    assert len(rounds) < 30
+
+
+def test_a_bug_in_one_round_does_not_stop_the_loop() -> None:
+    assert len(rounds_of(Scripted(ValueError("bug")), until_s=10)) == 2
+
+
+def test_an_agenda_holds_what_was_noted_and_what_comes_due() -> None:
+    agenda: Agenda[str] = Agenda()
+    agenda.note("b")
+    agenda.wake("a", NOW + timedelta(seconds=10))
+    agenda.wake("c", NOW + timedelta(seconds=20))
+    assert agenda.due(NOW) == ["b"]
+    assert agenda.due(NOW) == ["b"], "it stays until it is done"
+    agenda.done(["b"])
+    assert agenda.due(NOW) == []
+    assert agenda.next_at() == NOW + timedelta(seconds=10)
+    assert agenda.due(NOW + timedelta(seconds=15)) == ["a"]
+
+
+def test_a_new_date_takes_the_place_of_the_old_one() -> None:
+    agenda: Agenda[str] = Agenda()
+    agenda.wake("a", NOW + timedelta(seconds=10))
+    agenda.wake("a", NOW + timedelta(seconds=30))
+    assert agenda.due(NOW + timedelta(seconds=20)) == []
+    assert agenda.next_at() == NOW + timedelta(seconds=30)
+    agenda.wake("a", None)
+    assert agenda.next_at() is None
+
+
+def test_an_errand_that_failed_is_not_run_again_before_its_pause_is_over() -> None:
+    async def story() -> None:
+        runs: list[float] = []
+
+        async def errand() -> None:
+            runs.append(asyncio.get_running_loop().time())
+            raise TransientError("no")
+
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            assert errands.send("k", errand) is None
+            assert errands.busy("k")
+            await asyncio.sleep(0.001)
+            again = errands.send("k", errand)
+            assert again is not None
+            await asyncio.sleep((again - SimClock().now()).total_seconds() + 0.001)
+            assert errands.send("k", errand) is None
+        assert len(runs) == 2
+
+    on_virtual_time(story)
+
+
+class Awkward:
+    """A provider that answers as it is told."""
+
+    name = "awkward"
+
+    def __init__(self, answer: Exception | float) -> None:
+        self.answer = answer
+
+    async def provision(self, request: ProvisionRequest) -> Instance:  # noqa: ARG002
+        return await self._answer()
+
+    async def terminate(self, instance: InstanceId) -> None:  # noqa: ARG002
+        await self._answer()
+
+    async def list_instances(self) -> list[Instance]:
+        await self._answer()
+        return []
+
+    async def _answer(self) -> Instance:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        await asyncio.sleep(self.answer)
+        raise AssertionError("nobody waits that long")
+
+
+@pytest.mark.parametrize(
+    ("answer", "provision", "listing"),
+    [
+        (3600.0, OutcomeUnknownError, TransientError),
+        (ValueError("odd"), OutcomeUnknownError, TransientError),
+        (CapacityError("none"), CapacityError, CapacityError),
+    ],
+)
+def test_whatever_a_provider_does_the_caller_knows_what_to_do_next(
+    answer: Exception | float, provision: type[Exception], listing: type[Exception]
+) -> None:
+    async def story() -> None:
+        provider = DressedProvider(Awkward(answer))
+        with pytest.raises(provision):
+            await provider.provision(ProviderContract().request())
+        with pytest.raises(provision):
+            await provider.terminate(InstanceId("i"))
+        with pytest.raises(listing):
+            await provider.list_instances()
+
+    on_virtual_time(story)

@@ -1,0 +1,176 @@
+"""The size of a pool: who is missing, who is too many, who never came."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.errors import CapacityError, InvariantError, QuotaError
+from navarch.core.fleet import Change, Fleet, apply
+from navarch.core.health import Health
+from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.pool import Pool
+from navarch.fleet.invariants import check_plans
+from navarch.fleet.pacing import HUMAN_PAUSE, LONGEST_PAUSE, retry_pause
+from navarch.fleet.plan import AskAgain, Plan, Request, Retire
+from navarch.fleet.planner import plan_pool
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+BROKEN = Retirement(reason="XID 79")
+
+
+def plan(pool: Pool, nodes: Sequence[Node] = ()) -> Plan:
+    tokens = (Token(f"t-{i}") for i in itertools.count())
+    return plan_pool(pool, nodes, now=NOW, new_tokens=tokens)
+
+
+def requested(pool: Pool, nodes: Sequence[Node] = ()) -> list[NodeId]:
+    return [a.launch.node for a in plan(pool, nodes).actions if isinstance(a, Request)]
+
+
+def retired(pool: Pool, nodes: Sequence[Node]) -> list[NodeId]:
+    return [a.node for a in plan(pool, nodes).actions if isinstance(a, Retire)]
+
+
+def test_an_empty_pool_is_filled_to_its_minimum() -> None:
+    assert requested(a_pool(size=2)) == ["training-0", "training-1"]
+
+
+def test_a_pool_is_filled_to_the_size_that_was_asked_for() -> None:
+    assert len(requested(a_pool(size=2, nodes_max=9, nodes_wanted=7))) == 7
+
+
+def test_a_wish_above_the_maximum_is_held_to_it() -> None:
+    assert len(requested(a_pool(size=1, nodes_max=3, nodes_wanted=9))) == 3
+
+
+@pytest.mark.parametrize("phase", [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING])
+def test_machines_on_their_way_are_counted(phase: Phase) -> None:
+    on_its_way = a_node("training-0", phase=phase, since=NOW)
+    assert len(requested(a_pool(size=2, next_index=1), [on_its_way])) == 1
+
+
+def test_names_go_on_from_the_counter_not_from_the_count() -> None:
+    assert requested(a_pool(size=1, next_index=41)) == ["training-41"]
+
+
+def test_a_replacement_names_the_node_whose_place_it_takes() -> None:
+    broken = a_node("training-0", retiring=BROKEN)
+    (request,) = plan(a_pool(size=1, nodes_max=2, next_index=1), [broken]).actions
+    assert isinstance(request, Request)
+    assert request.replaces == "training-0"
+
+
+def test_a_node_is_replaced_once() -> None:
+    broken = a_node("training-0", phase=Phase.GONE, retiring=BROKEN)
+    successor = a_node("training-1", replaces=broken.id, phase=Phase.GONE, retiring=BROKEN)
+    (request,) = plan(a_pool(size=1, next_index=2), [broken, successor]).actions
+    assert isinstance(request, Request)
+    assert request.replaces == "training-1"
+
+
+def test_no_replacement_is_asked_for_while_the_maximum_leaves_no_room() -> None:
+    broken = a_node("training-0", retiring=BROKEN)
+    assert requested(a_pool(size=1, nodes_max=1, next_index=1), [broken]) == []
+
+
+def test_a_machine_that_is_being_terminated_still_takes_room() -> None:
+    leaving = a_node("training-0", phase=Phase.TERMINATING, retiring=BROKEN)
+    assert requested(a_pool(size=1, nodes_max=1, next_index=1), [leaving]) == []
+
+
+def test_a_machine_that_did_not_register_in_time_is_given_up_and_replaced() -> None:
+    pool = a_pool(size=1, boot_deadline=timedelta(minutes=10), next_index=1)
+    late = a_node("training-0", phase=Phase.BOOTING, since=NOW - timedelta(minutes=10))
+    retire, request = plan(pool, [late]).actions
+    assert isinstance(retire, Retire)
+    assert "did not register" in retire.reason
+    assert not retire.surplus
+    assert isinstance(request, Request)
+
+
+def test_the_next_look_is_when_a_booting_machine_would_be_late() -> None:
+    pool = a_pool(size=1, boot_deadline=timedelta(minutes=10))
+    booting = a_node("training-0", phase=Phase.BOOTING, since=NOW - timedelta(minutes=4))
+    assert plan(pool, [booting]) == Plan(pool=pool.name, wake_at=NOW + timedelta(minutes=6))
+
+
+def test_what_costs_least_to_lose_is_given_back_first() -> None:
+    old = NOW - timedelta(days=2)
+    nodes = [
+        a_node("healthy-old", created_at=old),
+        a_node("healthy"),
+        a_node("cordoned", cordoned="by hand"),
+        a_node("unhealthy", health=Health.UNHEALTHY),
+        a_node("booting", phase=Phase.BOOTING, since=NOW),
+        a_node("requested", phase=Phase.REQUESTED),
+        replace(a_node("unasked", phase=Phase.REQUESTED), launch=None, retry_at=NOW),
+    ]
+    order = ["unasked", "requested", "booting", "unhealthy", "cordoned", "healthy-old", "healthy"]
+    for keep in range(len(nodes)):
+        pool = a_pool(size=0, nodes_max=9, nodes_wanted=keep)
+        assert retired(pool, nodes) == order[: len(nodes) - keep]
+
+
+def test_a_deleted_pool_gives_everything_back() -> None:
+    pool = a_pool(size=2, deleted=True)
+    assert retired(pool, [a_node("training-0"), a_node("training-1")]) == [
+        "training-0",
+        "training-1",
+    ]
+
+
+def test_a_refused_node_asks_the_next_offering_and_comes_round_to_the_first() -> None:
+    offerings = tuple(replace(H100, zone=zone) for zone in "abc")
+    pool = a_pool(size=1, offerings=offerings)
+    asked = []
+    for attempts in range(5):
+        node = replace(
+            a_node("training-0", phase=Phase.REQUESTED),
+            launch=None,
+            attempts=attempts,
+            retry_at=NOW,
+        )
+        (action,) = plan(pool, [node]).actions
+        assert isinstance(action, AskAgain)
+        asked.append(action.launch.offering.zone)
+    assert asked == ["a", "b", "c", "a", "b"]
+
+
+def test_a_refused_node_waits_for_its_time() -> None:
+    later = NOW + timedelta(seconds=30)
+    node = replace(
+        a_node("training-0", phase=Phase.REQUESTED), launch=None, attempts=1, retry_at=later
+    )
+    assert plan(a_pool(size=1), [node]) == Plan(pool=PoolName("training"), wake_at=later)
+
+
+def test_the_next_offering_is_tried_at_once_and_the_round_after_waits() -> None:
+    error = CapacityError("sold out")
+    pauses = [retry_pause(error, attempts=n, offerings=2).total_seconds() for n in range(1, 9)]
+    assert pauses == [0, 5, 0, 10, 0, 20, 0, 40]
+    assert retry_pause(error, attempts=1000, offerings=2) == LONGEST_PAUSE
+
+
+def test_what_only_a_person_can_mend_is_not_asked_for_every_minute() -> None:
+    assert retry_pause(QuotaError("no"), attempts=1, offerings=1) == HUMAN_PAUSE
+
+
+def fleet_of(pool: Pool, *nodes: Node) -> Fleet:
+    return apply(Fleet(), Change(pools=[pool], nodes=nodes))
+
+
+def test_a_plan_above_the_maximum_is_refused_whoever_wrote_it() -> None:
+    pool = a_pool(size=1, nodes_max=1)
+    greedy = plan(replace(pool, nodes_max=5, nodes_wanted=2))
+    with pytest.raises(InvariantError, match="would hold 2 of 1"):
+        check_plans([greedy], fleet_of(pool))
+
+
+def test_a_plan_that_reuses_a_name_is_refused() -> None:
+    pool = a_pool(size=2)
+    with pytest.raises(InvariantError, match="requested twice"):
+        check_plans([plan(pool)], fleet_of(pool, a_node("training-0")))

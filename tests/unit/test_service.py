@@ -1,0 +1,411 @@
+"""What operators and agents may do, in-process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId, PoolName, ProviderName, Token
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.node import NodeStatus, Phase
+from navarch.core.offering import Offering
+from navarch.core.ownership import Cluster
+from navarch.ports.agents import Registration
+from navarch.ports.api import Capacity, Query
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+from navarch.service.views import pool_spec
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+TRAINING = PoolName("training")
+
+
+class Desk:
+    """A fleet, an operator's and an agent's way to it, and no loops that move it."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        self.columns = Columns(self.clock, timeout=timedelta(seconds=90))
+        self.fleet = FleetService(
+            self.clock, SeededEntropy("1"), self.store, self.columns, offerings=self.offerings
+        )
+        self.agents = AgentService(
+            self.clock,
+            self.store,
+            self.columns,
+            heartbeat_interval=timedelta(seconds=30),
+            health_check_interval=timedelta(seconds=60),
+        )
+
+    async def offerings(self) -> list[Offering]:
+        return [
+            replace(H100, region="dear", price_per_hour=Decimal(100)),
+            H100,
+            replace(H100, instance_type="h100-1x", gpus=1, price_per_hour=Decimal(14)),
+            replace(H100, gpu_type="a100", instance_type="a100-8x", price_per_hour=Decimal(30)),
+        ]
+
+    async def put(self, *names: str, **facts: object) -> None:
+        nodes = [a_node(name, **facts) for name in names]  # type: ignore[arg-type]
+        change = Change(pools=[a_pool()], nodes=nodes)
+        await self.store.commit(change, based_on=self.store.fleet().revision)
+
+
+def at(story: Callable[[Desk], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await story(Desk())
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_a_cordon_is_set_and_lifted_and_changes_nothing_else() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", health=Health.DEGRADED)
+        cordoned = await desk.fleet.cordon(NodeId("training-0"), reason="looking")
+        assert (cordoned.status, cordoned.cordoned) == (NodeStatus.CORDONED, "looking")
+        lifted = await desk.fleet.uncordon(NodeId("training-0"))
+        assert (lifted.status, lifted.health) == (NodeStatus.ACTIVE, Health.DEGRADED)
+
+    at(story)
+
+
+def test_cordoning_a_node_that_is_drained_by_hand_calls_the_drain_off() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0")
+        drained = await desk.fleet.drain(NodeId("training-0"), reason="moving house")
+        assert drained.status is NodeStatus.DRAINING
+        cordoned = await desk.fleet.cordon(NodeId("training-0"), reason="not yet")
+        assert cordoned.status is NodeStatus.CORDONED
+
+    at(story)
+
+
+def test_a_node_that_is_being_given_back_cannot_be_uncordoned() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0")
+        await desk.fleet.retire(NodeId("training-0"), reason="too old")
+        with pytest.raises(NotPossibleError, match="being given back: too old"):
+            await desk.fleet.uncordon(NodeId("training-0"))
+
+    at(story)
+
+
+def test_an_override_needs_a_reason() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", health=Health.UNHEALTHY)
+        with pytest.raises(InvalidError, match="reason"):
+            await desk.fleet.declare_healthy(NodeId("training-0"), reason=" ")
+
+    at(story)
+
+
+def test_a_request_about_nothing_is_not_found_and_writes_nothing() -> None:
+    async def story(desk: Desk) -> None:
+        for request in (
+            desk.fleet.cordon(NodeId("nope"), reason="x"),
+            desk.fleet.scale(PoolName("nope"), 3, reason="x"),
+            desk.fleet.issue(NodeId("nope"), CommandKind.DRAIN),
+            desk.fleet.get_instance("nope"),
+            desk.fleet.why(about("node", "nope")),
+            desk.agents.report_health(NodeId("nope"), HealthReport(results=())),
+        ):
+            with pytest.raises(NotFoundError, match="nope"):
+                await request
+        with pytest.raises(NotFoundError):
+            desk.agents.heartbeat(NodeId("nope"))
+        assert desk.store.fleet().revision == 0
+
+    at(story)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"name": "Bad Name"}, "name"),
+        ({"name": "a" * 41}, "name"),
+        ({"offerings": ()}, "offerings"),
+        ({"nodes_min": -1}, "min_nodes must be >= 0"),
+        ({"nodes_max": 0}, "max_nodes must be > 0"),
+        ({"nodes_min": 9}, "min_nodes cannot exceed max_nodes"),
+        ({"nodes_wanted": 99}, "nodes_wanted"),
+        ({"unhealthy_after": 0}, "unhealthy_after"),
+        ({"drain_timeout": timedelta(seconds=-1)}, "drain_timeout"),
+    ],
+)
+def test_an_impossible_pool_is_refused_by_the_name_of_the_field(
+    change: dict[str, object], complaint: str
+) -> None:
+    async def story(desk: Desk) -> None:
+        spec = replace(pool_spec(a_pool()), **change)  # type: ignore[arg-type]
+        with pytest.raises(InvalidError, match=complaint):
+            await desk.fleet.put_pool(spec, reason="x")
+        assert desk.store.fleet().revision == 0
+
+    at(story)
+
+
+def test_a_pool_that_is_changed_keeps_its_counter_and_its_size() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.fleet.put_pool(pool_spec(a_pool(size=1, nodes_max=9)), reason="new")
+        await desk.fleet.scale(TRAINING, 5, reason="busy")
+        changed = await desk.fleet.put_pool(pool_spec(a_pool(size=2, nodes_max=4)), reason="less")
+        assert changed.size == 4
+        again = await desk.fleet.put_pool(pool_spec(a_pool(size=2, nodes_max=4)), reason="same")
+        assert again == changed
+        assert desk.store.fleet().revision == 3, "what changes nothing is not written"
+
+    at(story)
+
+
+def test_capacity_is_bought_in_whole_machines_of_the_cheapest_kind() -> None:
+    async def story(desk: Desk) -> None:
+        wish = Capacity(name=PoolName("demo"), gpus=16, gpu_type="h100")
+        pool = await desk.fleet.up(wish)
+        assert (pool.size, pool.spec.nodes_max) == (2, 3)
+        assert [x.region for x in pool.spec.offerings] == ["region-1", "dear"]
+        small = await desk.fleet.up(replace(wish, name=PoolName("small"), gpus=3))
+        assert (small.size, small.spec.offerings[0].instance_type) == (3, "h100-1x")
+        grown = await desk.fleet.up(replace(wish, gpus=17))
+        assert grown.size == 3
+
+    at(story)
+
+
+def test_a_type_that_nobody_sells_is_refused_with_what_there_is() -> None:
+    async def story(desk: Desk) -> None:
+        with pytest.raises(InvalidError, match="there is a100, h100"):
+            await desk.fleet.up(Capacity(name=PoolName("x"), gpus=8, gpu_type="b200"))
+
+    at(story)
+
+
+def test_lists_are_filtered_ordered_and_continued_where_they_ended() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put(*(f"training-{i}" for i in (10, 9, 1, 2)))
+        await desk.fleet.cordon(NodeId("training-9"), reason="x")
+        page = await desk.fleet.list_nodes(Query(page_size=3))
+        assert [n.id for n in page.items] == ["training-1", "training-2", "training-9"]
+        rest = await desk.fleet.list_nodes(Query(page_size=3, page_token=page.next_page_token))
+        assert [n.id for n in rest.items] == ["training-10"]
+        assert (rest.next_page_token, rest.total) == ("", 4)
+        down = await desk.fleet.list_nodes(Query(order_by="-name", page_size=2))
+        assert [n.id for n in down.items] == ["training-10", "training-9"]
+        more = await desk.fleet.list_nodes(
+            Query(order_by="-name", page_size=2, page_token=down.next_page_token)
+        )
+        assert [n.id for n in more.items] == ["training-2", "training-1"]
+        found = await desk.fleet.list_nodes(Query(status=NodeStatus.CORDONED))
+        assert [n.id for n in found.items] == ["training-9"]
+        assert (await desk.fleet.list_nodes(Query(labels={"pool": "other"}))).items == ()
+
+    at(story)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [Query(order_by="colour"), Query(page_size=0), Query(page_size=9999), Query(page_token="%%")],
+)
+def test_a_list_request_that_makes_no_sense_is_refused(query: Query) -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0")
+        with pytest.raises(InvalidError):
+            await desk.fleet.list_nodes(query)
+
+    at(story)
+
+
+def test_a_watch_shows_every_revision_past_and_present() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", "training-1")
+        await desk.fleet.cordon(NodeId("training-0"), reason="one")
+        updates = desk.fleet.watch(after_revision=0)
+        assert [(await anext(updates)).revision for _ in range(2)] == [1, 2]
+        await desk.fleet.cordon(NodeId("training-1"), reason="two")
+        await desk.store.commit(Change(forget_nodes=[NodeId("training-0")]), based_on=3)
+        live = await anext(updates)
+        assert [(n.id, n.cordoned) for n in live.nodes] == [("training-1", "two")]
+        assert [e.event.kind for e in live.events] == ["node.cordoned"]
+        assert (await anext(updates)).revision == 4
+
+    at(story)
+
+
+def test_a_watch_keeps_a_large_revision_in_one_piece() -> None:
+    async def story(desk: Desk) -> None:
+        events = [
+            Event(at=NOW, about=about("node", f"n-{i}"), kind="node.health", reason=str(i))
+            for i in range(2500)
+        ]
+        await desk.store.commit(Change(events=events), based_on=0)
+        await desk.store.commit(Change(events=events[:1]), based_on=1)
+        updates = desk.fleet.watch(after_revision=0)
+        sizes = [len((await anext(updates)).events) for _ in range(2)]
+        assert sizes == [2500, 1]
+
+    at(story)
+
+
+def test_a_watch_from_before_the_journal_or_after_the_present_is_refused() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0")
+        await desk.fleet.cordon(NodeId("training-0"), reason="one")
+        await desk.clock.sleep(10)
+        await desk.store.prune(desk.clock.now())
+        with pytest.raises(NotPossibleError, match="too old"):
+            await anext(desk.fleet.watch(after_revision=1))
+        with pytest.raises(NotPossibleError, match="in the future"):
+            await anext(desk.fleet.watch(after_revision=99))
+
+    at(story)
+
+
+def test_why_follows_the_reasons_behind_the_reasons() -> None:
+    async def story(desk: Desk) -> None:
+        def event(subject: str, kind: str, reason: str, *because: str) -> Event:
+            causes = tuple(about("node", x) for x in because)
+            return Event(
+                at=NOW, about=about("node", subject), kind=kind, reason=reason, because=causes
+            )
+
+        events = [
+            event("a", "node.health", "XID 79"),
+            event("a", "node.retiring", "unhealthy"),
+            event("b", "node.requested", "replaces a", "a"),
+            event("a", "node.gone", "later, and no reason for b"),
+        ]
+        await desk.store.commit(Change(events=events), based_on=0)
+        why = await desk.fleet.why(about("node", "b"))
+        (step,) = why.steps
+        (behind,) = step.because
+        assert [s.reason for s in behind.steps] == ["unhealthy", "XID 79"]
+
+    at(story)
+
+
+def test_a_machine_that_nobody_bought_may_register_and_is_nobodys_to_terminate() -> None:
+    async def story(desk: Desk) -> None:
+        place = Offering(provider=ProviderName("rack"), instance_type="dgx")
+        inventory = Inventory(gpus=(Gpu(index=0, uuid="g"),), labels={"rack": "7"})
+        name = NodeId("dgx-1")
+        await desk.agents.register(Registration(node=name, place=place, inventory=inventory))
+        detail = await desk.fleet.get_node(name)
+        assert (detail.node.status, detail.node.provider) == (NodeStatus.ACTIVE, "rack")
+        assert (detail.node.gpus, detail.node.labels) == (1, {"rack": "7"})
+        with pytest.raises(NotPossibleError, match="was not bought here"):
+            await desk.fleet.retire(name, reason="x")
+
+    at(story)
+
+
+def test_an_agent_may_call_itself_by_its_machines_name() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.BOOTING)
+        welcome = await desk.agents.register(Registration(node=NodeId("i-training-0")))
+        assert welcome.node == "training-0"
+        assert desk.store.fleet().nodes[NodeId("training-0")].phase is Phase.READY
+
+    at(story)
+
+
+def test_registering_twice_writes_once() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.BOOTING)
+        registration = Registration(node=NodeId("training-0"), boot_id="b1")
+        await desk.agents.register(registration)
+        revision = desk.store.fleet().revision
+        await desk.agents.register(registration)
+        assert desk.store.fleet().revision == revision
+
+    at(story)
+
+
+def test_the_machine_of_an_older_launch_may_not_speak_for_the_node() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.BOOTING)
+        with pytest.raises(NotPossibleError, match="runs on another machine"):
+            await desk.agents.register(
+                Registration(node=NodeId("training-0"), token=Token("older"))
+            )
+        assert desk.store.fleet().nodes[NodeId("training-0")].phase is Phase.BOOTING
+
+    at(story)
+
+
+def test_a_gone_node_cannot_come_back() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.GONE)
+        with pytest.raises(NotPossibleError, match="is gone"):
+            await desk.agents.register(Registration(node=NodeId("training-0")))
+
+    at(story)
+
+
+def test_a_report_that_comes_twice_counts_once() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0")
+        name = NodeId("training-0")
+        bad = (CheckResult(check="gpu", health=Health.UNHEALTHY, reason="lost"),)
+        first = HealthReport(results=bad, stream="s1", number=1)
+        for _ in range(3):
+            await desk.agents.report_health(name, first)
+        assert desk.store.fleet().nodes[name].conditions[0].times == 1
+        await desk.agents.report_health(name, replace(first, number=2))
+        assert desk.store.fleet().nodes[name].conditions[0].times == 2
+        await desk.agents.report_health(name, replace(first, stream="s2"))
+        assert desk.store.fleet().nodes[name].conditions[0].times == 3
+
+    at(story)
+
+
+def test_commands_are_delivered_until_they_are_acknowledged() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", "training-1")
+        name = NodeId("training-0")
+        command = await desk.fleet.issue(name, CommandKind.RUN_DIAGNOSTIC, {"test": "all"})
+        for _ in range(2):
+            assert [c.id for c in desk.agents.heartbeat(name)] == [command.id]
+        assert list(desk.agents.heartbeat(NodeId("training-1"))) == []
+        await desk.agents.acknowledge(name, command.id)
+        assert list(desk.agents.heartbeat(name)) == []
+        await desk.agents.finish(name, command.id, succeeded=False, result="no dcgmi")
+        await desk.agents.finish(name, command.id, succeeded=True)
+        done = await desk.fleet.get_command(command.id)
+        assert (done.status, done.result) == (CommandStatus.FAILED, "no dcgmi")
+
+    at(story)
+
+
+def test_one_node_cannot_answer_for_the_command_of_another() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", "training-1")
+        command = await desk.fleet.issue(NodeId("training-0"), CommandKind.RUN_DIAGNOSTIC)
+        with pytest.raises(NotFoundError):
+            await desk.agents.finish(NodeId("training-1"), command.id, succeeded=True)
+
+    at(story)
+
+
+def test_the_status_counts_what_there_is() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", "training-1")
+        await desk.fleet.cordon(NodeId("training-1"), reason="x")
+        status = await desk.fleet.status()
+        assert status.nodes_by_status == {"active": 1, "cordoned": 1}
+        assert (status.gpus, status.price_per_hour) == (16, 2 * H100.price_per_hour)
+        assert [entry.event.kind for entry in status.recent] == ["node.cordoned"]
+
+    at(story)
