@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from navarch.app import Timing, build_control_plane
+from navarch.app.control_plane import Timing, build_control_plane
 from navarch.control.errands import Errands
 from navarch.control.loop import Reconciler
 from navarch.core.fleet import Change

@@ -1,3 +1,5 @@
 """Navarch keeps GPU fleets healthy."""
 
-__version__ = "0.1.0"
+from navarch.core import version
+
+__version__ = version.VERSION

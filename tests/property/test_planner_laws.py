@@ -13,7 +13,7 @@ from navarch.core.ids import NodeId, Token
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
-from navarch.fleet.disruption.unhealthy import plan_replacements
+from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.drains import plan_drains
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan, Request
@@ -135,7 +135,8 @@ def test_no_name_is_planned_twice(fleet: Fleet) -> None:
 @given(fleets())
 def test_only_unhealthy_nodes_are_replaced(fleet: Fleet) -> None:
     pool = the_pool(fleet)
-    actions = tuple(plan_replacements(pool, fleet.in_pool(pool.name).values()))
+    nodes = fleet.in_pool(pool.name).values()
+    actions = tuple(plan_treatments(pool, nodes, CordonAndReplace()))
     check_plans([Plan(pool=pool.name, actions=actions)], fleet)
     assert all(fleet.nodes[action.node].health is Health.UNHEALTHY for action in actions)
 

@@ -1,6 +1,6 @@
 """Never run: mypy proves here that every adapter keeps its port's shape."""
 
-from navarch.app import Hearing
+from navarch.app.control_plane import Hearing
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi

@@ -43,6 +43,8 @@ class Change:
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
     events: Sequence[Event] = ()
+    bookmarks: Mapping[str, int] = field(default_factory=dict)
+    """How far into the journal somebody has read, by their name."""
     guards: Sequence[PoolName] = ()
     """Pools whose nodes this change has counted: if any of them has changed since, the count
     may be wrong, and so the change is refused."""
@@ -59,6 +61,7 @@ class Change:
             or self.forget_nodes
             or self.forget_commands
             or self.events
+            or self.bookmarks
         )
 
 

@@ -9,7 +9,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.fleet.plan import Action, AskAgain, Drain, Plan, Request, Retire, Terminate
+from navarch.fleet.plan import Action, AskAgain, Cordon, Drain, Plan, Request, Retire, Terminate
 
 
 def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
@@ -67,6 +67,9 @@ def _written(action: Action, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
         case AskAgain(launch=launch, reason=reason):
             node = replace(fleet.nodes[launch.node], launch=launch, retry_at=None)
             return node, _event(node, "node.asked_again", reason, now)
+        case Cordon(node=name, reason=reason):
+            node = replace(fleet.nodes[name], cordoned=reason)
+            return node, _event(node, "node.cordoned", reason, now)
         case Retire(node=name, reason=reason, surplus=surplus):
             before = fleet.nodes[name]
             node = retired(before, Retirement(reason=reason, surplus=surplus), now=now)

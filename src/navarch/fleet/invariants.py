@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from navarch.core.errors import InvariantError
 from navarch.core.fleet import Fleet
 from navarch.core.node import Phase
-from navarch.fleet.plan import AskAgain, Drain, Plan, Request, Retire, Terminate
+from navarch.fleet.plan import AskAgain, Cordon, Drain, Plan, Request, Retire, Terminate
 
 
 def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
@@ -15,28 +15,31 @@ def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
 
 
 def _check_plan(plan: Plan, fleet: Fleet) -> None:
-    pool = fleet.pools[plan.pool]
-    machines = sum(not node.gone for node in fleet.in_pool(plan.pool).values())
-    new = set()
+    _check_requests(plan, fleet)
     for action in plan.actions:
         match action:
-            case Request(launch=launch):
-                if launch.node in fleet.nodes or launch.node in new:
-                    raise InvariantError(f"{launch.node} is requested twice")
-                new.add(launch.node)
-                machines += 1
-                if machines > pool.nodes_max:
-                    raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")
             case AskAgain(launch=launch):
                 node = fleet.nodes[launch.node]
                 if node.phase is not Phase.REQUESTED or node.launch is not None:
                     raise InvariantError(f"{node.id} would be bought twice")
-            case Retire(node=name):
-                if not fleet.nodes[name].counts:
-                    raise InvariantError(f"{name} is retired twice")
-            case Drain(node=name):
-                if fleet.nodes[name].phase is not Phase.READY:
-                    raise InvariantError(f"{name} is drained while {fleet.nodes[name].phase}")
-            case Terminate(node=name):
-                if fleet.nodes[name].retiring is None:
-                    raise InvariantError(f"{name} is terminated though it should stay")
+            case Cordon(node=name) if fleet.nodes[name].cordoned is not None:
+                raise InvariantError(f"{name} is cordoned twice")
+            case Retire(node=name) if not fleet.nodes[name].counts:
+                raise InvariantError(f"{name} is retired twice")
+            case Drain(node=name) if fleet.nodes[name].phase is not Phase.READY:
+                raise InvariantError(f"{name} is drained while {fleet.nodes[name].phase}")
+            case Terminate(node=name) if fleet.nodes[name].retiring is None:
+                raise InvariantError(f"{name} is terminated though it should stay")
+
+
+def _check_requests(plan: Plan, fleet: Fleet) -> None:
+    pool = fleet.pools[plan.pool]
+    names = [action.launch.node for action in plan.actions if isinstance(action, Request)]
+    if not names:
+        return
+    for name in names:
+        if name in fleet.nodes or names.count(name) > 1:
+            raise InvariantError(f"{name} is requested twice")
+    machines = len(names) + sum(not node.gone for node in fleet.in_pool(plan.pool).values())
+    if machines > pool.nodes_max:
+        raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")

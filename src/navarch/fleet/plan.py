@@ -25,6 +25,14 @@ class AskAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cordon:
+    """Keep new work off `node`."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Retire:
     """Give `node` back."""
 
@@ -49,7 +57,7 @@ class Terminate:
     reason: str
 
 
-Action = Request | AskAgain | Retire | Drain | Terminate
+Action = Request | AskAgain | Cordon | Retire | Drain | Terminate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

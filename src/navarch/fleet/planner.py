@@ -10,16 +10,23 @@ from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire
 from navarch.fleet.selection import choose_offering
+from navarch.ports.provision import FirstAvailable, ProvisionScheduler
 
 
 def plan_pool(
-    pool: Pool, nodes: Iterable[Node], *, now: datetime, new_tokens: Iterator[Token]
+    pool: Pool,
+    nodes: Iterable[Node],
+    *,
+    now: datetime,
+    new_tokens: Iterator[Token],
+    scheduler: ProvisionScheduler | None = None,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
     Every machine that may exist counts towards the maximum, whatever its state; only
     those that are meant to stay count towards the size.
     """
+    launches = _Launches(pool, now, new_tokens, scheduler or FirstAvailable())
     known = list(nodes)
     late = [
         Retire(node=node.id, reason=f"did not register within {pool.boot_deadline}")
@@ -30,21 +37,45 @@ def plan_pool(
     staying = [node for node in known if node.counts and node.id not in given_up]
     actions: list[Action] = [
         *late,
-        *_grow(pool, known, staying, now, new_tokens),
+        *_grow(pool, known, staying, launches),
         *_shrink(pool, staying),
     ]
     leaving = {action.node for action in actions if isinstance(action, Retire)}
     kept = [node for node in staying if node.id not in leaving]
-    actions += _ask_again(pool, kept, now, new_tokens)
+    actions += _ask_again(kept, launches)
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=_wake_at(pool, kept, now))
 
 
+class _Launches:
+    """Writes the attempts of one plan."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        now: datetime,
+        new_tokens: Iterator[Token],
+        scheduler: ProvisionScheduler,
+    ) -> None:
+        self._pool = pool
+        self.now = now
+        self._new_tokens = new_tokens
+        self._scheduler = scheduler
+
+    def launch(self, node: NodeId, attempts: int) -> Launch:
+        """Return the next attempt to buy a machine for `node`."""
+        offering = choose_offering(self._pool, attempts, self._scheduler)
+        return Launch(
+            token=next(self._new_tokens),
+            node=node,
+            pool=self._pool.name,
+            offering=offering,
+            asked_at=self.now,
+            price_per_hour=offering.price_per_hour,
+        )
+
+
 def _grow(
-    pool: Pool,
-    known: Sequence[Node],
-    staying: Sequence[Node],
-    now: datetime,
-    new_tokens: Iterator[Token],
+    pool: Pool, known: Sequence[Node], staying: Sequence[Node], launches: _Launches
 ) -> Iterator[Request]:
     missing = pool.size - len(staying)
     room = pool.nodes_max - sum(not node.gone for node in known)
@@ -52,7 +83,7 @@ def _grow(
     for extra in range(min(missing, room)):
         index = pool.next_index + extra
         yield Request(
-            launch=_launch(pool, pool.node_id(index), 0, now, next(new_tokens)),
+            launch=launches.launch(pool.node_id(index), 0),
             reason=f"{len(staying)} of {pool.size} nodes",
             replaces=next(unreplaced, None),
         )
@@ -82,12 +113,10 @@ def _worth(node: Node) -> tuple[int, datetime, NodeId]:
     return rank, node.created_at, node.id
 
 
-def _ask_again(
-    pool: Pool, kept: Sequence[Node], now: datetime, new_tokens: Iterator[Token]
-) -> Iterator[AskAgain]:
+def _ask_again(kept: Sequence[Node], launches: _Launches) -> Iterator[AskAgain]:
     for node in kept:
-        if _waits_to_ask(node) and (node.retry_at is None or node.retry_at <= now):
-            launch = _launch(pool, node.id, node.attempts, now, next(new_tokens))
+        if _waits_to_ask(node) and (node.retry_at is None or node.retry_at <= launches.now):
+            launch = launches.launch(node.id, node.attempts)
             yield AskAgain(launch=launch, reason=f"attempt {node.attempts + 1}: {launch.offering}")
 
 
@@ -106,15 +135,3 @@ def _unreplaced(known: Sequence[Node]) -> Iterator[NodeId]:
     for node in known:
         if node.retiring is not None and not node.retiring.surplus and node.id not in replaced:
             yield node.id
-
-
-def _launch(pool: Pool, node: NodeId, attempts: int, now: datetime, token: Token) -> Launch:
-    offering = choose_offering(pool, attempts)
-    return Launch(
-        token=token,
-        node=node,
-        pool=pool.name,
-        offering=offering,
-        asked_at=now,
-        price_per_hour=offering.price_per_hour,
-    )

@@ -57,6 +57,10 @@ class Store(Protocol):
         """Return the journal after an event number and after a revision, oldest first."""
         ...
 
+    def bookmark(self, reader: str) -> int | None:
+        """Return how far into the journal `reader` has read, if it has begun."""
+        ...
+
     @property
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""

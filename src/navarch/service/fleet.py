@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
-from navarch import __version__
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, Recorded, Subject, about
@@ -17,6 +16,7 @@ from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node, NodeStatus, Phase, Retirement, node_status
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.version import VERSION
 from navarch.fleet.changes import retired
 from navarch.fleet.verdicts import overridden
 from navarch.ports.api import (
@@ -99,7 +99,7 @@ class FleetService:
         newest = await self._store.events(after_revision=max(fleet.revision - RECENT, 0))
         return FleetStatus(
             cluster=self._store.cluster.id,
-            version=__version__,
+            version=VERSION,
             revision=fleet.revision,
             now=self._clock.now(),
             pools=pools,

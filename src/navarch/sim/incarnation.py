@@ -103,6 +103,10 @@ class WiredStore:
             after=after, after_revision=after_revision, about=about, limit=limit
         )
 
+    def bookmark(self, reader: str) -> int | None:
+        """Return how far into the journal `reader` has read."""
+        return self.store.bookmark(reader)
+
     @property
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
-from navarch.app import ControlPlane, Timing, build_control_plane
+from navarch.app.control_plane import Plane, Timing, build_control_plane
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -55,7 +55,7 @@ class World:
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
     cut_off: set[NodeId] = field(default_factory=set)
     """Nodes that the network keeps from the control plane."""
-    control: ControlPlane | None = None
+    control: Plane | None = None
     crashes: int = 0
     trace: list[str] = field(default_factory=list)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)

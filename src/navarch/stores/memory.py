@@ -23,6 +23,7 @@ class MemoryStore:
         self._head = Head(Fleet())
         self._journal: list[Recorded] = []
         self._journal_start = 0
+        self._bookmarks: dict[str, int] = {}
         self._events_ever = 0
         self._by_subject: dict[Subject, list[Recorded]] = {}
         self._launches: dict[tuple[Token, str], Launch] = {}
@@ -44,6 +45,7 @@ class MemoryStore:
         for launch in change.launches:
             self._launches[launch.token, launch.instance or ""] = launch
         self._inventories.update(change.inventories)
+        self._bookmarks.update(change.bookmarks)
         for node in change.forget_nodes:
             self._inventories.pop(node, None)
         return self._head.advance(change)
@@ -65,6 +67,10 @@ class MemoryStore:
         start = bisect_right(entries, after, key=lambda entry: entry.number)
         newer = (entry for entry in entries[start:] if entry.revision > after_revision)
         return list(islice(newer, limit))
+
+    def bookmark(self, reader: str) -> int | None:
+        """Return how far into the journal `reader` has read."""
+        return self._bookmarks.get(reader)
 
     @property
     def journal_start(self) -> int:

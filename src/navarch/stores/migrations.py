@@ -17,6 +17,7 @@ STEPS: tuple[str, ...] = (
     );
     CREATE INDEX launches_by_pool ON launches (pool, asked_at);
     CREATE TABLE inventories (node TEXT PRIMARY KEY, body BLOB NOT NULL);
+    CREATE TABLE bookmarks (reader TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
     CREATE TABLE events (
         number INTEGER PRIMARY KEY AUTOINCREMENT, revision INTEGER NOT NULL, at REAL NOT NULL,
         about TEXT NOT NULL, body BLOB NOT NULL

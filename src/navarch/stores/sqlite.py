@@ -53,6 +53,7 @@ class SqliteStore:
         self._turn = asyncio.Lock()
         self._writing: set[asyncio.Task[Fleet]] = set()
         self._head = Head(_load(database))
+        self._bookmarks: dict[str, int] = dict(database.execute("SELECT * FROM bookmarks"))
         self._journal_start = int(_meta(database)["journal_start"])
 
     @classmethod
@@ -93,6 +94,7 @@ class SqliteStore:
             self._head.check(change, based_on)
             revision = self._head.fleet.revision + 1
             await self._offload.run(lambda: self._write(change, revision))
+            self._bookmarks.update(change.bookmarks)
             return self._head.advance(change)
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
@@ -111,6 +113,10 @@ class SqliteStore:
         return await self._offload.run(
             lambda: read_events(self._database, after, after_revision, about, limit)
         )
+
+    def bookmark(self, reader: str) -> int | None:
+        """Return how far into the journal `reader` has read."""
+        return self._bookmarks.get(reader)
 
     @property
     def journal_start(self) -> int:
@@ -208,6 +214,7 @@ class SqliteStore:
                     for event in change.events
                 ],
             ),
+            ("INSERT OR REPLACE INTO bookmarks VALUES (?, ?)", list(change.bookmarks.items())),
             ("UPDATE meta SET value = ? WHERE key = 'revision'", [(str(revision),)]),
         ):
             if rows:

@@ -221,6 +221,14 @@ class StoreContract:
         assert store.journal_start == 1
         assert [x.number for x in asyncio.run(_of(store.events()))] == [2, 3]
 
+    def test_a_reader_finds_its_place_in_the_journal_again(self) -> None:
+        async def story(store: Store) -> None:
+            await store.commit(Change(bookmarks={"slack": 7}), based_on=0)
+            await store.commit(Change(bookmarks={"slack": 9, "log": 1}), based_on=1)
+
+        store = self.reopen(self.run(story))
+        assert [store.bookmark(name) for name in ("slack", "log", "nobody")] == [9, 1, None]
+
     def test_the_identity_of_the_cluster_is_as_durable_as_the_fleet(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)

@@ -1,11 +1,13 @@
-"""Composition: the control plane as one value, the same in production and in simulation."""
+"""The control plane as one value, the same in production and in simulation."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from navarch.control.alerts import AlertReconciler
+from navarch.control.autoscaling import AutoscalingReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
 from navarch.control.errands import Errands
@@ -16,24 +18,28 @@ from navarch.control.launches import LaunchReconciler
 from navarch.control.loop import Loop, Reconciler
 from navarch.control.notices import NoticeReconciler
 from navarch.control.observation import ObservationReconciler
-from navarch.control.planning import PoolPlanning
+from navarch.control.planning import PlanPool, PoolPlanning
 from navarch.control.providers import Providers
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.health import CheckResult
-from navarch.core.ids import NodeId, Token
+from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.table import Table
-from navarch.fleet.disruption.unhealthy import plan_replacements
+from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool
+from navarch.ports.alerts import AlertNotifier
+from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.liveness import Liveness
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
+from navarch.ports.provision import FirstAvailable, ProvisionScheduler
+from navarch.ports.remediator import Remediator
 from navarch.ports.store import Committed, Store
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService, Readings, no_offerings, not_simulated
@@ -65,7 +71,7 @@ class Timing:
         return self.heartbeat_timeout or 3 * self.heartbeat_interval
 
 
-class ControlPlane:
+class Plane:
     """Every loop and every use case, around one store."""
 
     def __init__(
@@ -111,6 +117,16 @@ class ControlPlane:
             loop.poke()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinions:
+    """Decisions that can be taken differently: each is a port with a default."""
+
+    provision_scheduler: ProvisionScheduler = field(default_factory=FirstAvailable)
+    remediator: Remediator = field(default_factory=CordonAndReplace)
+    autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
+    autoscale_interval: timedelta = timedelta(seconds=30)
+
+
 def build_control_plane(
     clock: Clock,
     entropy: Entropy,
@@ -120,25 +136,29 @@ def build_control_plane(
     notifier: WorkloadNotifier,
     hearing: Hearing,
     timing: Timing | None = None,
+    opinions: Opinions | None = None,
+    alerts: Sequence[AlertNotifier] = (),
+    metrics_source: MetricsSource | None = None,
     offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
     save_readings: Callable[[], Awaitable[None]] | None = None,
     strict: bool = False,
-) -> ControlPlane:
+) -> Plane:
     """Return a control plane that is ready to run.
 
     `strict` lets a bug in a loop end the whole process instead of only that round: right
     for tests, wrong at three in the morning.
     """
     timing = timing or Timing()
+    opinions = opinions or Opinions()
     dressed = Providers(providers)
 
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
         drains = DrainWatch(clock, store, notifier, errands)
-        return [
-            PoolPlanning(clock, store, name="remediation", plan=_plan_remediation),
-            PoolPlanning(clock, store, name="pools", plan=_plan_size(entropy)),
+        found: list[Reconciler] = [
+            PoolPlanning(clock, store, name="remediation", plan=_plan_remediation(opinions)),
+            PoolPlanning(clock, store, name="pools", plan=_plan_size(entropy, opinions)),
             drains.planning,
             drains,
             LaunchReconciler(clock, entropy, store, dressed, errands, evidence),
@@ -147,15 +167,28 @@ def build_control_plane(
             HeartbeatReconciler(clock, store, hearing, timeout=timing.silence),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
-            *([SnapshotReconciler(clock, save_readings)] if save_readings else []),
-            *(
-                ObservationReconciler(clock, store, provider, hearing, errands, evidence)
-                for provider in dressed
-            ),
         ]
+        found += [
+            ObservationReconciler(clock, store, provider, hearing, errands, evidence)
+            for provider in dressed
+        ]
+        found += [AlertReconciler(clock, store, each, errands) for each in alerts]
+        if save_readings is not None:
+            found.append(SnapshotReconciler(clock, save_readings))
+        if metrics_source is not None:
+            found.append(
+                AutoscalingReconciler(
+                    clock,
+                    store,
+                    opinions.autoscalers,
+                    metrics_source,
+                    interval=opinions.autoscale_interval,
+                )
+            )
+        return found
 
     store.subscribe(_forget_the_gone(hearing))
-    return ControlPlane(
+    return Plane(
         clock,
         entropy,
         store,
@@ -172,17 +205,27 @@ def build_control_plane(
     )
 
 
-def _plan_remediation(pool: Pool, nodes: Table[NodeId, Node], _now: datetime) -> Plan:
-    return Plan(pool=pool.name, actions=tuple(plan_replacements(pool, nodes.values())))
+def _plan_remediation(opinions: Opinions) -> PlanPool:
+    def plan(pool: Pool, nodes: Table[NodeId, Node], _now: datetime) -> Plan:
+        actions = plan_treatments(pool, nodes.values(), opinions.remediator)
+        return Plan(pool=pool.name, actions=tuple(actions))
+
+    return plan
 
 
-def _plan_size(entropy: Entropy) -> Callable[[Pool, Table[NodeId, Node], datetime], Plan]:
-    def new_tokens() -> Iterable[Token]:
+def _plan_size(entropy: Entropy, opinions: Opinions) -> PlanPool:
+    def new_tokens() -> Iterator[Token]:
         while True:
             yield Token(entropy.new_id("launch"))
 
     def plan(pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
-        return plan_pool(pool, nodes.values(), now=now, new_tokens=iter(new_tokens()))
+        return plan_pool(
+            pool,
+            nodes.values(),
+            now=now,
+            new_tokens=new_tokens(),
+            scheduler=opinions.provision_scheduler,
+        )
 
     return plan
 

@@ -1,0 +1,77 @@
+"""The alert reconciler: passes notable events on to people, each at least once."""
+
+from datetime import datetime
+
+from navarch.control.errands import Errands
+from navarch.core.event import Event
+from navarch.core.fleet import Change
+from navarch.ports.alerts import AlertNotifier
+from navarch.ports.clock import Clock
+from navarch.ports.store import Store
+
+NOTABLE = frozenset(
+    {
+        "node.cordoned",
+        "node.gone",
+        "node.retiring",
+        "launch.refused",
+        "stray.terminating",
+        "provider.strangers",
+        "pool.deleted",
+        "command.failed",
+        "command.expired",
+    }
+)
+"""What people want to hear of unasked. Health is notable when it is bad."""
+
+
+class AlertReconciler:
+    """Follows the journal for one notifier, from a place that survives a crash."""
+
+    def __init__(
+        self, clock: Clock, store: Store, notifier: AlertNotifier, errands: Errands
+    ) -> None:
+        self.name = f"alerts/{notifier.name}"
+        self._clock = clock
+        self._store = store
+        self._notifier = notifier
+        self._errands = errands
+        self._read_to: int | None = None
+
+    async def reconcile(self) -> datetime | None:
+        """Pass on what has been written since the last time."""
+        revision = self._store.fleet().revision
+        if self._errands.busy(self.name) or revision == self._read_to:
+            return None
+        return self._errands.send(self.name, self._pass_on)
+
+    async def _pass_on(self) -> None:
+        if self._read_to is None:
+            # A notifier that is new here is not told the whole past.
+            self._read_to = self._store.bookmark(self.name)
+            if self._read_to is None:
+                await self._remember(self._store.fleet().revision)
+                return
+        newest = self._store.fleet().revision
+        number = 0
+        while page := await self._store.events(after=number, after_revision=self._read_to):
+            for entry in page:
+                if is_notable(entry.event):
+                    await self._notifier.notify(entry)
+                    # The rest of its revision comes again after a crash: twice is allowed.
+                    await self._remember(entry.revision - 1)
+            number = page[-1].number
+        if (self._store.bookmark(self.name) or 0) != self._read_to:
+            await self._remember(newest)
+        self._read_to = newest
+
+    async def _remember(self, revision: int) -> None:
+        """Write down up to where everything has been passed on."""
+        if revision > (self._store.bookmark(self.name) or -1):
+            change = Change(bookmarks={self.name: revision})
+            await self._store.commit(change, based_on=self._store.fleet().revision)
+
+
+def is_notable(event: Event) -> bool:
+    """Return whether people want to hear of `event` unasked."""
+    return event.kind in NOTABLE or event.facts.get("health") == "unhealthy"

@@ -1,0 +1,3 @@
+"""Which Navarch this is."""
+
+VERSION = "0.1.0"

@@ -1,0 +1,1 @@
+"""Adapters that say how busy pools are."""

@@ -1,0 +1,1 @@
+"""Adapters that tell others: workload systems to step aside, people what happened."""

@@ -1,0 +1,75 @@
+"""How big a pool should be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from navarch.core.ids import PoolName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolMetrics:
+    """How busy a pool is."""
+
+    utilization: float = 0.0
+    """Average over its GPUs, in percent."""
+    pending_jobs: int = 0
+    queue_depth: int = 0
+    utilization_history: Sequence[float] = ()
+    """Earlier values of `utilization`, oldest first, one per look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """Everything an autoscaler may know. `now` is data, so that it reads no clock."""
+
+    pool: PoolName
+    now: datetime
+    current_nodes: int
+    healthy_nodes: int
+    min_nodes: int
+    max_nodes: int
+    metrics: PoolMetrics = field(default_factory=PoolMetrics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recommendation:
+    """A size, and the sentence that explains it."""
+
+    target_nodes: int
+    reason: str
+
+
+class Autoscaler(Protocol):
+    """A pure opinion with settings. Bounds are applied by the caller, once.
+
+    ```python
+    class OfficeHours:
+        name = "office-hours"
+
+        def recommend(self, state: PoolState) -> Recommendation:
+            busy = 8 <= state.now.hour < 18
+            return Recommendation(
+                target_nodes=state.max_nodes if busy else state.min_nodes,
+                reason="office hours" if busy else "nobody is there",
+            )
+    ```
+    """
+
+    @property
+    def name(self) -> str:
+        """The name used in reasons."""
+        ...
+
+    def recommend(self, state: PoolState) -> Recommendation:
+        """Return the size this pool should have now."""
+        ...
+
+
+class MetricsSource(Protocol):
+    """Where a pool's metrics come from."""
+
+    async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
+        """Return how busy `pool` is now. The history is kept by the caller."""
+        ...
