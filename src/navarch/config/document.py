@@ -1,0 +1,140 @@
+"""Documents: YAML text to a tree with places, however hostile the text."""
+
+import re
+from typing import Any
+
+import yaml
+
+from navarch.config.limits import check_events, check_size
+from navarch.config.place import Place
+from navarch.config.problem import ConfigError, Problem
+from navarch.config.source import Source
+from navarch.config.tree import Entries, Entry, Items, Leaf, Tree
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG_PREFIX = "tag:yaml.org,2002:"
+_TAGS = frozenset({"str", "int", "float", "bool", "null", "timestamp", "value", "merge"})
+
+_FORBIDDEN = re.compile(
+    "[^\\x09\\x0A\\x0D\\x20-\\x7E\\x85\\xA0-\\uD7FF\\uE000-\\uFFFD\\U00010000-\\U0010FFFF]"
+)
+
+
+def parse_document(source: Source, problems: list[Problem]) -> Tree | None:
+    """Return the tree of a document, or None if it is empty.
+
+    What leaves no tree to look at is raised as a ConfigError; what does, such as a key
+    that stands twice, is added to `problems`.
+    """
+    _refuse(check_size(source))
+    forbidden = _FORBIDDEN.search(source.text)
+    if forbidden is not None:
+        place = source.place_of(forbidden.start())
+        code = f"U+{ord(forbidden[0]):04X}"
+        _refuse(source.problem(place, f"the character {code} is not allowed", "delete it"))
+    try:
+        _refuse(check_events(source, yaml.parse(source.text, Loader=_LOADER)))
+        root = yaml.compose(source.text, Loader=_LOADER)
+    except yaml.YAMLError as error:
+        _refuse(_syntax_problem(source, error))
+        raise
+    return None if root is None else _Planting(source, problems).tree(root)
+
+
+def _refuse(problem: Problem | None) -> None:
+    if problem is not None:
+        raise ConfigError([problem], stage="parsing config")
+
+
+def _syntax_problem(source: Source, error: yaml.YAMLError) -> Problem:
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    detail = getattr(error, "problem", None) or "it cannot be read"
+    message = f"not valid YAML: {detail}"
+    if mark is None:
+        return Problem(source=source.name, message=message)
+    place = Place(mark.line + 1, mark.column + 1)
+    return source.problem(place, message, _syntax_remedy(source, place))
+
+
+def _syntax_remedy(source: Source, place: Place) -> str:
+    line = source.lines[place.line - 1] if place.line <= len(source.lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return "indent with spaces; YAML does not allow tabs there"
+    if "${" in line:
+        return 'inside {...} and [...] a variable needs quotes: "${NAME}"'
+    return "look for a missing colon, quote or bracket here or on the line above"
+
+
+class _Planting:
+    """Turns composed nodes into our tree, each node once however often it is aliased."""
+
+    def __init__(self, source: Source, problems: list[Problem]) -> None:
+        self._source = source
+        self._problems = problems
+        self._done: dict[int, Tree] = {}
+
+    def tree(self, node: yaml.Node) -> Tree:
+        known = self._done.get(id(node))
+        if known is None:
+            known = self._done[id(node)] = self._tree(node)
+        return known
+
+    def _tree(self, node: yaml.Node) -> Tree:
+        match node:
+            case yaml.MappingNode():
+                return self._entries(node)
+            case yaml.SequenceNode():
+                items = tuple(self.tree(item) for item in node.value)
+                return Items(items=items, place=_place(node))
+        return self._leaf(node)
+
+    def _leaf(self, node: yaml.Node) -> Leaf:
+        tag = node.tag.removeprefix(_TAG_PREFIX)
+        if tag not in _TAGS:
+            self._note(node, f'the tag "{node.tag}" is not used here', "leave it out")
+            tag = "str"
+        return Leaf(
+            text=str(node.value), tag=tag, place=_place(node), plain=not getattr(node, "style", "")
+        )
+
+    def _entries(self, node: yaml.MappingNode) -> Entries:
+        if node.tag != f"{_TAG_PREFIX}map":
+            self._note(node, f'the tag "{node.tag}" is not used here', "leave it out")
+        entries: dict[str, Entry] = {}
+        merged: list[Entry] = []
+        for key, value in node.value:
+            if key.tag == f"{_TAG_PREFIX}merge":
+                merged += self._merged(value)
+            elif not isinstance(key, yaml.ScalarNode):
+                self._note(key, "a key must be a name", "write name: value")
+            else:
+                self._add(entries, Entry(key=self._leaf(key), value=self.tree(value)))
+        for entry in merged:
+            entries.setdefault(entry.key.text, entry)
+        return Entries(entries=tuple(entries.values()), place=_place(node))
+
+    def _add(self, entries: dict[str, Entry], entry: Entry) -> None:
+        first = entries.setdefault(entry.key.text, entry)
+        if first is not entry:
+            message = f'the key "{entry.key.shown}" stands twice'
+            remedy = f"it is on line {first.key.place.line} already; keep one of the two"
+            self._problems.append(self._source.problem(entry.key.place, message, remedy))
+
+    def _merged(self, value: yaml.Node) -> list[Entry]:
+        """Return what `<<: *base` or `<<: [*one, *two]` brings in, the first to be preferred."""
+        sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        found: list[Entry] = []
+        for each in sources:
+            tree = self.tree(each)
+            if isinstance(tree, Entries):
+                found += tree.entries
+            else:
+                self._note(each, "<< merges mappings", "write <<: *name, where &name is a mapping")
+        return found
+
+    def _note(self, node: yaml.Node, message: str, remedy: str) -> None:
+        self._problems.append(self._source.problem(_place(node), message, remedy))
+
+
+def _place(node: yaml.Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)

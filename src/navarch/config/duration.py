@@ -1,0 +1,56 @@
+"""Durations in Go's notation: `1h30m`, `90s`, `250ms`."""
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+
+_UNITS_US = {
+    "ns": Decimal("0.001"),
+    "us": Decimal(1),
+    "µs": Decimal(1),
+    "μs": Decimal(1),
+    "ms": Decimal(1000),
+    "s": Decimal(1_000_000),
+    "m": Decimal(60_000_000),
+    "h": Decimal(3_600_000_000),
+}
+_PART = re.compile(r"(\d{1,19}(?:\.\d{0,19})?|\.\d{1,19})(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_WHOLE = re.compile(rf"([-+]?)((?:{_PART.pattern})+|0)", re.ASCII)
+
+_LONGEST_US = Decimal((1 << 63) - 1) / 1000
+"""Go counts nanoseconds in 64 bits: about 292 years."""
+
+_TEXT_MAX = 64
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Return the duration, or None if it is not one that Go would accept."""
+    whole = _WHOLE.fullmatch(text) if len(text) <= _TEXT_MAX else None
+    if whole is None:
+        return None
+    parts = _PART.findall(whole[2])
+    total = sum((Decimal(number) * _UNITS_US[unit] for number, unit in parts), Decimal(0))
+    if total > _LONGEST_US:
+        return None
+    sign = -1 if whole[1] == "-" else 1
+    return timedelta(microseconds=sign * int(total))
+
+
+def render_duration(duration: timedelta) -> str:
+    """Return a duration in the notation it is read in, without parts that are zero."""
+    microseconds = duration // timedelta(microseconds=1)
+    if microseconds == 0:
+        return "0s"
+    sign, rest = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
+    text = ""
+    for unit, size in (
+        ("h", 3_600_000_000),
+        ("m", 60_000_000),
+        ("s", 1_000_000),
+        ("ms", 1000),
+        ("us", 1),
+    ):
+        count, rest = divmod(rest, size)
+        if count:
+            text += f"{count}{unit}"
+    return sign + text

@@ -1,0 +1,402 @@
+"""Kinds: what the value of a key may be, how it is read and how it is shown."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from navarch.config.duration import parse_duration, render_duration
+from navarch.config.reading import Refused, Scope
+from navarch.config.secret import Secret
+from navarch.config.suggestion import join_names, suggest
+from navarch.config.tree import Entries, Items, Leaf, Tree, is_nothing
+
+T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
+
+
+class Kind(Protocol[T]):
+    """Reads one value. `read` notes what is wrong in its scope and raises Refused."""
+
+    @property
+    def noun(self) -> str:
+        """What it is, for messages and documentation: `a duration`."""
+        ...
+
+    def read(self, node: Tree, scope: Scope) -> T:
+        """Return the value."""
+        ...
+
+    def plain(self, value: T) -> object:
+        """Return the value as YAML would write it, secrets masked."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Words. What YAML takes for a number is text too, as it stands; true and null are not."""
+
+    noun: str = "text"
+    example: str = "name"
+    check: Callable[[str], str | None] = lambda _: None
+    """Returns what would be right, for a text that is not."""
+    literal: bool = False
+    """Take `${...}` as written: it is meant for a shell elsewhere."""
+
+    def read(self, node: Tree, scope: Scope) -> str:
+        """Return the text."""
+        leaf = scope.leaf(node, self.noun, self.example, literal=self.literal)
+        if leaf.tag in ("bool", "null"):
+            message = f"{scope.label} must be {self.noun}, not {_unquoted(leaf)}"
+            raise scope.refuse(leaf, message, f'put quotes around it: "{leaf.shown}"')
+        remedy = self.check(leaf.text)
+        if remedy is not None:
+            raise scope.refuse(
+                leaf, f'{scope.label} must be {self.noun}, not "{leaf.shown}"', remedy
+            )
+        return leaf.text
+
+    def plain(self, value: str) -> object:
+        """Return it as it is."""
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Integer:
+    """A whole number within bounds, in plain decimal notation."""
+
+    least: int | None = None
+    most: int = 1_000_000_000
+    example: str = "10"
+
+    @property
+    def noun(self) -> str:
+        """A whole number, with its bounds."""
+        return "a whole number" + _bounds(self.least, self.most if self.most < 10**9 else None)
+
+    def read(self, node: Tree, scope: Scope) -> int:
+        """Return the number."""
+        leaf = scope.leaf(node, self.noun, self.example)
+        if leaf.tag != "int" or not _DECIMAL.fullmatch(leaf.text):
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        value = int(leaf.text.replace("_", ""))
+        if value > self.most or (self.least is not None and value < self.least):
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        return value
+
+    def plain(self, value: int) -> object:
+        """Return it as it is."""
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Real:
+    """A number within bounds."""
+
+    least: float = 0.0
+    most: float = 1e9
+    example: str = "1.5"
+
+    @property
+    def noun(self) -> str:
+        """A number, with its bounds."""
+        return "a number" + _bounds(self.least, self.most if self.most < 1e9 else None)
+
+    def read(self, node: Tree, scope: Scope) -> float:
+        """Return the number."""
+        leaf = scope.leaf(node, self.noun, self.example)
+        if leaf.tag not in ("int", "float") or not _REAL.fullmatch(leaf.text):
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        value = float(leaf.text)
+        if not self.least <= value <= self.most:
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        return value
+
+    def plain(self, value: float) -> object:
+        """Return it as it is."""
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Money:
+    """An amount per hour, exact."""
+
+    noun: str = "an amount of money"
+    example: str = "98.32"
+
+    def read(self, node: Tree, scope: Scope) -> Decimal:
+        """Return the amount."""
+        leaf = scope.leaf(node, self.noun, self.example)
+        if leaf.tag not in ("int", "float") or not _AMOUNT.fullmatch(leaf.text):
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        return Decimal(leaf.text)
+
+    def plain(self, value: Decimal) -> object:
+        """Return a number."""
+        return float(value) if value % 1 else int(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boolean:
+    """True or false, and none of YAML's other words for them."""
+
+    noun: str = "true or false"
+
+    def read(self, node: Tree, scope: Scope) -> bool:
+        """Return which of the two."""
+        leaf = scope.leaf(node, self.noun, "true")
+        if leaf.tag != "bool" or leaf.text not in ("true", "false"):
+            raise scope.wrong_type(leaf, self.noun, "true")
+        return leaf.text == "true"
+
+    def plain(self, value: bool) -> object:
+        """Return it as it is."""
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duration:
+    """A length of time in Go's notation."""
+
+    zero: bool = False
+    example: str = "1h30m"
+
+    @property
+    def noun(self) -> str:
+        """A duration, and whether it may be none at all."""
+        return "a duration" if self.zero else "a duration above zero"
+
+    def read(self, node: Tree, scope: Scope) -> timedelta:
+        """Return the duration."""
+        leaf = scope.leaf(node, self.noun, self.example)
+        value = None if leaf.tag == "null" else parse_duration(leaf.text)
+        if value is None:
+            remedy = f"{leaf.text}s" if leaf.tag == "int" and leaf.text.isdecimal() else ""
+            raise scope.wrong_type(leaf, self.noun, remedy or self.example)
+        if value < timedelta(0) or (not value and not self.zero):
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        return value
+
+    def plain(self, value: timedelta) -> object:
+        """Return it in the notation it is read in."""
+        return render_duration(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Generic[E]):
+    """One of a few words."""
+
+    options: type[E]
+    unknown: str = ""
+    """Begins the message, where the reference has one for this."""
+
+    @property
+    def noun(self) -> str:
+        """The words."""
+        return "one of " + join_names(f"{option.value}" for option in self.options)
+
+    def read(self, node: Tree, scope: Scope) -> E:
+        """Return the word."""
+        leaf = scope.leaf(node, self.noun, next(iter(self.options)).value)
+        names = [option.value for option in self.options]
+        if leaf.text in names and leaf.tag != "null":
+            return self.options(leaf.text)
+        message = f"{scope.label} must be {self.noun}, not {_unquoted(leaf)}"
+        if self.unknown and leaf.tag != "null":
+            message = f"{self.unknown}: {leaf.shown}"
+        raise scope.refuse(leaf, message, choose(leaf.text, names))
+
+    def plain(self, value: E) -> object:
+        """Return the word."""
+        return value.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePath:
+    """A path; one that is relative starts from the folder of the configuration file."""
+
+    noun: str = "a path"
+    example: str = "./file.yaml"
+
+    def read(self, node: Tree, scope: Scope) -> str:
+        """Return the path, with the folder it is relative to."""
+        leaf = scope.leaf(node, self.noun, self.example)
+        if leaf.tag in ("bool", "null") or not leaf.text or "\0" in leaf.text:
+            raise scope.wrong_type(leaf, self.noun, self.example)
+        return str(scope.reading.beside(leaf.text))
+
+    def plain(self, value: str) -> object:
+        """Return it as it is."""
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretText:
+    """A secret that stands in the file, which `${NAME}` is meant to avoid."""
+
+    noun: str = "a secret"
+    spaces: bool = False
+    """Whether it may hold spaces, as a header may and a token may not."""
+
+    def read(self, node: Tree, scope: Scope) -> Secret:
+        """Return the secret."""
+        leaf = scope.leaf(node, self.noun, "${NAME}")
+        if leaf.tag == "null":
+            raise scope.wrong_type(leaf, self.noun, "${NAME}")
+        return self.wrap(leaf.text, leaf, scope)
+
+    def wrap(self, text: str, at: Leaf, scope: Scope) -> Secret:
+        """Return the secret, if it can travel in a header."""
+        if not text:
+            raise scope.refuse(at, f"{scope.label} must not be empty", "leave the key out")
+        allowed = text.isprintable() and (self.spaces or not re.search(r"\s", text))
+        if not allowed or not text.isascii():
+            message = f"{scope.label} holds a space or a character that cannot be sent"
+            raise scope.refuse(at, message, "use letters, digits and punctuation")
+        return Secret(text)
+
+    def plain(self, value: Secret) -> object:
+        """Return a mask."""
+        return str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListOf(Generic[T]):
+    """A list of one kind."""
+
+    each: Kind[T]
+    empty: bool = True
+
+    @property
+    def noun(self) -> str:
+        """A list, and of what."""
+        return f"a list ({self.each.noun} each)"
+
+    def read(self, node: Tree, scope: Scope) -> tuple[T, ...]:
+        """Return the items; every bad one is noted."""
+        if is_nothing(node) and self.empty:
+            return ()
+        if not isinstance(node, Items):
+            raise scope.wrong_type(node, "a list", "[one, two]")
+        if not node.items and not self.empty:
+            raise scope.refuse(node, f"{scope.label} must not be empty", "add an item")
+        return self._items(node, scope)
+
+    def _items(self, node: Items, scope: Scope) -> tuple[T, ...]:
+        values: list[T] = []
+        for index, item in enumerate(node.items):
+            part = scope.within(f"{scope.label}[{index}]", home=item.place)
+            try:
+                values.append(self.each.read(item, part))
+            except Refused:
+                continue
+        if len(values) < len(node.items):
+            raise Refused(scope.label)
+        return tuple(values)
+
+    def plain(self, value: tuple[T, ...]) -> object:
+        """Return a list."""
+        return [self.each.plain(item) for item in value]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapOf(Generic[T]):
+    """Names, each with a value of one kind."""
+
+    each: Kind[T]
+
+    @property
+    def noun(self) -> str:
+        """A mapping, and to what."""
+        return f"a mapping (name to {self.each.noun})"
+
+    def read(self, node: Tree, scope: Scope) -> Mapping[str, T]:
+        """Return the values by name; every bad one is noted."""
+        if is_nothing(node):
+            return {}
+        if not isinstance(node, Entries):
+            raise scope.wrong_type(node, "a mapping", "{name: value}")
+        values: dict[str, T] = {}
+        for entry in node.entries:
+            part = scope.within(f"{scope.label}.{entry.key.shown}", home=entry.key.place)
+            try:
+                values[entry.key.text] = self.each.read(entry.value, part)
+            except Refused:
+                continue
+        if len(values) < len(node.entries):
+            raise Refused(scope.label)
+        return values
+
+    def plain(self, value: Mapping[str, T]) -> object:
+        """Return a mapping."""
+        return {name: self.each.plain(each) for name, each in value.items()}
+
+
+def choose(wrong: str, names: list[str]) -> str:
+    """Return what to write in place of a word that is not known."""
+    close = suggest(wrong, names)
+    options = join_names(f'"{name}"' for name in names)
+    return f'did you mean "{close}"? known are {options}' if close else f"write {options}"
+
+
+def url_remedy(text: str) -> str | None:
+    """Return what to write in place of a text that is no URL."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        good = False
+    return None if good and " " not in text else "write http://host:port or https://host/path"
+
+
+def address_remedy(text: str) -> str | None:
+    """Return what to write in place of a text that is no address to listen on."""
+    found = _ADDRESS.fullmatch(text)
+    if found is not None and int(found["port"]) <= 65535:
+        return None
+    return "write host:port, or :port for every interface"
+
+
+def name_remedy(text: str) -> str | None:
+    """Return what to write in place of a text that is no name for a pool or provider."""
+    if _NAME.fullmatch(text):
+        return None
+    return "use up to 50 letters, digits, dots, dashes and underscores, a letter or digit first"
+
+
+TEXT = Text()
+NAME = Text(noun="a name", check=name_remedy)
+URL = Text(noun="a URL", example="https://host/path", check=url_remedy)
+ADDRESS = Text(noun="an address", example='":50051"', check=address_remedy)
+COMMAND = Text(noun="a shell command", example="echo hello", literal=True)
+BOOLEAN = Boolean()
+PATH = FilePath()
+SECRET = SecretText()
+HEADER = SecretText(noun="a header's value", spaces=True)
+MONEY = Money()
+DURATION = Duration()
+DURATION_OR_ZERO = Duration(zero=True)
+COUNT = Integer(least=1)
+
+_DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,17})", re.ASCII)
+_REAL = re.compile(r"[-+]?[0-9]{1,17}(\.[0-9]{0,17})?", re.ASCII)
+_AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
+_ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", re.ASCII)
+
+
+def _bounds(least: float | None, most: float | None) -> str:
+    if least is not None and most is not None:
+        return f" from {least:g} to {most:g}"
+    if least is not None:
+        return f", {least:g} or more"
+    return f", at most {most:g}" if most is not None else ""
+
+
+def _unquoted(leaf: Leaf) -> str:
+    return "nothing" if leaf.tag == "null" else f'"{leaf.shown}"'

@@ -1,0 +1,112 @@
+"""Loading: a file to a configuration."""
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from navarch.config.block import read_block
+from navarch.config.config import Config
+from navarch.config.document import parse_document
+from navarch.config.limits import TEXT_MAX
+from navarch.config.problem import ConfigError, Problem
+from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
+from navarch.config.source import Source
+from navarch.config.tree import Entries, Leaf, Tree
+
+SECRET_MAX = 64 * 1024
+
+
+def load_config(path: str | os.PathLike[str]) -> Config:
+    """Return the configuration in a file, or raise ConfigError with all that is wrong.
+
+    Variables come from this process's environment.
+    """
+    source = os.fspath(path)
+    return parse_config(
+        _read_text(source), source=source, environment=os.environ, read_file=read_secret
+    )
+
+
+def parse_config(
+    text: str,
+    *,
+    source: str = "navarch.yaml",
+    environment: Mapping[str, str] | None = None,
+    read_file: ReadFile | None = None,
+) -> Config:
+    """Return the configuration in a text, or raise ConfigError with all that is wrong.
+
+    It looks at nothing but its arguments: `source` names the text in messages and is where
+    relative paths start, `read_file` opens what `*_file` keys name.
+    """
+    reading = Reading(
+        source=Source(source, text.removeprefix("\ufeff")),
+        environment=environment or {},
+        read_file=read_file or _no_files,
+    )
+    root = parse_document(reading.source, reading.problems)
+    config = None
+    try:
+        config = _read(root, reading)
+    except TooManyProblems:
+        pass
+    except Refused:
+        assert reading.problems, "refused without a reason"
+    if config is None or reading.problems:
+        raise ConfigError(sorted(reading.problems, key=_order))
+    return replace(config, warnings=tuple(sorted(reading.warnings, key=_order)))
+
+
+def read_secret(path: Path) -> FileText:
+    """Return what a file holds, and whether everybody may read it."""
+    with path.open("rb") as file:
+        held = file.read(SECRET_MAX + 1)
+        mode = os.fstat(file.fileno()).st_mode
+    if len(held) > SECRET_MAX:
+        raise ValueError("too long for a secret")
+    return FileText(text=held.decode(), readable_by_others=bool(mode & stat.S_IROTH))
+
+
+def _read(root: Tree | None, reading: Reading) -> Config:
+    scope = Scope(reading=reading)
+    tree = root if root is not None else Entries(entries=(), place=scope.home)
+    if not isinstance(tree, Entries) and not (isinstance(tree, Leaf) and tree.tag == "null"):
+        raise scope.within("a configuration").wrong_type(tree, "a mapping", "")
+    reading.context["provider_names"] = _names(tree, "providers")
+    return read_block(Config, tree, scope, publish=True)
+
+
+def _names(tree: Tree, section: str) -> tuple[str, ...]:
+    """Return the names in a section, readable or not: what they hold is reported elsewhere."""
+    entry = tree.get(section) if isinstance(tree, Entries) else None
+    if entry is None or not isinstance(entry.value, Entries):
+        return ()
+    return tuple(each.key.text for each in entry.value.entries)
+
+
+def _read_text(source: str) -> str:
+    try:
+        with open(source, "rb") as file:
+            held = file.read(4 * TEXT_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unreadable(source, reason) from error
+    try:
+        return held.decode()
+    except UnicodeDecodeError as error:
+        line = held[: error.start].count(b"\n") + 1
+        raise _unreadable(source, f"line {line} is not UTF-8 text") from error
+
+
+def _unreadable(source: str, reason: str) -> ConfigError:
+    return ConfigError([Problem(source=source, message=reason)], stage="reading config")
+
+
+def _no_files(_path: Path) -> FileText:
+    raise FileNotFoundError(2, "there are no files here")
+
+
+def _order(problem: Problem) -> tuple[int, int]:
+    return (problem.place.line, problem.place.column) if problem.place else (0, 0)

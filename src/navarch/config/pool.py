@@ -1,0 +1,284 @@
+"""Pools: groups of like nodes, as the operator writes them down."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from enum import StrEnum
+
+from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig, windows
+from navarch.config.health import HealthConfig
+from navarch.config.kinds import (
+    COMMAND,
+    DURATION,
+    DURATION_OR_ZERO,
+    PATH,
+    TEXT,
+    Choice,
+    Integer,
+    ListOf,
+    MapOf,
+)
+from navarch.config.nesting import Nested
+from navarch.config.schema import Fault, block, key
+from navarch.config.suggestion import suggest
+
+ANY_NODES = Integer(most=100_000)
+
+
+class Strategy(StrEnum):
+    """How the next machine's provider is chosen."""
+
+    PRIORITY = "priority"
+    COST = "cost"
+    AVAILABILITY = "availability"
+    ROUND_ROBIN = "round-robin"
+
+
+@block()
+class PoolProviderConfig:
+    """One of several providers a pool buys from."""
+
+    name: str = key(TEXT, doc="the provider's name")
+    priority: int = key(Integer(least=0, most=1_000_000), default=0, doc="lower is tried first")
+    weight: int = key(
+        Integer(least=1, most=1_000_000), default=1, doc="its share under round-robin"
+    )
+    regions: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's region if left out"
+    )
+    instance_type: str | None = key(
+        TEXT, default=None, doc="what to buy there, if not the pool's instance type"
+    )
+
+
+@block()
+class DefaultsConfig:
+    """What holds for pools that do not say otherwise."""
+
+    ssh_keys: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="names of keys that may log in to nodes"
+    )
+    health: HealthConfig | None = key(
+        Nested(cls=HealthConfig), default=None, doc="when nodes are given up; as a whole block"
+    )
+    ssh_user: str | None = key(TEXT, default=None, doc="who logs in to set a node up")
+    ssh_private_key_path: str | None = key(
+        PATH, default=None, doc="the key to log in with to set a node up"
+    )
+
+
+def pool_defaults(context: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what stands in for keys a pool leaves out."""
+    defaults = context.get("defaults")
+    if not isinstance(defaults, DefaultsConfig):
+        return {}
+    held = {
+        "ssh_keys": defaults.ssh_keys,
+        "health": defaults.health,
+        "ssh_user": defaults.ssh_user,
+        "ssh_private_key_path": defaults.ssh_private_key_path,
+    }
+    return {name: value for name, value in held.items() if value is not None}
+
+
+def _one_way_to_buy(
+    provider: str | None, providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
+    if provider is None and not providers:
+        yield Fault(
+            message="must specify provider or providers",
+            remedy="add provider: with a name from the providers section",
+        )
+    if provider is not None and providers:
+        yield Fault(
+            at=("provider",),
+            message="cannot specify both provider and providers",
+            remedy="keep provider for one, providers for several",
+        )
+
+
+def _providers_exist(
+    provider: str | None,
+    providers: tuple[PoolProviderConfig, ...],
+    provider_names: tuple[str, ...],
+) -> Iterator[Fault]:
+    wanted: list[tuple[tuple[str | int, ...], str]] = []
+    if provider is not None:
+        wanted.append((("provider",), provider))
+    wanted += [(("providers", i, "name"), each.name) for i, each in enumerate(providers)]
+    for at, name in wanted:
+        if name not in provider_names:
+            close = suggest(name, provider_names)
+            known = ", ".join(provider_names) or "none; add it under providers"
+            yield Fault(
+                at=at,
+                message=f'unknown provider "{name}"',
+                remedy=f'did you mean "{close}"?' if close else f"configured are {known}",
+            )
+
+
+def _providers_once(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, each in enumerate(providers):
+        if each.name in seen:
+            yield Fault(
+                at=("providers", index, "name"),
+                message=f'the provider "{each.name}" stands twice',
+                remedy="keep one of the two; several regions can go in one entry",
+            )
+        seen.add(each.name)
+
+
+def _type_given(instance_type: str | None) -> Iterator[Fault]:
+    if not instance_type:
+        yield Fault(
+            at=("instance_type",),
+            message="instance_type is required",
+            remedy="add instance_type: with a provider's name for it, or one such as h100-8x",
+        )
+
+
+def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    if max_nodes <= 0:
+        yield Fault(
+            at=("max_nodes",),
+            message="max_nodes must be > 0",
+            remedy="write how many nodes the pool may have at most, such as max_nodes: 10",
+        )
+    if min_nodes < 0:
+        yield Fault(
+            at=("min_nodes",),
+            message="min_nodes must be >= 0",
+            remedy="write min_nodes: 0 for a pool that may be empty",
+        )
+    elif min_nodes > max_nodes > 0:
+        yield Fault(
+            at=("min_nodes",),
+            message="min_nodes cannot exceed max_nodes",
+            remedy=f"write min_nodes: {max_nodes} or less, or a higher max_nodes",
+        )
+
+
+def _key_to_log_in(
+    setup_commands: tuple[str, ...], ssh_private_key_path: str | None, defaults: DefaultsConfig
+) -> Iterator[Fault]:
+    if setup_commands and not (ssh_private_key_path or defaults.ssh_private_key_path):
+        yield Fault(
+            at=("setup_commands",),
+            message="ssh_private_key_path is required when setup_commands are configured",
+            remedy="add ssh_private_key_path here or under defaults",
+        )
+
+
+def _windows_within_bounds(
+    autoscaling: AutoscalingConfig | None, max_nodes: int
+) -> Iterator[Fault]:
+    for window in windows(autoscaling):
+        if window.min_nodes is not None and window.min_nodes > max_nodes > 0:
+            yield Fault(
+                at=("autoscaling",),
+                message=f"a window asks for {window.min_nodes} nodes, "
+                f"but max_nodes is {max_nodes}, which goes before it",
+                remedy="raise max_nodes, or lower min_nodes of the window",
+                warning=True,
+            )
+
+
+def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
+    if labels.get("pool", name) != name:
+        yield Fault(
+            at=("labels", "pool"),
+            message=f"the label pool is always the pool's name, {name}",
+            remedy="leave it out",
+            warning=True,
+        )
+
+
+@block(
+    rules=(
+        _one_way_to_buy,
+        _providers_exist,
+        _providers_once,
+        _type_given,
+        _bounds_make_sense,
+        _key_to_log_in,
+        _windows_within_bounds,
+        _label_is_ours,
+    )
+)
+class PoolConfig:
+    """A group of like nodes."""
+
+    name: str
+    provider: str | None = key(TEXT, default=None, doc="whom to buy from, if from one provider")
+    providers: tuple[PoolProviderConfig, ...] = key(
+        ListOf(each=Nested(cls=PoolProviderConfig)),
+        default=(),
+        doc="whom to buy from, if from several",
+    )
+    strategy: Strategy = key(
+        Choice(options=Strategy, unknown="unknown provider strategy"),
+        default=Strategy.PRIORITY,
+        doc="how the next machine's provider is chosen",
+    )
+    instance_type: str = key(
+        TEXT, default="", doc="required: a provider's name for it, or one such as `h100-8x`"
+    )
+    region: str | None = key(TEXT, default=None, doc="where to buy")
+    zones: tuple[str, ...] = key(ListOf(each=TEXT), default=(), doc="where to buy, best first")
+    min_nodes: int = key(ANY_NODES, default=0, doc="never fewer nodes than this")
+    max_nodes: int = key(ANY_NODES, default=0, doc="required: never more nodes than this")
+    cooldown: timedelta = key(
+        DURATION_OR_ZERO,
+        default=timedelta(minutes=5),
+        doc="how long to wait between changes of size; scaling by hand does not wait",
+    )
+    labels: Mapping[str, str] = key(
+        MapOf(each=TEXT), default_factory=dict, doc="what nodes are labelled with"
+    )
+    ssh_keys: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="names of keys that may log in to nodes"
+    )
+    ssh_user: str = key(TEXT, default="ubuntu", doc="who logs in to set a node up")
+    ssh_private_key_path: str | None = key(
+        PATH, default=None, doc="the key to log in with to set a node up"
+    )
+    setup_commands: tuple[str, ...] = key(
+        ListOf(each=COMMAND),
+        default=(),
+        doc="what to run on a new node, over SSH; `${...}` is left to the shell there",
+    )
+    ip_wait_timeout: timedelta = key(
+        DURATION, default=timedelta(minutes=15), doc="how long a machine may have no address"
+    )
+    ssh_timeout: timedelta = key(
+        DURATION, default=timedelta(minutes=10), doc="how long SSH may take to come up"
+    )
+    ssh_connect_timeout: timedelta = key(
+        DURATION, default=timedelta(seconds=30), doc="how long one attempt to log in may take"
+    )
+    command_timeout: timedelta = key(
+        DURATION, default=timedelta(minutes=5), doc="how long one setup command may take"
+    )
+    boot_deadline: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=10),
+        doc="past this a machine that has not registered is given up",
+    )
+    drain_timeout: timedelta = key(
+        DURATION_OR_ZERO,
+        default=timedelta(minutes=5),
+        doc="how long work on a node that must go may take to leave",
+    )
+    health: HealthConfig = key(
+        Nested(cls=HealthConfig), default=HealthConfig(), doc="when nodes are given up"
+    )
+    autoscaling: AutoscalingConfig | None = key(
+        AUTOSCALING, default=None, doc="how the size follows the load; `min_nodes` if left out"
+    )
+
+    @property
+    def sources(self) -> tuple[PoolProviderConfig, ...]:
+        """Whom to buy from, in the file's order."""
+        if self.provider is not None:
+            return (PoolProviderConfig(name=self.provider),)
+        return self.providers

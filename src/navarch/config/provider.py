@@ -1,0 +1,240 @@
+"""Providers: the accounts machines are bought from, one block per type."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from decimal import Decimal
+from typing import ClassVar, TypeAlias
+
+from navarch.config.kinds import (
+    DURATION_OR_ZERO,
+    MONEY,
+    NAME,
+    PATH,
+    SECRET,
+    TEXT,
+    URL,
+    Integer,
+    ListOf,
+    MapOf,
+    Real,
+    Text,
+)
+from navarch.config.nesting import Nested, Tagged
+from navarch.config.schema import Fault, block, key
+from navarch.config.secret import Secret
+
+GPUS = Integer(least=1, most=1024, example="8")
+PORT = Integer(least=1, most=65535, example="22")
+_REBUILD = "providers are connected once, when the server starts"
+
+
+def _boot_times_in_order(boot_min: timedelta, boot_max: timedelta) -> Iterator[Fault]:
+    if boot_min > boot_max:
+        yield Fault(
+            at=("boot_min",),
+            message="boot_min cannot exceed boot_max",
+            remedy="make boot_max the longer of the two",
+        )
+
+
+@block(rules=(_boot_times_in_order,))
+class FakeConfig:
+    """A simulated cloud: machines that cost nothing and run the real agent."""
+
+    type: ClassVar[str] = "fake"
+    name: str
+    gpu_count: int = key(GPUS, default=8, doc="GPUs per machine", restart=_REBUILD)
+    gpu_type: str = key(
+        TEXT, default="NVIDIA H100 80GB HBM3", doc="what the GPUs call themselves", restart=_REBUILD
+    )
+    boot_min: timedelta = key(
+        DURATION_OR_ZERO,
+        default=timedelta(seconds=3),
+        doc="the shortest a machine takes to boot",
+        restart=_REBUILD,
+    )
+    boot_max: timedelta = key(
+        DURATION_OR_ZERO,
+        default=timedelta(seconds=10),
+        doc="the longest a machine takes to boot",
+        restart=_REBUILD,
+    )
+    bad_boot_share: float = key(
+        Real(least=0, most=1, example="0.1"),
+        default=0.1,
+        doc="the share of machines that boot badly and have to be replaced",
+        restart=_REBUILD,
+    )
+    prices: Mapping[str, Decimal] = key(
+        MapOf(each=MONEY),
+        default_factory=dict,
+        doc="price per hour by instance type",
+        restart=_REBUILD,
+    )
+    seed: int | None = key(
+        Integer(least=0), default=None, doc="makes its troubles repeat", restart=_REBUILD
+    )
+
+
+def _api_key_known(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
+    if api_key is None:
+        yield Fault(
+            at=("api_key_env",),
+            message=f"{api_key_env} environment variable is required",
+            remedy=f"set {api_key_env} where the server runs, or write api_key_file",
+            warning=True,
+        )
+
+
+@block(rules=(_api_key_known,))
+class LambdaConfig:
+    """An account at Lambda."""
+
+    type: ClassVar[str] = "lambda"
+    name: str
+    api_key_env: str = key(
+        Text(
+            noun="the name of an environment variable",
+            example="LAMBDA_API_KEY",
+            check=lambda text: None if text.isidentifier() else "write only its name",
+        ),
+        default="LAMBDA_API_KEY",
+        doc="the variable that holds the API key, when the file does not",
+    )
+    api_key: Secret | None = key(
+        SECRET, default=None, file=True, environment_key="api_key_env", doc="the API key"
+    )
+    endpoint: str = key(
+        URL,
+        default="https://cloud.lambdalabs.com/api/v1",
+        doc="where the API is",
+        restart=_REBUILD,
+    )
+
+
+@block()
+class GcpConfig:
+    """A project at Google Cloud."""
+
+    type: ClassVar[str] = "gcp"
+    name: str
+    project: str = key(TEXT, doc="the project machines are bought in", restart=_REBUILD)
+    zone: str = key(
+        TEXT, default="us-central1-a", doc="where to buy when a pool does not say", restart=_REBUILD
+    )
+    region: str | None = key(
+        TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
+    )
+    credentials_file: str | None = key(
+        PATH,
+        default=None,
+        doc="a service account's key; the machine's own credentials if left out",
+        restart=_REBUILD,
+    )
+    network: str | None = key(TEXT, default=None, doc="the network machines join", restart=_REBUILD)
+    image: str | None = key(
+        TEXT, default=None, doc="the image or image family machines boot", restart=_REBUILD
+    )
+    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+
+
+@block()
+class AwsConfig:
+    """An account at AWS. Credentials are found the way AWS's own tools find them."""
+
+    type: ClassVar[str] = "aws"
+    name: str
+    region: str | None = key(
+        TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
+    )
+    profile: str | None = key(
+        TEXT, default=None, doc="the profile of the shared credentials file", restart=_REBUILD
+    )
+    credentials_file: str | None = key(
+        PATH, default=None, doc="a shared credentials file elsewhere", restart=_REBUILD
+    )
+    image: str | None = key(TEXT, default=None, doc="the AMI machines boot", restart=_REBUILD)
+    subnet: str | None = key(TEXT, default=None, doc="the subnet machines join", restart=_REBUILD)
+    security_groups: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="the security groups machines are in", restart=_REBUILD
+    )
+    instance_profile: str | None = key(
+        TEXT, default=None, doc="the IAM instance profile machines have", restart=_REBUILD
+    )
+    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+
+
+@block()
+class DockerConfig:
+    """Containers on one Docker engine, for tests."""
+
+    type: ClassVar[str] = "docker"
+    name: str
+    host: str | None = key(
+        TEXT, default=None, doc="the engine; as DOCKER_HOST says if left out", restart=_REBUILD
+    )
+    image: str = key(
+        TEXT, default="navarch-ssh-test", doc="the image of every machine", restart=_REBUILD
+    )
+    network: str = key(TEXT, default="bridge", doc="the network machines join", restart=_REBUILD)
+    ssh_public_key_path: str | None = key(
+        PATH, default=None, doc="the key that may log in to machines", restart=_REBUILD
+    )
+    gpu_count: int = key(
+        Integer(least=0, most=1024), default=0, doc="simulated GPUs per machine", restart=_REBUILD
+    )
+
+
+@block()
+class HostConfig:
+    """A machine that is there already."""
+
+    name: str = key(NAME, doc="what it is called")
+    address: str = key(TEXT, doc="how to reach it")
+    instance_type: str = key(TEXT, default="baremetal", doc="what pools call its kind")
+    gpus: int = key(GPUS, default=8, doc="how many GPUs it has")
+    gpu_type: str = key(TEXT, default="", doc="which GPUs it has")
+    rack: str = key(TEXT, default="", doc="where it stands")
+    ssh_user: str = key(TEXT, default="root", doc="who logs in")
+    ssh_port: int = key(PORT, default=22, doc="the port SSH listens on")
+    labels: Mapping[str, str] = key(MapOf(each=TEXT), default_factory=dict, doc="what else it is")
+
+
+def _hosts_once(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, host in enumerate(hosts):
+        if host.name in seen:
+            yield Fault(
+                at=("hosts", index, "name"),
+                message=f'the host "{host.name}" stands twice',
+                remedy="keep one of the two",
+            )
+        seen.add(host.name)
+
+
+@block(rules=(_hosts_once,))
+class BareMetalConfig:
+    """Machines of one's own, lent to pools and taken back."""
+
+    type: ClassVar[str] = "baremetal"
+    name: str
+    hosts: tuple[HostConfig, ...] = key(
+        ListOf(each=Nested(cls=HostConfig), empty=False), doc="the machines", restart=_REBUILD
+    )
+    ssh_private_key_path: str | None = key(
+        PATH, default=None, doc="the key to log in with", restart=_REBUILD
+    )
+
+
+ProviderConfig: TypeAlias = (
+    FakeConfig | LambdaConfig | GcpConfig | AwsConfig | DockerConfig | BareMetalConfig
+)
+
+PROVIDER_TYPES: Mapping[str, type] = {
+    cls.type: cls
+    for cls in (LambdaConfig, GcpConfig, AwsConfig, FakeConfig, DockerConfig, BareMetalConfig)
+}
+
+PROVIDER: Tagged[ProviderConfig] = Tagged(
+    options=lambda: PROVIDER_TYPES, unknown="unknown provider type"
+)

@@ -1,0 +1,80 @@
+"""Sources: the text of a configuration, and how a piece of it is shown to a person."""
+
+import re
+from dataclasses import dataclass, field
+
+from navarch.config.place import Place
+from navarch.config.problem import Problem
+from navarch.config.secret import MASK
+
+WIDTH_MAX = 100
+"""Longer lines are cut to the part around the caret."""
+
+_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+
+# A line that is shown may hold a secret, even where the secret is not what is wrong with it.
+_SECRET_VALUE = re.compile(
+    r"""(?ix)
+    (?P<key> ["']? [\w.-]* (?:token|secret|passw|api_?key|authorization|credential|cookie)
+             [\w.-]* ["']? \s* : \s+ )
+    (?P<value> "[^"]*" | '[^']*' | [^,}\]]+ )
+    """
+)
+_NOT_SECRET = re.compile(r"""(?i)(_file|_env|_path)["']?\s*:\s+$""")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A configuration file's name and text."""
+
+    name: str
+    text: str
+    lines: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lines", tuple(_LINE_BREAK.split(self.text)))
+
+    def problem(self, place: Place, message: str, remedy: str = "") -> Problem:
+        """Return a problem at `place`, with the line it stands on."""
+        return Problem(
+            source=self.name,
+            place=place,
+            message=message,
+            remedy=remedy,
+            excerpt=self.excerpt(place),
+        )
+
+    def excerpt(self, place: Place) -> str:
+        """Return the line at `place` with a caret below it, fit for a terminal."""
+        if not 1 <= place.line <= len(self.lines):
+            return ""
+        number = str(place.line)
+        line, column = _window(_masked(self.lines[place.line - 1]), place.column - 1)
+        return f"  {number} | {line}\n  {' ' * len(number)} | {' ' * column}^"
+
+    def place_of(self, index: int) -> Place:
+        """Return the place of the character at `index`."""
+        line, start = 1, 0
+        for end_of_line in _LINE_BREAK.finditer(self.text, 0, index):
+            line, start = line + 1, end_of_line.end()
+        return Place(line, index - start + 1)
+
+
+def _masked(line: str) -> str:
+    return _SECRET_VALUE.sub(_mask, line)
+
+
+def _mask(found: re.Match[str]) -> str:
+    key, value = found["key"], found["value"]
+    if _NOT_SECRET.search(key) or value.lstrip().startswith(("${", "|", ">", "{", "[")):
+        return found[0]
+    return key + MASK
+
+
+def _window(line: str, column: int) -> tuple[str, int]:
+    """Return the part of a line around a column, and where the column is in it."""
+    column = min(column, len(line))
+    start = max(0, column - WIDTH_MAX // 2) if len(line) > WIDTH_MAX else 0
+    shown = line[start : start + WIDTH_MAX]
+    # An escape sequence in a file must not reach the terminal of whoever validates it.
+    return "".join(c if c.isprintable() else " " for c in shown).rstrip(), column - start
