@@ -2,15 +2,16 @@
 
 import inspect
 from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
 from typing import TypeVar
 
+from navarch.config.kinds import SECRET
 from navarch.config.place import Place
 from navarch.config.reading import Refused, Scope
 from navarch.config.schema import Fault, Key, key_names, keys_of, rules_of
-from navarch.config.secret import Secret
 from navarch.config.secretfile import read_secret_file
 from navarch.config.suggestion import MOVED, suggest
-from navarch.config.tree import Entries, Items, Leaf, Tree, is_nothing
+from navarch.config.tree import Entries, Items, Leaf, Tree, is_empty, is_nothing
 
 B = TypeVar("B")
 
@@ -111,9 +112,11 @@ class _Pass:
         if declared.name in self.absent:
             return self.absent[declared.name]
         if declared.file:
-            variable = str(self.values.get(declared.environment_key, declared.environment))
-            text = self.scope.reading.environment.get(variable)
-            return Secret(text) if text else declared.default
+            return self._from_environment(declared)
+        if is_dataclass(declared.default):
+            # A block that is left out is an empty one: it may still take from the environment.
+            part = self.scope.within(declared.name)
+            return declared.kind.read(Entries(entries=(), place=part.home), part)
         if declared.required:
             message = f"{declared.name} is required"
             raise self.scope.refuse(
@@ -121,8 +124,17 @@ class _Pass:
             )
         return declared.default
 
+    def _from_environment(self, declared: Key) -> object:
+        variable = str(self.values.get(declared.environment_key, declared.environment))
+        text = self.scope.reading.environment.get(variable)
+        part = self.scope.within(f"the environment variable {variable}")
+        return SECRET.wrap(text, self.scope.home, part) if text else declared.default
+
     def apply_rules(self, given: Mapping[str, object]) -> None:
-        known = {**self.scope.reading.context, **given, **self.values}
+        present = frozenset(
+            entry.key.text for entry in self.node.entries if not is_empty(entry.value)
+        )
+        known = {**self.scope.reading.context, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
             needs = inspect.signature(rule).parameters
             if all(name in known for name in needs):

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from navarch.config.duration import parse_duration, render_duration
+from navarch.config.place import Place
 from navarch.config.reading import Refused, Scope
 from navarch.config.secret import Secret
 from navarch.config.suggestion import join_names, suggest
@@ -168,7 +169,7 @@ class Duration:
     @property
     def noun(self) -> str:
         """A duration, and whether it may be none at all."""
-        return "a duration" if self.zero else "a duration above zero"
+        return "a duration, zero or more" if self.zero else "a duration above zero"
 
     def read(self, node: Tree, scope: Scope) -> timedelta:
         """Return the duration."""
@@ -197,7 +198,7 @@ class Choice(Generic[E]):
     @property
     def noun(self) -> str:
         """The words."""
-        return "one of " + join_names(f"{option.value}" for option in self.options)
+        return join_names(option.value for option in self.options)
 
     def read(self, node: Tree, scope: Scope) -> E:
         """Return the word."""
@@ -249,7 +250,7 @@ class SecretText:
             raise scope.wrong_type(leaf, self.noun, "${NAME}")
         return self.wrap(leaf.text, leaf, scope)
 
-    def wrap(self, text: str, at: Leaf, scope: Scope) -> Secret:
+    def wrap(self, text: str, at: Tree | Place, scope: Scope) -> Secret:
         """Return the secret, if it can travel in a header."""
         if not text:
             raise scope.refuse(at, f"{scope.label} must not be empty", "leave the key out")
@@ -340,7 +341,7 @@ def choose(wrong: str, names: list[str]) -> str:
     """Return what to write in place of a word that is not known."""
     close = suggest(wrong, names)
     options = join_names(f'"{name}"' for name in names)
-    return f'did you mean "{close}"? known are {options}' if close else f"write {options}"
+    return f'did you mean "{close}"?' if close else f"write {options}"
 
 
 def url_remedy(text: str) -> str | None:
@@ -392,10 +393,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", re.ASCII)
 
 def _bounds(least: float | None, most: float | None) -> str:
     if least is not None and most is not None:
-        return f" from {least:g} to {most:g}"
+        return f" from {least:.12g} to {most:.12g}"
     if least is not None:
-        return f", {least:g} or more"
-    return f", at most {most:g}" if most is not None else ""
+        return f", {least:.12g} or more"
+    return f", at most {most:.12g}" if most is not None else ""
 
 
 def _unquoted(leaf: Leaf) -> str:

@@ -12,6 +12,7 @@ from navarch.config.document import parse_document
 from navarch.config.limits import TEXT_MAX
 from navarch.config.problem import ConfigError, Problem
 from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
+from navarch.config.server import ServerConfig
 from navarch.config.source import Source
 from navarch.config.tree import Entries, Leaf, Tree
 
@@ -25,7 +26,12 @@ def load_config(path: str | os.PathLike[str]) -> Config:
     """
     source = os.fspath(path)
     return parse_config(
-        _read_text(source), source=source, environment=os.environ, read_file=read_secret
+        _read_text(source),
+        source=source,
+        # Absolute, so that paths still lead to the same files when a daemon changes folder.
+        folder=Path(source).absolute().parent,
+        environment=os.environ,
+        read_file=read_secret,
     )
 
 
@@ -33,16 +39,18 @@ def parse_config(
     text: str,
     *,
     source: str = "navarch.yaml",
+    folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     read_file: ReadFile | None = None,
 ) -> Config:
     """Return the configuration in a text, or raise ConfigError with all that is wrong.
 
-    It looks at nothing but its arguments: `source` names the text in messages and is where
-    relative paths start, `read_file` opens what `*_file` keys name.
+    It looks at nothing but its arguments: `source` names the text in messages, relative paths
+    start from `folder` (or where `source` is), `read_file` opens what `*_file` keys name.
     """
     reading = Reading(
         source=Source(source, text.removeprefix("\ufeff")),
+        folder=Path(source).parent if folder is None else folder,
         environment=environment or {},
         read_file=read_file or _no_files,
     )
@@ -57,6 +65,22 @@ def parse_config(
     if config is None or reading.problems:
         raise ConfigError(sorted(reading.problems, key=_order))
     return replace(config, warnings=tuple(sorted(reading.warnings, key=_order)))
+
+
+def default_config(environment: Mapping[str, str] | None = None) -> Config:
+    """Return what holds without a file: no pools, and a token if the environment has one."""
+    reading = Reading(
+        source=Source("the environment", ""),
+        folder=Path(),
+        environment=environment or {},
+        read_file=_no_files,
+    )
+    scope = Scope(reading=reading, label="server")
+    try:
+        server = read_block(ServerConfig, Entries(entries=(), place=scope.home), scope)
+    except Refused:
+        raise ConfigError(reading.problems) from None
+    return Config(server=server)
 
 
 def read_secret(path: Path) -> FileText:

@@ -80,17 +80,20 @@ def pool_defaults(context: Mapping[str, object]) -> Mapping[str, object]:
     return {name: value for name, value in held.items() if value is not None}
 
 
-def _one_way_to_buy(
+def _some_way_to_buy(
     provider: str | None, providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
-    if provider is None and not providers:
+    if not provider and not providers:
         yield Fault(
             message="must specify provider or providers",
             remedy="add provider: with a name from the providers section",
         )
-    if provider is not None and providers:
+
+
+def _one_way_to_buy(present: frozenset[str]) -> Iterator[Fault]:
+    if {"provider", "providers"} <= present:
         yield Fault(
-            at=("provider",),
+            at=("providers",),
             message="cannot specify both provider and providers",
             remedy="keep provider for one, providers for several",
         )
@@ -102,7 +105,7 @@ def _providers_exist(
     provider_names: tuple[str, ...],
 ) -> Iterator[Fault]:
     wanted: list[tuple[tuple[str | int, ...], str]] = []
-    if provider is not None:
+    if provider:
         wanted.append((("provider",), provider))
     wanted += [(("providers", i, "name"), each.name) for i, each in enumerate(providers)]
     for at, name in wanted:
@@ -195,6 +198,7 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
 
 @block(
     rules=(
+        _some_way_to_buy,
         _one_way_to_buy,
         _providers_exist,
         _providers_once,

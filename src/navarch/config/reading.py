@@ -41,6 +41,8 @@ class Reading:
     """What a pass over a file needs, and what it has found so far."""
 
     source: Source
+    folder: Path
+    """Where relative paths start."""
     environment: Mapping[str, str]
     read_file: ReadFile
     problems: list[Problem] = field(default_factory=list)
@@ -52,7 +54,7 @@ class Reading:
         """Return where a path in the file leads: relative ones start from the file's folder."""
         if path.startswith("~/") and "HOME" in self.environment:
             return Path(self.environment["HOME"]) / path[2:]
-        return Path(self.source.name).parent / path
+        return self.folder / path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

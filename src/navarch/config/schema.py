@@ -52,7 +52,8 @@ class Fault:
 
 Rule: TypeAlias = Callable[..., Iterable[Fault]]
 """A condition between keys. Its parameters are named after the keys it needs; it is left out
-when one of them could not be read, so that one mistake is not reported twice."""
+when one of them could not be read, so that one mistake is not reported twice. `present` are
+the names of the keys that hold something in the file, `name` is that of the pool or provider."""
 
 
 @overload

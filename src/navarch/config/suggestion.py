@@ -30,7 +30,7 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
         return None
     by_folded = {each.lower().replace("-", "_"): each for each in known}
     folded = name.lower().replace("-", "_")
-    close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(folded, by_folded, n=1, cutoff=0.6)
     return by_folded[close[0]] if close else None
 
 

@@ -63,6 +63,14 @@ def is_nothing(tree: Tree) -> bool:
     return isinstance(tree, Leaf) and tree.tag == "null"
 
 
+def is_empty(tree: Tree) -> bool:
+    """Whether there is nothing in it: no value, no items, no entries."""
+    match tree:
+        case Items(items=()) | Entries(entries=()):
+            return True
+    return is_nothing(tree)
+
+
 def describe(tree: Tree) -> str:
     """Return what a value is, in the words of an error message."""
     match tree:

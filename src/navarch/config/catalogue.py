@@ -1,0 +1,105 @@
+"""The catalogue: what an instance type is called, holds and costs at each type of provider."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Protocol
+
+from navarch.config.machines import MACHINES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineKind:
+    """One instance type at one type of provider."""
+
+    instance_type: str
+    gpus: int
+    gpu_type: str = ""
+    price_per_hour: Decimal = Decimal(0)
+    """Zero if nobody knows."""
+
+
+class Catalogue(Protocol):
+    """Knows instance types by provider type: `lambda`, whatever the account is called."""
+
+    def resolve(self, provider_type: str, instance_type: str) -> str:
+        """Return the provider's own name for a type; a name that is not ours is theirs."""
+        ...
+
+    def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
+        """Return what is known about a type, by our name for it or theirs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbstractType:
+    """A kind of machine that several clouds sell under names of their own."""
+
+    gpus: int
+    gpu_type: str
+    names: Mapping[str, str]
+    """By provider type."""
+
+
+ABSTRACT_TYPES: Mapping[str, AbstractType] = {
+    "h100-8x": AbstractType(
+        gpus=8,
+        gpu_type="H100",
+        names={"lambda": "gpu_8x_h100_sxm5", "gcp": "a3-highgpu-8g", "aws": "p5.48xlarge"},
+    ),
+    # AWS sells no p5.xlarge, whatever older tables say; its single H100 is this one.
+    "h100-1x": AbstractType(
+        gpus=1,
+        gpu_type="H100",
+        names={"lambda": "gpu_1x_h100_pcie", "gcp": "a3-highgpu-1g", "aws": "p5.4xlarge"},
+    ),
+    "a100-8x": AbstractType(
+        gpus=8,
+        gpu_type="A100",
+        names={"lambda": "gpu_8x_a100", "gcp": "a2-highgpu-8g", "aws": "p4d.24xlarge"},
+    ),
+    # AWS sells no half of eight: what comes is a whole one, and is counted and paid as such.
+    "a100-4x": AbstractType(
+        gpus=4,
+        gpu_type="A100",
+        names={"lambda": "gpu_4x_a100", "gcp": "a2-highgpu-4g", "aws": "p4de.24xlarge"},
+    ),
+    "a100-1x": AbstractType(
+        gpus=1,
+        gpu_type="A100",
+        names={"lambda": "gpu_1x_a100", "gcp": "a2-highgpu-1g"},
+    ),
+    "a10-1x": AbstractType(
+        gpus=1,
+        gpu_type="A10",
+        names={"lambda": "gpu_1x_a10", "gcp": "g2-standard-4", "aws": "g5.xlarge"},
+    ),
+    "l4-1x": AbstractType(
+        gpus=1,
+        gpu_type="L4",
+        names={"gcp": "g2-standard-4", "aws": "g6.xlarge"},
+    ),
+}
+
+
+class BuiltInCatalogue:
+    """What is known without asking any cloud."""
+
+    def resolve(self, provider_type: str, instance_type: str) -> str:
+        """Return the provider's own name for a type; a name that is not ours is theirs."""
+        abstract = ABSTRACT_TYPES.get(instance_type)
+        return abstract.names.get(provider_type, instance_type) if abstract else instance_type
+
+    def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
+        """Return what is known about a type, by our name for it or theirs."""
+        name = self.resolve(provider_type, instance_type)
+        sold = MACHINES.get(provider_type, {}).get(name)
+        if sold is not None:
+            gpus, gpu_type, price = sold
+            return MachineKind(
+                instance_type=name, gpus=gpus, gpu_type=gpu_type, price_per_hour=price
+            )
+        abstract = ABSTRACT_TYPES.get(instance_type)
+        if abstract is not None:
+            return MachineKind(instance_type=name, gpus=abstract.gpus, gpu_type=abstract.gpu_type)
+        return None

@@ -1,0 +1,77 @@
+"""The reference: every key there is, as tables for the documentation.
+
+`python -m navarch.config.reference docs/reference/configuration.md` writes the tables anew;
+a test fails while they are out of date.
+"""
+
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
+from navarch.config.config import Config
+from navarch.config.health import HealthConfig
+from navarch.config.notifier import NotifierConfig, WebhookConfig
+from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
+from navarch.config.provider import PROVIDER_TYPES, HostConfig
+from navarch.config.schema import Key, keys_of
+from navarch.config.server import ServerConfig
+
+SECTIONS: Mapping[str, type] = {
+    "top": Config,
+    "server": ServerConfig,
+    "server.notifier": NotifierConfig,
+    "server.notifier.webhook": WebhookConfig,
+    **{f"providers: {name}": cls for name, cls in PROVIDER_TYPES.items()},
+    "providers: baremetal hosts": HostConfig,
+    "pools": PoolConfig,
+    "pools.providers": PoolProviderConfig,
+    "pools.health": HealthConfig,
+    **{f"autoscaling: {name}": cls for name, cls in AUTOSCALING_TYPES.items()},
+    "autoscaling: schedule": WindowConfig,
+    "defaults": DefaultsConfig,
+}
+"""Every block of the file, by the name its table has in the documentation."""
+
+_TABLE = re.compile(r"<!-- keys (?P<section>[^>]+) -->\n.*?<!-- end -->", re.DOTALL)
+
+
+def render_reference(text: str) -> str:
+    """Return the documentation with every table as the schema has it now."""
+    return _TABLE.sub(_table, text)
+
+
+def _table(found: re.Match[str]) -> str:
+    section = found["section"]
+    rows = ["| Key | Value | Default | Meaning |", "|---|---|---|---|"]
+    for declared in keys_of(SECTIONS[section]).values():
+        rows.append(_row(declared))
+        if declared.file:
+            doc = f"a file that holds `{declared.name}`, in its place"
+            rows.append(f"| `{declared.name}_file` | a path | | {doc} |")
+    return "\n".join([f"<!-- keys {section} -->", *rows, "<!-- end -->"])
+
+
+def _row(declared: Key) -> str:
+    doc = declared.doc
+    if declared.environment:
+        doc += f"; `{declared.environment}` if the file says nothing"
+    if declared.restart:
+        doc += " (restart)"
+    default = "required" if declared.required else _default(declared)
+    return f"| `{declared.name}` | {declared.kind.noun} | {default} | {doc} |"
+
+
+def _default(declared: Key) -> str:
+    empty = declared.default in (None, "", ()) or declared.default == {}
+    plain = None if empty else declared.kind.plain(declared.default)
+    if isinstance(plain, bool):
+        return f"`{str(plain).lower()}`"
+    return "" if plain is None or isinstance(plain, dict) else f"`{plain}`"
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(render_reference(path.read_text("utf-8")), "utf-8")
