@@ -134,7 +134,9 @@ class _Pass:
         present = frozenset(
             entry.key.text for entry in self.node.entries if not is_empty(entry.value)
         )
-        known = {**self.scope.reading.context, **given, **self.values, "present": present}
+        # A key of this block hides what has the same name elsewhere in the file, readable or not.
+        outside = {k: v for k, v in self.scope.reading.context.items() if k not in self.keys}
+        known = {**outside, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
             needs = inspect.signature(rule).parameters
             if all(name in known for name in needs):
@@ -159,7 +161,7 @@ class _Pass:
                 if entry is None:
                     break
                 node = entry.value
-                found = node if isinstance(node, Leaf) else entry.key
+                found = node if isinstance(node, Leaf) and node.tag != "null" else entry.key
             elif isinstance(step, int) and isinstance(node, Items) and step < len(node.items):
                 found = node = node.items[step]
         return found

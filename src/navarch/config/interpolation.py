@@ -24,6 +24,11 @@ def has_variables(text: str) -> bool:
     return "${" in text
 
 
+def escape(text: str) -> str:
+    """Return a text that means `text` once variables have been put in."""
+    return text.replace("${", "$${")
+
+
 def interpolate(text: str, environment: Mapping[str, str]) -> str | Misuse:
     """Return the text with variables put in; a default stands in for one unset or empty."""
     done: list[str] = []

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from navarch.config.duration import parse_duration, render_duration
+from navarch.config.interpolation import escape
 from navarch.config.place import Place
 from navarch.config.reading import Refused, Scope
 from navarch.config.secret import Secret
@@ -62,8 +63,8 @@ class Text:
         return leaf.text
 
     def plain(self, value: str) -> object:
-        """Return it as it is."""
-        return value
+        """Return it in a way that puts no variables in when it is read again."""
+        return value if self.literal else escape(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +232,8 @@ class FilePath:
         return str(scope.reading.beside(leaf.text))
 
     def plain(self, value: str) -> object:
-        """Return it as it is."""
-        return value
+        """Return it in a way that puts no variables in when it is read again."""
+        return escape(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

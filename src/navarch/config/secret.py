@@ -21,6 +21,9 @@ class Secret:
     def __str__(self) -> str:
         return MASK
 
+    def __format__(self, spec: str) -> str:
+        return format(MASK, spec)
+
     def __eq__(self, other: object) -> bool:
         # As slow for a near miss as for a far one, so that nobody can guess by timing.
         return isinstance(other, Secret) and hmac.compare_digest(

@@ -12,10 +12,11 @@ WIDTH_MAX = 100
 
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
-# A line that is shown may hold a secret, even where the secret is not what is wrong with it.
+# A line that is shown may hold a secret, even where the secret is not what is wrong with it,
+# and the key it stands under may be misspelt.
 _SECRET_VALUE = re.compile(
     r"""(?ix)
-    (?P<key> ["']? [\w.-]* (?:token|secret|passw|api_?key|authorization|credential|cookie)
+    (?P<key> ["']? [\w.-]* (?:tok|secr|passw|pwd|auth|cred|cookie|api[_-]?k)
              [\w.-]* ["']? \s* : \s+ )
     (?P<value> "[^"]*" | '[^']*' | [^,}\]]+ )
     """

@@ -1,0 +1,426 @@
+"""Configurations as a fleet: examples, pools, offerings, reloading and rendering."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from navarch.config import (
+    BuiltInCatalogue,
+    Config,
+    ConfigError,
+    Secret,
+    compare,
+    load_config,
+    parse_config,
+    render_config,
+    render_verdict,
+    to_pool,
+    to_pool_specs,
+)
+from navarch.config.autoscaling import CompositeConfig, Day, ReactiveConfig, ScheduledConfig
+from navarch.config.pool import Strategy
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = sorted((ROOT / "examples" / "config").glob("*.yaml"))
+
+# The shapes that older guides and examples use, every key of them.
+CLASSIC = """\
+server:
+  address: ":50051"
+  external_address: http://control-plane.example.com:50051
+  heartbeat_interval: 5s
+  heartbeat_timeout: 10s
+  health_check_interval: 30s
+  autoscale_interval: 10s
+  health_policy: ./health-policy.yaml
+  notifier:
+    type: webhook
+    webhook:
+      cordon_url: https://s.example.com/cordon
+      uncordon_url: https://s.example.com/uncordon
+      drain_url: https://s.example.com/drain
+      drain_status_url: https://s.example.com/status
+      timeout: 30s
+      headers: {Authorization: Bearer abc}
+providers:
+  lambda: {type: lambda, api_key_env: LAMBDA_API_KEY}
+  gcp: {type: gcp, project: my-project, zone: us-central1-b}
+  aws: {type: aws, region: us-east-1}
+  fake: {type: fake, gpu_count: 8}
+pools:
+  training:
+    provider: lambda
+    instance_type: gpu_8x_h100_sxm5
+    region: us-west-2
+    zones: []
+    ssh_keys: [ops-team]
+    min_nodes: 2
+    max_nodes: 20
+    cooldown: 5m
+    labels: {workload: training}
+    setup_commands:
+      - nohup agent -server {{.ControlPlane}} -pool {{.Pool}} > /var/log/agent.log 2>&1 &
+    ssh_user: ubuntu
+    ssh_private_key_path: ~/.ssh/key
+    autoscaling: {type: reactive, scale_up_at: 80, scale_down_at: 20}
+    health: {unhealthy_after: 2, auto_replace: true}
+  fungible:
+    providers:
+      - {name: lambda, priority: 1, weight: 3, regions: [us-west-2, us-east-1]}
+      - {name: gcp, priority: 2, regions: [us-central1], instance_type: a3-highgpu-8g}
+    strategy: round-robin
+    instance_type: h100-8x
+    min_nodes: 4
+    max_nodes: 32
+  batch:
+    provider: fake
+    instance_type: fake-8xgpu
+    min_nodes: 0
+    max_nodes: 100
+    labels: {pool: batch}
+    autoscaling:
+      type: scheduled
+      schedule:
+        - days: [monday, TUE, Wednesday, thursday, friday]
+          start: 9
+          end: 18
+          min_nodes: 10
+          max_nodes: 100
+        - {days: [saturday, sunday], start: 0, end: 24, min_nodes: 0, max_nodes: 10}
+      fallback: {type: reactive, scale_up_at: 80, scale_down_at: 20}
+  mixed:
+    provider: aws
+    instance_type: p4d.24xlarge
+    max_nodes: 5
+    autoscaling:
+      type: composite
+      mode: avg
+      autoscalers:
+        - {type: predictive, lookback_window: 30, growth_factor: 1.5, fallback: {type: reactive}}
+        - {type: queue, jobs_per_node: 50}
+defaults:
+  ssh_keys: [ops-team, ml-team]
+  ssh_user: admin
+  ssh_private_key_path: ~/.ssh/other
+  health: {unhealthy_after: 4, auto_replace: false}
+"""
+
+SMALL = """\
+server: {address: ":1", auth_token: one, heartbeat_interval: 30s}
+providers: {c: {type: fake}, l: {type: lambda, api_key: k1}}
+pools:
+  p: {provider: c, instance_type: x, max_nodes: 1}
+  q: {provider: l, instance_type: y, max_nodes: 2}
+"""
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_is_accepted(path: Path) -> None:
+    config = load_config(path)
+
+    assert to_pool_specs(config, BuiltInCatalogue())
+
+
+def test_there_are_examples() -> None:
+    assert EXAMPLES
+
+
+def test_the_classic_schema_is_accepted_in_full() -> None:
+    config = parse_config(CLASSIC, environment={"LAMBDA_API_KEY": "k"})
+
+    assert config.warnings == ()
+    assert config.server.silence == timedelta(seconds=10)
+    assert config.server.health_policy == "health-policy.yaml"
+    batch = config.pools["batch"].autoscaling
+    assert isinstance(batch, ScheduledConfig)
+    assert batch.schedule[0].days[1] is Day.TUESDAY
+    assert batch.fallback == ReactiveConfig(scale_up_at=80, scale_down_at=20)
+    mixed = config.pools["mixed"].autoscaling
+    assert isinstance(mixed, CompositeConfig)
+    assert config.pools["fungible"].strategy is Strategy.ROUND_ROBIN
+
+
+def test_defaults_stand_in_for_what_pools_leave_out() -> None:
+    pools = parse_config(CLASSIC).pools
+
+    assert pools["training"].ssh_keys == ("ops-team",)
+    assert pools["training"].health.auto_replace
+    assert pools["batch"].ssh_keys == ("ops-team", "ml-team")
+    assert pools["batch"].ssh_user == "admin"
+    assert pools["batch"].health.unhealthy_after == 4
+    assert not pools["batch"].health.auto_replace
+
+
+@pytest.mark.parametrize(
+    ("health", "replaces"),
+    [
+        ("", True),
+        ("health: {}", True),
+        ("health:", True),
+        ("health: {unhealthy_after: 3}", True),
+        ("health: {auto_replace: false}", False),
+    ],
+)
+def test_nodes_are_replaced_unless_the_file_says_no(health: str, replaces: bool) -> None:
+    text = f"""\
+providers: {{c: {{type: fake}}}}
+pools:
+  p:
+    provider: c
+    instance_type: x
+    max_nodes: 1
+    {health}
+"""
+    assert parse_config(text).pools["p"].health.auto_replace is replaces
+
+
+def test_abstract_types_are_resolved_by_the_type_of_a_provider_not_its_name() -> None:
+    config = parse_config(
+        """\
+providers:
+  gcp: {type: aws, region: us-east-1}
+  mine: {type: gcp, project: p, zone: europe-west4-b}
+  lam: {type: lambda, api_key: k}
+  fake: {type: fake, gpu_count: 4, prices: {odd: 1.5}}
+pools:
+  a:
+    providers:
+      - {name: gcp, priority: 3}
+      - {name: mine, priority: 2}
+      - {name: lam, priority: 1, regions: [us-west-2, us-east-1]}
+    instance_type: h100-8x
+    max_nodes: 8
+  b: {provider: fake, instance_type: odd, max_nodes: 1}
+  c:
+    provider: mine
+    instance_type: n9-new-8g
+    region: us-central1
+    zones: [us-central1-a, us-central1-c]
+    max_nodes: 1
+"""
+    )
+    a, b, c = to_pool_specs(config, BuiltInCatalogue())
+
+    assert [(o.provider, o.instance_type, o.region, o.zone) for o in a.offerings] == [
+        ("lam", "gpu_8x_h100_sxm5", "us-west-2", ""),
+        ("lam", "gpu_8x_h100_sxm5", "us-east-1", ""),
+        ("mine", "a3-highgpu-8g", "europe-west4", "europe-west4-b"),
+        ("gcp", "p5.48xlarge", "us-east-1", ""),
+    ]
+    assert {offering.gpus for offering in a.offerings} == {8}
+    assert (b.offerings[0].gpus, b.offerings[0].price_per_hour) == (4, Decimal("1.5"))
+    assert [(o.region, o.zone) for o in c.offerings] == [
+        ("us-central1", "us-central1-a"),
+        ("us-central1", "us-central1-c"),
+    ]
+
+
+def test_the_cost_strategy_puts_the_cheapest_first_and_the_unknown_last() -> None:
+    config = parse_config(
+        """\
+providers: {f: {type: fake}, g: {type: gcp, project: p}, l: {type: lambda, api_key: k}}
+pools:
+  p:
+    providers: [{name: f}, {name: g}, {name: l}]
+    strategy: cost
+    instance_type: h100-8x
+    max_nodes: 1
+"""
+    )
+    (spec,) = to_pool_specs(config, BuiltInCatalogue())
+
+    assert [offering.provider for offering in spec.offerings] == ["l", "g", "f"]
+
+
+def test_a_spec_becomes_a_pool_with_its_own_label() -> None:
+    config = parse_config(CLASSIC)
+
+    pools = {spec.name: to_pool(spec) for spec in to_pool_specs(config, BuiltInCatalogue())}
+
+    training = pools[to_pool_specs(config, BuiltInCatalogue())[0].name]
+    assert training.labels == {"workload": "training", "pool": "training"}
+    assert (training.nodes_min, training.nodes_max, training.size) == (2, 20, 2)
+
+
+def test_what_can_change_is_applied_and_what_cannot_is_named() -> None:
+    old = parse_config(SMALL)
+    new = parse_config(
+        """\
+server: {address: ":2", auth_token: two, heartbeat_interval: 10s}
+providers: {c: {type: fake, gpu_count: 4}, l: {type: lambda, api_key: k2}, n: {type: fake}}
+pools:
+  p: {provider: c, instance_type: x, max_nodes: 9}
+  r: {provider: c, instance_type: x, max_nodes: 1}
+  s: {provider: n, instance_type: x, max_nodes: 1}
+"""
+    )
+    reload = compare(old, new)
+
+    assert [each.sentence for each in reload.applied] == [
+        "server.auth_token has changed",
+        'server.heartbeat_interval changes from "30s" to "10s"',
+        "providers.l.api_key has changed",
+        "pools.p.max_nodes changes from 1 to 9",
+        "pools.r is new",
+        "pools.q is no longer in the file; it is kept, "
+        "and `navarch pool delete q` gives its nodes back",
+    ]
+    assert [each.sentence for each in reload.waiting] == [
+        'server.address changes from ":1" to ":2", which has to wait for a restart: '
+        "the port is opened once, when the server starts",
+        "providers.c.gpu_count changes from 8 to 4, which has to wait for a restart: "
+        "providers are connected once, when the server starts",
+        "providers.n is new; it is connected at the next restart",
+        "pools.s waits for a restart, as its provider n does",
+    ]
+    assert reload.config.server.address == ":1"
+    assert reload.config.server.auth_token == Secret("two")
+    assert list(reload.config.pools) == ["p", "r"]
+    assert reload.pools_changed == ("p", "r")
+    assert reload.pools_removed == ("q",)
+
+
+def test_reloading_twice_says_again_only_what_still_waits() -> None:
+    old = parse_config(SMALL)
+    new = parse_config(SMALL.replace('":1"', '":2"').replace("max_nodes: 1", "max_nodes: 5"))
+
+    again = compare(compare(old, new).config, new)
+
+    assert again.applied == ()
+    assert [each.path for each in again.waiting] == ["server.address"]
+
+
+def test_an_unchanged_file_changes_nothing() -> None:
+    config = parse_config(CLASSIC)
+
+    reload = compare(config, parse_config(CLASSIC))
+
+    assert str(reload) == "nothing has changed"
+    assert reload.config == config
+
+
+def test_a_provider_that_is_gone_or_another_stays_until_a_restart() -> None:
+    old = parse_config(SMALL)
+    text = SMALL.replace("c: {type: fake}", "c: {type: docker}").replace(
+        ", l: {type: lambda, api_key: k1}", ""
+    )
+    new = parse_config(text.replace("provider: l", "provider: c"))
+
+    reload = compare(old, new)
+
+    assert [each.sentence for each in reload.waiting] == [
+        "providers.c is now of type docker; it stays fake until a restart",
+        "providers.l is no longer in the file; it stays connected until a restart",
+    ]
+    assert reload.config.providers == old.providers
+
+
+def test_a_changed_header_is_noticed_and_not_shown() -> None:
+    text = CLASSIC.replace("Bearer abc", "Bearer def")
+
+    (change,) = compare(parse_config(CLASSIC), parse_config(text)).applied
+
+    assert change.sentence == "server.notifier.webhook.headers has changed"
+
+
+@pytest.mark.parametrize("text", [CLASSIC, SMALL], ids=["classic", "small"])
+def test_a_rendered_configuration_reads_back_as_itself(text: str) -> None:
+    config = parse_config(text)
+
+    rendered = render_config(config)
+
+    assert render_config(parse_config(rendered)) == rendered
+    assert parse_config(rendered).pools == config.pools
+    for secret in ("abc", "one", "k1"):
+        assert f": {secret}" not in rendered
+
+
+def test_a_valid_file_is_summed_up_with_its_warnings() -> None:
+    text = SMALL.replace(", api_key: k1", "")
+
+    assert render_verdict("f", parse_config(text, source="f")) == (
+        "f is valid: 2 pools, 2 providers, at most 3 nodes\n"
+        "\n"
+        'warning: f:2:30: provider "l": LAMBDA_API_KEY environment variable is required\n'
+        "  2 | providers: {c: {type: fake}, l: {type: lambda}}\n"
+        "    |                              ^\n"
+        "  help: set LAMBDA_API_KEY where the server runs, or write api_key_file\n"
+    )
+
+
+GOLDEN = """\
+invalid config: 5 problems
+
+fleet.yaml:3:3: unknown key "heartbeat_intervall"
+  3 |   heartbeat_intervall: 30s
+    |   ^
+  help: did you mean "heartbeat_interval"?
+
+fleet.yaml:9:3: pool "training": instance_type is required
+  9 |   training:
+    |   ^
+  help: add instance_type: with a provider's name for it, or one such as h100-8x
+
+fleet.yaml:10:15: pool "training": unknown provider "gpc"
+  10 |     provider: gpc
+     |               ^
+  help: did you mean "gcp"?
+
+fleet.yaml:11:16: pool "training": min_nodes cannot exceed max_nodes
+  11 |     min_nodes: 5
+     |                ^
+  help: write min_nodes: 2 or less, or a higher max_nodes
+
+fleet.yaml:15:20: pool "training": scale_up_at (20) must be above scale_down_at (60)
+  15 |       scale_up_at: 20
+     |                    ^
+  help: leave a gap between them, or the pool grows and shrinks in turn
+"""
+
+
+def test_a_file_with_several_mistakes_gets_them_all_back() -> None:
+    text = """\
+# A fleet with a few mistakes in it.
+server:
+  heartbeat_intervall: 30s
+  auth_token: hunter2
+
+providers:
+  gcp: {type: gcp, project: p}
+pools:
+  training:
+    provider: gpc
+    min_nodes: 5
+    max_nodes: 2
+    autoscaling:
+      type: reactive
+      scale_up_at: 20
+      scale_down_at: 60
+"""
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text, source="fleet.yaml")
+
+    assert render_verdict("fleet.yaml", caught.value) == GOLDEN
+
+
+def test_a_window_beyond_the_pool_is_a_warning() -> None:
+    text = SMALL.replace(
+        "max_nodes: 1}",
+        "max_nodes: 1, autoscaling: {type: scheduled, schedule: [{min_nodes: 5}]}}",
+    )
+
+    (warning,) = parse_config(text).warnings
+
+    assert warning.message == (
+        'pool "p": a window asks for 5 nodes, but max_nodes is 1, which goes before it'
+    )
+
+
+def test_warnings_do_not_make_configurations_differ() -> None:
+    config = parse_config(SMALL)
+
+    assert replace(config, warnings=()) == config
+    assert config != Config()

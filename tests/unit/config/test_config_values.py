@@ -1,0 +1,256 @@
+"""Durations, variables, secrets and files."""
+
+import copy
+import os
+import pickle
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from navarch.config import ConfigError, FileText, Secret, default_config, load_config, parse_config
+from navarch.config.duration import parse_duration, render_duration
+from navarch.config.interpolation import Misuse, interpolate
+from navarch.config.provider import LambdaConfig
+
+POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1h30m", 5400),
+        ("90s", 90),
+        ("250ms", 0.25),
+        ("1.5h", 5400),
+        (".5s", 0.5),
+        ("1m1m", 120),
+        ("0", 0),
+        ("+5s", 5),
+        ("-5s", -5),
+        ("100us", 0.0001),
+        ("100µs", 0.0001),
+        ("2562047h", 2562047 * 3600),
+    ],
+)
+def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
+    assert parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "5", "s", "1d", "1 h", "5S", "1h-5m", "٣s", "1e3s", "-", ".s", "2562048h", "9" * 60 + "h"],
+)
+def test_what_go_would_not_read_is_no_duration(text: str) -> None:
+    assert parse_duration(text) is None
+
+
+@pytest.mark.parametrize("text", ["1h30m", "90ms", "2h0m1s", "1us", "0s", "-3m"])
+def test_a_rendered_duration_reads_back(text: str) -> None:
+    duration = parse_duration(text)
+    assert duration is not None
+    assert parse_duration(render_duration(duration)) == duration
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("${A}", "one"),
+        ("x${A}y${A}", "xoneyone"),
+        ("${B:-two}", "two"),
+        ("${EMPTY:-two}", "two"),
+        ("${EMPTY}", ""),
+        ("${B:-}", ""),
+        ("${B:-a:-b}", "a:-b"),
+        ("$${A}", "${A}"),
+        ("$A ${A", None),
+        ("$A", "$A"),
+        ("${B}", None),
+        ("${1}", None),
+        ("${A-x}", None),
+        ("${}", None),
+    ],
+)
+def test_variables_are_put_in_or_refused(text: str, expected: str | None) -> None:
+    value = interpolate(text, {"A": "one", "EMPTY": ""})
+
+    assert (None if isinstance(value, Misuse) else value) == expected
+
+
+def test_a_variable_takes_the_type_it_looks_like_unless_quoted() -> None:
+    text = POOL.replace("max_nodes: 1", 'max_nodes: "1"')
+    with pytest.raises(ConfigError):
+        parse_config(text)
+    block = """\
+providers: {c: {type: fake}}
+pools:
+  p:
+    provider: c
+    instance_type: ${TYPE}
+    max_nodes: ${MAX:-7}
+    health:
+      auto_replace: ${REPLACE}
+"""
+    config = parse_config(block, environment={"TYPE": "h100-8x", "REPLACE": "false"})
+
+    pool = config.pools["p"]
+    assert (pool.instance_type, pool.max_nodes) == ("h100-8x", 7)
+    assert pool.health.auto_replace is False
+
+
+def test_a_variable_that_is_not_set_is_an_error_where_it_stands() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(POOL + 'server:\n  external_address: "http://${HOST}:1"\n', source="f")
+
+    assert str(caught.value.problems[0]) == (
+        "f:4:29: the environment variable HOST is not set\n"
+        '  4 |   external_address: "http://${HOST}:1"\n'
+        "    |                             ^\n"
+        "  help: set it, or write ${HOST:-default}; for a plain ${HOST} write $${HOST}"
+    )
+
+
+def test_setup_commands_keep_their_variables_for_the_shell_they_are_meant_for() -> None:
+    block = """\
+providers: {c: {type: fake}}
+defaults: {ssh_private_key_path: ~/.ssh/key}
+pools:
+  p: {provider: c, instance_type: x, max_nodes: 1, setup_commands: ["echo ${WHO:-me} $${X}"]}
+"""
+    pool = parse_config(block, environment={"HOME": "/home/me"}).pools["p"]
+
+    assert pool.setup_commands == ("echo ${WHO:-me} $${X}",)
+    assert pool.ssh_private_key_path == "/home/me/.ssh/key"
+
+
+def test_a_secret_does_not_show_itself() -> None:
+    secret = Secret("hunter2")
+
+    shown = f"{secret} {secret!r} {[secret]} {secret:>10} %s" % secret
+    assert "hunter2" not in shown
+    assert secret.reveal() == "hunter2"
+    assert secret == Secret("hunter2") != Secret("hunter3")
+    assert copy.deepcopy(secret) == secret
+    with pytest.raises(TypeError):
+        pickle.dumps(secret)
+
+
+def test_nothing_about_a_configuration_shows_its_secrets() -> None:
+    text = (
+        "server:\n  auth_token: hunter2\n  notifier:\n    type: webhook\n"
+        "    webhook: {cordon_url: 'http://x', headers: {Authorization: Bearer hunter2}}\n"
+    )
+    config = parse_config(text + POOL)
+
+    assert config.server.auth_token == Secret("hunter2")
+    assert "hunter2" not in repr(config)
+
+
+def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
+    asked: list[Path] = []
+
+    def read_file(path: Path) -> FileText:
+        asked.append(path)
+        return FileText(text="hunter2\n", readable_by_others=True)
+
+    text = "server: {auth_token_file: keys/token}\n" + POOL
+    config = parse_config(text, source="etc/navarch.yaml", read_file=read_file)
+
+    assert asked == [Path("etc/keys/token")]
+    assert config.server.auth_token == Secret("hunter2")
+    (warning,) = config.warnings
+    assert warning.message == "auth_token_file: everybody on this machine can read keys/token"
+    assert warning.remedy == "chmod 600 keys/token"
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (
+            FileNotFoundError(2, "No such file or directory"),
+            "cannot read t: No such file or directory",
+        ),
+        (PermissionError(13, "Permission denied"), "cannot read t: Permission denied"),
+        (ValueError("embedded null byte"), "cannot read t: it does not hold text"),
+        (FileText(text=""), None),
+        (FileText(text="two\nlines"), None),
+    ],
+)
+def test_a_secret_file_that_is_of_no_use_is_an_error(
+    held: Exception | FileText, message: str | None
+) -> None:
+    def read_file(_path: Path) -> FileText:
+        if isinstance(held, Exception):
+            raise held
+        return held
+
+    with pytest.raises(ConfigError) as caught:
+        parse_config("server: {auth_token_file: t}\n" + POOL, source="f", read_file=read_file)
+
+    (problem,) = caught.value.problems
+    assert problem.place is not None
+    assert (problem.place.line, problem.place.column) == (1, 27)
+    if message:
+        assert problem.message == f"auth_token_file: {message}"
+
+
+def test_the_environment_has_the_token_when_the_file_has_none() -> None:
+    environment = {"NAVARCH_AUTH_TOKEN": "hunter2"}
+
+    assert parse_config(POOL, environment=environment).server.auth_token == Secret("hunter2")
+    assert default_config(environment).server.auth_token == Secret("hunter2")
+    written = parse_config("server: {auth_token: mine}\n" + POOL, environment=environment)
+    assert written.server.auth_token == Secret("mine")
+    with pytest.raises(ConfigError, match="NAVARCH_AUTH_TOKEN holds a space"):
+        default_config({"NAVARCH_AUTH_TOKEN": "hunter2\n"})
+
+
+def test_the_api_key_comes_from_the_variable_the_file_names() -> None:
+    text = "providers: {c: {type: lambda, api_key_env: MY_KEY}}\n" + POOL.split("\n", 1)[1]
+
+    provider = parse_config(text, environment={"MY_KEY": "hunter2"}).providers["c"]
+    assert isinstance(provider, LambdaConfig)
+    assert provider.api_key == Secret("hunter2")
+
+    (warning,) = parse_config(text).warnings
+    assert warning.message == 'provider "c": MY_KEY environment variable is required'
+
+
+def test_a_file_is_loaded_with_its_secrets_and_absolute_paths(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("hunter2\n")
+    os.chmod(tmp_path / "token", 0o600)
+    file = tmp_path / "navarch.yaml"
+    file.write_text("server: {auth_token_file: token, data_dir: state}\n" + POOL)
+
+    config = load_config(file)
+
+    assert config.server.auth_token == Secret("hunter2")
+    assert config.server.data_dir == str(tmp_path / "state")
+    assert config.warnings == ()
+    os.chmod(tmp_path / "token", 0o644)
+    assert len(load_config(file).warnings) == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda _: None, "No such file or directory"),
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.write_bytes(b"a: 1\n\xff"), "line 2 is not UTF-8 text"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_a_sentence(
+    tmp_path: Path, make: object, reason: str
+) -> None:
+    file = tmp_path / "navarch.yaml"
+    assert callable(make)
+    make(file)
+
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+
+    assert str(caught.value) == f"reading config: 1 problem\n\n{file}: {reason}"
+
+
+def test_a_byte_order_mark_is_no_mistake() -> None:
+    assert parse_config("\ufeff" + POOL).pools["p"].max_nodes == 1
