@@ -1,0 +1,137 @@
+"""Commands and groups of commands as Navarch wants them: loaded late, options anywhere."""
+
+import difflib
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import click
+
+from navarch.cli.failures import CommandError
+from navarch.cli.options import SHARED_OPTIONS
+
+HINT = "Every command also takes -s/--server, -o/--output, --timeout, --insecure, --no-color."
+
+
+class Command(click.Command):
+    """A command that takes the shared options after its name as well."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return its own options and the shared ones."""
+        return with_shared(super().get_params(ctx))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options; the shared ones are the same everywhere."""
+        write_options(super().get_params(ctx), ctx, formatter)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where to find the rest."""
+        super().format_epilog(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(HINT)
+
+
+class Group(click.Group):
+    """A group of such commands."""
+
+    command_class = Command
+    group_class = type
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return its own options and the shared ones."""
+        return with_shared(super().get_params(ctx))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write its own options and its commands."""
+        write_options(super().get_params(ctx), ctx, formatter)
+        self.format_commands(ctx, formatter)
+
+
+def with_shared(own: list[click.Parameter]) -> list[click.Parameter]:
+    """Return a command's options with the shared ones that it does not define itself."""
+    taken = {word for param in own for word in param.opts}
+    return [*own, *(option for option in SHARED_OPTIONS if not taken & set(option.opts))]
+
+
+def write_options(
+    params: list[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write options for a help page."""
+    rows = [row for param in params if (row := param.get_help_record(ctx)) is not None]
+    if rows:
+        with formatter.section("Options"):
+            formatter.write_dl(rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A command by where it lives, so that the others need not be loaded to run it."""
+
+    module: str
+    attribute: str
+    help: str
+    section: str
+    extra: str = "cli"
+    """The optional dependencies that it needs."""
+
+    def exists(self) -> bool:
+        """Return whether this installation has it."""
+        return importlib.util.find_spec(self.module) is not None
+
+    def load(self, name: str) -> click.Command:
+        """Return the command itself."""
+        try:
+            module = importlib.import_module(self.module)
+        except ModuleNotFoundError as error:
+            raise CommandError(
+                f"`navarch {name}` needs {error.name}, which is not installed; "
+                f"run: pip install 'navarch[{self.extra}]'"
+            ) from error
+        command: click.Command = getattr(module, self.attribute)
+        return command
+
+
+class LazyGroup(Group):
+    """A group whose commands are known by name and loaded when they are run."""
+
+    entries: ClassVar[Mapping[str, Entry]] = {}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of what this installation has."""
+        present = [name for name, entry in self.entries.items() if entry.exists()]
+        return [*super().list_commands(ctx), *present]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name."""
+        entry = self.entries.get(cmd_name)
+        if entry is None or not entry.exists():
+            return super().get_command(ctx, cmd_name)
+        return entry.load(cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that `args` begin with, or name the likely ones."""
+        name = args[0]
+        if not ctx.resilient_parsing and self.get_command(ctx, name) is None:
+            likely = difflib.get_close_matches(name, self.list_commands(ctx), n=2)
+            hint = f" Did you mean {' or '.join(likely)}?" if likely else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands first, then the options, which are everybody's."""
+        self.format_commands(ctx, formatter)
+        write_options(self.get_params(ctx), ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under their sections, loading none of them."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            entry = self.entries[name]
+            sections.setdefault(entry.section, []).append((name, entry.help))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows, col_max=14)

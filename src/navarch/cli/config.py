@@ -1,0 +1,173 @@
+"""Commands about settings: credentials of clouds, tokens of servers, configuration files."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol, TextIO, cast
+
+import click
+
+from navarch.cli.commands import Group
+from navarch.cli.credentials import Credentials, read_credentials, write_credentials
+from navarch.cli.failures import CommandError
+from navarch.cli.session import Session, with_session
+
+
+@click.group("config", cls=Group)
+def config() -> None:
+    """Keep credentials and tokens; look at configuration files."""
+
+
+@config.group("set-credentials")
+def set_credentials() -> None:
+    """Keep what a cloud wants to see, in a file that only you can read.
+
+    Secrets are asked for, or read from a file or from standard input (-); never given as an
+    argument, where every user of the machine could see them.
+    """
+
+
+@set_credentials.command("lambda")
+@click.option("--api-key-file", type=click.File(), help="Where the API key is; - for stdin.")
+@with_session
+def lambda_credentials(session: Session, api_key_file: TextIO | None) -> None:
+    """Keep a Lambda API key."""
+    _keep(session, "lambda", {"api_key": _secret(api_key_file, "Lambda API key")})
+
+
+@set_credentials.command("aws")
+@click.option("--profile", help="A profile of the AWS tools; nothing secret is kept.")
+@click.option("--access-key-id", help="Instead of a profile: the id of an access key.")
+@click.option("--secret-key-file", type=click.File(), help="Where its secret is; - for stdin.")
+@click.option("--region", help="The region to use where none is said.")
+@with_session
+def aws_credentials(
+    session: Session,
+    profile: str | None,
+    access_key_id: str | None,
+    secret_key_file: TextIO | None,
+    region: str | None,
+) -> None:
+    """Keep an AWS profile's name, or an access key."""
+    if (profile is None) == (access_key_id is None):
+        raise click.UsageError("say --profile or --access-key-id")
+    kept = {"region": region} if region else {}
+    if profile is not None:
+        kept["profile"] = profile
+    elif access_key_id is not None:
+        kept["access_key_id"] = access_key_id
+        kept["secret_access_key"] = _secret(secret_key_file, "AWS secret access key")
+    _keep(session, "aws", kept)
+
+
+@set_credentials.command("gcp")
+@click.option("--project", required=True, help="The project that pays.")
+@click.option(
+    "--key-file",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="A service account's key; else what the machine is logged in as.",
+)
+@with_session
+def gcp_credentials(session: Session, project: str, key_file: str | None) -> None:
+    """Keep a GCP project and where its service account's key is."""
+    _keep(session, "gcp", {"project": project} | ({"key_file": key_file} if key_file else {}))
+
+
+def _keep(session: Session, provider: str, words: Mapping[str, str]) -> None:
+    def changed(before: Credentials) -> Credentials:
+        return replace(before, providers={**before.providers, provider: words})
+
+    path = _change(session, changed)
+    click.echo(f"Credentials for {provider} kept in {path}")
+
+
+@config.command("set-token")
+@click.option("--token-file", type=click.File(), help="Where the token is; - for stdin.")
+@with_session
+def set_token(session: Session, token_file: TextIO | None) -> None:
+    """Keep the token for the server that -s/--server names; it is sent to no other."""
+    token = _secret(token_file, f"Token for {session.server}")
+
+    def changed(before: Credentials) -> Credentials:
+        return replace(before, tokens={**before.tokens, session.server: token})
+
+    path = _change(session, changed)
+    click.echo(f"Token for {session.server} kept in {path}")
+
+
+def _change(session: Session, changed: Callable[[Credentials], Credentials]) -> Path:
+    directory = session.surroundings.config_dir
+    return write_credentials(directory, changed(read_credentials(directory)))
+
+
+def _secret(file: TextIO | None, name: str) -> str:
+    """Return a secret from a file, or as typed and not shown."""
+    found = file.read() if file is not None else click.prompt(name, hide_input=True)
+    secret = str(found).strip()
+    if not secret:
+        raise click.UsageError(f"{name}: nothing was given")
+    if not secret.isprintable():
+        raise click.UsageError(f"{name}: a secret is one line of printable characters")
+    return secret
+
+
+@config.command("view")
+@click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
+@with_session
+def view(session: Session, file: str | None) -> None:
+    """Show how this program is set up; of FILE, what it comes to with every default."""
+    if file is not None:
+        module = _config_module()
+        click.echo(str(module.render_config(module.load_config(Path(file)))).rstrip("\n"))
+        return
+    facts = _setup(session)
+    session.show(facts, lambda _: "\n".join(f"{k + ':':<13}{_words(v)}" for k, v in facts.items()))
+
+
+def _setup(session: Session) -> dict[str, str | list[str]]:
+    """Return the settings in force. Of secrets only where they are from."""
+    kept = read_credentials(session.surroundings.config_dir)
+    told = session.chosen.token or session.surroundings.environ.get("NAVARCH_AUTH_TOKEN")
+    source = "--token or NAVARCH_AUTH_TOKEN" if told else "kept"
+    return {
+        "server": session.server,
+        "token": source if session.token else "none",
+        "directory": str(session.surroundings.config_dir),
+        "tokens_for": sorted(kept.tokens),
+        "credentials": sorted(kept.providers),
+    }
+
+
+def _words(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value) or "none"
+
+
+@config.command("validate")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+def validate(file: str) -> None:
+    """Say whether the control plane would accept FILE, and what is wrong with it."""
+    _config_module().load_config(Path(file))
+    click.echo(f"{file} is valid")
+
+
+class ConfigModule(Protocol):
+    """What is asked of the module that knows the schema."""
+
+    def load_config(self, path: Path) -> object:
+        """Return the configuration in a file, or raise what is wrong with it."""
+        ...
+
+    def render_config(self, config: object) -> str:
+        """Return a configuration as a file that says everything, secrets left out."""
+        ...
+
+
+def _config_module() -> ConfigModule:
+    """Return the one module that knows the schema, which a bare agent does without."""
+    try:
+        return cast("ConfigModule", importlib.import_module("navarch.config"))
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"reading configuration needs {error.name}; run: pip install 'navarch[server]'"
+        ) from error

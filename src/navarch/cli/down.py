@@ -1,0 +1,68 @@
+"""`navarch down`: nothing left, nothing to pay."""
+
+from datetime import timedelta
+
+import click
+
+from navarch.cli.commands import Command
+from navarch.cli.failures import CommandError
+from navarch.cli.options import timeout_option
+from navarch.cli.output import Output, render_data
+from navarch.cli.pages import every
+from navarch.cli.render.words import count, exact_duration
+from navarch.cli.session import WAIT_WITHIN, Session, with_session
+from navarch.cli.waiting import wait_until_gone
+from navarch.core.errors import NotFoundError
+from navarch.core.ids import PoolName
+from navarch.ports.api import FleetApi, PoolView, Query
+
+
+@click.command("down", cls=Command)
+@click.argument("name")
+@click.option("--wait/--no-wait", default=True, help="Return when nothing is left.  [--wait]")
+@click.option("--reason", default="torn down by hand", help="Why; it is kept.")
+@timeout_option("How long to wait.  [20m]")
+@with_session
+def down(
+    session: Session,
+    name: str,
+    wait: bool,
+    reason: str,
+    within: timedelta | None,
+) -> None:
+    """Drain a pool's nodes, give their machines back, and wait until nothing is left."""
+    pool = PoolName(name)
+    limit = within or session.limit(WAIT_WITHIN)
+    if wait:
+        gone = session.stay(lambda api: _go_down(session, api, pool, reason, limit))
+        text = f"Pool {name} is gone"
+    else:
+        gone = session.ask(lambda api: begin_to_delete(api, pool, reason))
+        text = f"Pool {name} is being deleted"
+    click.echo(text if session.output is Output.TABLE else render_data(gone, session.output))
+
+
+async def _go_down(
+    session: Session, api: FleetApi, pool: PoolName, reason: str, limit: timedelta
+) -> PoolView:
+    view = await begin_to_delete(api, pool, reason)
+    if not await wait_until_gone(session, api, pool, within=limit):
+        raise CommandError(await _remainder(api, pool, limit))
+    return view
+
+
+async def begin_to_delete(api: FleetApi, pool: PoolName, reason: str) -> PoolView:
+    """Ask for the end of a pool; asking again while it goes is as good."""
+    try:
+        return await api.delete_pool(pool, reason=reason)
+    except NotFoundError:
+        return await api.get_pool(pool)
+
+
+async def _remainder(api: FleetApi, pool: PoolName, limit: timedelta) -> str:
+    left = await every(api.list_nodes, Query(pool=pool))
+    names = ", ".join(node.id for node in left[:5]) + (", ..." if len(left) > 5 else "")
+    return (
+        f"{count(len(left), 'machine')} of {pool} left after {exact_duration(limit)} ({names}); "
+        f"it goes on, `navarch down {pool}` waits again"
+    )

@@ -1,0 +1,137 @@
+"""`navarch events`: the journal."""
+
+from datetime import datetime, timedelta
+
+import click
+
+from navarch.cli.commands import Command
+from navarch.cli.options import parse_duration
+from navarch.cli.output import Output, render_line
+from navarch.cli.render.events import render_event, render_events
+from navarch.cli.session import Session, with_session
+from navarch.core.event import Recorded, Subject
+from navarch.ports.api import PAGE_SIZE_MAX, FleetApi
+
+NEWEST = 50
+"""How many events are shown when nobody says since when."""
+
+
+def moment_or_age(text: str) -> timedelta | datetime:
+    """Return the age or the time that was typed."""
+    span = parse_duration(text)
+    if span is not None:
+        return span
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise click.BadParameter(
+            f"{text!r} is neither a duration such as 10m nor a time such as 2026-03-01T12:00:00Z"
+        )
+    return moment
+
+
+@click.command("events", cls=Command)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")
+@click.option(
+    "--since",
+    type=moment_or_age,
+    metavar="WHEN",
+    help="From when on: 10m, or 2026-03-01T12:00:00Z.",
+)
+@click.option("--about", metavar="KIND/NAME", help="Only about this: node/my-cluster-0, pool/x.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    help=f"At most so many, the newest.  [{NEWEST}, or all with --since]",
+)
+@with_session
+def events(
+    session: Session,
+    follow: bool,
+    since: timedelta | datetime | None,
+    about: str | None,
+    limit: int | None,
+) -> None:
+    """Show what happened and why, oldest first."""
+    subject = _subject(about)
+    start = session.clock.now() - since if isinstance(since, timedelta) else since
+    if follow:
+        session.stay(lambda api: _follow(session, api, subject, start, limit))
+        return
+    found = session.ask(lambda api: past(api, subject, start, limit))
+    session.show(found, lambda canvas: render_events(found, canvas))
+
+
+def _subject(about: str | None) -> Subject | None:
+    if about is None:
+        return None
+    kind, slash, name = about.partition("/")
+    if not (kind and slash and name):
+        raise click.UsageError(f"--about {about}: say node/NAME, pool/NAME, launch/... ")
+    return Subject(about)
+
+
+async def past(
+    api: FleetApi, about: Subject | None, since: datetime | None, limit: int | None
+) -> list[Recorded]:
+    """Return the newest events of the journal, oldest first."""
+    if limit is None and since is None:
+        limit = NEWEST
+    if about is None:
+        found = await _tail(api, since, limit)
+    else:
+        found = await _whole(api, 0, about)
+    kept = [entry for entry in found if since is None or entry.event.at >= since]
+    return kept if limit is None else kept[-limit:]
+
+
+async def _tail(api: FleetApi, since: datetime | None, limit: int | None) -> list[Recorded]:
+    """Return the journal from far enough back, without reading what is older.
+
+    Events are numbered in order, so that a window can be cut off the end and doubled until
+    it reaches the moment that was asked for.
+    """
+    newest = max((entry.number for entry in (await api.status()).recent), default=0)
+    span = limit if limit is not None and since is None else PAGE_SIZE_MAX
+    while True:
+        start = max(0, newest - span)
+        first = await api.events(after=start, limit=1)
+        if start == 0 or since is None or not first or first[0].event.at < since:
+            return await _whole(api, start, None)
+        span *= 4
+
+
+async def _whole(api: FleetApi, after: int, about: Subject | None) -> list[Recorded]:
+    found: list[Recorded] = []
+    while page := await api.events(after=after, about=about, limit=PAGE_SIZE_MAX):
+        found += page
+        after = page[-1].number
+    return found
+
+
+async def _follow(
+    session: Session,
+    api: FleetApi,
+    about: Subject | None,
+    since: datetime | None,
+    limit: int | None,
+) -> None:
+    # The revision is taken first, so that nothing falls between the past and the stream.
+    revision = (await api.status()).revision
+    last = 0
+    for entry in await past(api, about, since, limit):
+        _say(session, entry)
+        last = max(last, entry.number)
+    async for update in api.watch(after_revision=revision):
+        for entry in update.events:
+            if entry.number > last and about in (None, entry.event.about):
+                _say(session, entry)
+
+
+def _say(session: Session, entry: Recorded) -> None:
+    if session.output is Output.TABLE:
+        click.echo(render_event(entry, session.canvas()))
+    else:
+        click.echo(render_line(entry))

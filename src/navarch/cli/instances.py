@@ -1,0 +1,58 @@
+"""Commands about the machines under the nodes."""
+
+import click
+
+from navarch.cli.commands import Group
+from navarch.cli.options import labels_option, state_option
+from navarch.cli.pages import every
+from navarch.cli.render.instances import render_instance, render_instances
+from navarch.cli.session import Session, with_session
+from navarch.cli.watch import answer, watch_option
+from navarch.core.ids import PoolName
+from navarch.core.node import InstanceState
+from navarch.ports.api import Query
+
+
+@click.group("instance", cls=Group)
+def instance() -> None:
+    """Show the machines as their providers know them."""
+
+
+@instance.command("list")
+@click.option("--provider", help="Only at this provider.")
+@click.option("--region", help="Only in this region.")
+@state_option
+@click.option("--pool", help="Only in this pool.")
+@labels_option
+@click.option("-a", "--all", "include_gone", is_flag=True, help="Also those that are gone.")
+@watch_option
+@with_session
+def list_instances(
+    session: Session,
+    provider: str | None,
+    region: str | None,
+    state: InstanceState | None,
+    pool: str | None,
+    labels: tuple[tuple[str, str], ...],
+    include_gone: bool,
+    watch: bool,
+) -> None:
+    """List the machines, including those that never came up (--all)."""
+    query = Query(
+        provider=provider,
+        region=region,
+        state=state,
+        pool=PoolName(pool) if pool else None,
+        labels=dict(labels),
+        include_gone=include_gone or state in (InstanceState.TERMINATED, InstanceState.FAILED),
+    )
+    answer(session, lambda api: every(api.list_instances, query), render_instances, watch=watch)
+
+
+@instance.command("get")
+@click.argument("name")
+@with_session
+def get(session: Session, name: str) -> None:
+    """Show one machine, by its own name, its launch's token or its node's name."""
+    view = session.ask(lambda api: api.get_instance(name))
+    session.show(view, lambda canvas: render_instance(view, canvas))

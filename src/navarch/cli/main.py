@@ -1,0 +1,132 @@
+"""The `navarch` program: one name for the server, the agent and everything operators do."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NoReturn
+
+import click
+
+from navarch.cli.commands import Entry, LazyGroup
+from navarch.cli.failures import (
+    BAD_USAGE,
+    FAILED,
+    INTERRUPTED,
+    explain_failure,
+    first_cause,
+)
+
+FLEET, NODES, POOLS, STORY, SETUP, PROCESSES = (
+    "GPUs",
+    "Nodes",
+    "Pools and machines",
+    "What happened",
+    "Set-up",
+    "Programs",
+)
+
+
+def _entry(place: str, section: str, text: str, *, extra: str = "cli") -> Entry:
+    module, _, name = place.partition(":")
+    return Entry(
+        module=f"navarch.cli.{module}", attribute=name, help=text, section=section, extra=extra
+    )
+
+
+ENTRIES = {
+    "up": _entry("up:up", FLEET, "Get GPUs: create a pool, or adjust it."),
+    "down": _entry("down:down", FLEET, "Give a pool's machines back, then the pool."),
+    "status": _entry("status:status", FLEET, "The fleet on one screen."),
+    "list": _entry("nodes:list_nodes", NODES, "List the nodes."),
+    "get": _entry("nodes:get", NODES, "Everything that is known about one node."),
+    "cordon": _entry("nodes:cordon", NODES, "Keep new work off nodes."),
+    "uncordon": _entry("nodes:uncordon", NODES, "Let new work onto nodes again."),
+    "drain": _entry("nodes:drain", NODES, "Move the work off nodes, which stay."),
+    "terminate": _entry("nodes:terminate", NODES, "Drain a node and give its machine back."),
+    "override": _entry("nodes:override", NODES, "Declare a node healthy, whatever its checks say."),
+    "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
+    "pool": _entry("pools:pool", POOLS, "List, create, scale and delete pools."),
+    "instance": _entry("instances:instance", POOLS, "The machines as their providers know them."),
+    "why": _entry("why:why", STORY, "Why a node, pool or launch is as it is."),
+    "events": _entry("events:events", STORY, "What happened, in order."),
+    "sim": _entry("sim:sim", STORY, "Break simulated machines, to see what Navarch does."),
+    "sched": _entry("sched:sched", STORY, "The workload scheduler.", extra="server"),
+    "config": _entry("config:config", SETUP, "Credentials, tokens and configuration files."),
+    "completion": _entry("completion:completion", SETUP, "A completion script for your shell."),
+    "version": _entry("version:version", SETUP, "Which Navarch this is."),
+    "serve": _entry("serve:serve", PROCESSES, "Run the control plane.", extra="server"),
+    "agent": _entry("agent:agent", PROCESSES, "Run the agent on a GPU machine.", extra="agent"),
+}
+
+
+class Program(LazyGroup):
+    """The root of all commands. Whatever happens in one of them, no traceback."""
+
+    entries = ENTRIES
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002 - it always is
+        windows_expand_args: bool = True,
+        **extra: object,
+    ) -> NoReturn:
+        """Run one command line and leave with its exit code."""
+        words = list(sys.argv[1:] if args is None else args)
+        run = partial(
+            super().main,
+            words,
+            prog_name or "navarch",
+            complete_var,
+            windows_expand_args=windows_expand_args,
+        )
+        sys.exit(_exit_code(lambda: run(standalone_mode=False, **extra), debug="--debug" in words))
+
+
+def _exit_code(run: Callable[[], object], *, debug: bool) -> int:
+    try:
+        code = run()
+    except click.ClickException as error:
+        error.show()
+        return BAD_USAGE if isinstance(error, click.UsageError) else FAILED
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(err=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except Exception as error:  # noqa: BLE001 - the last line of defence before a traceback
+        return _report(error, debug=debug)
+    return code if isinstance(code, int) else 0
+
+
+@click.group(
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Try first: navarch up --gpus 8 --type h100 --name my-cluster --wait",
+)
+def navarch() -> None:
+    """Navarch keeps GPU fleets healthy: it buys machines, watches them and replaces bad ones."""
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    navarch.main()
+
+
+def _report(error: Exception, *, debug: bool) -> int:
+    """Tell what went wrong in one sentence; return the exit code."""
+    failure = explain_failure(error)
+    if debug:
+        traceback.print_exception(first_cause(error))
+    click.echo(f"{click.style('Error:', fg='red')} {failure}", err=True)
+    return failure.code
+
+
+def _reader_left() -> int:
+    """End quietly when `| head` has seen enough; Python would complain again while closing."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,187 @@
+"""Commands about nodes."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+import click
+
+from navarch.cli.commands import Command
+from navarch.cli.failures import explain_failure
+from navarch.cli.options import health_option, labels_option, sort_option, status_option
+from navarch.cli.output import Output, render_data
+from navarch.cli.pages import every
+from navarch.cli.render.nodes import render_node, render_nodes
+from navarch.cli.render.words import duration
+from navarch.cli.session import Session, with_session
+from navarch.cli.watch import answer, watch_option
+from navarch.core.errors import NavarchError
+from navarch.core.health import Health
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import NodeStatus
+from navarch.ports.api import FleetApi, NodeView, Query
+
+F = TypeVar("F", bound=Callable[..., object])
+
+STALE = timedelta(minutes=2)
+"""Past this a node may be offline, and what is asked of it may take effect late or never."""
+
+
+@click.command("list", cls=Command)
+@click.option("--provider", help="Only at this provider.")
+@click.option("--region", help="Only in this region.")
+@status_option
+@health_option("Only with this health.")
+@click.option("--pool", help="Only in this pool.")
+@labels_option
+@click.option("-a", "--all", "include_gone", is_flag=True, help="Also those that are gone.")
+@sort_option
+@watch_option
+@with_session
+def list_nodes(
+    session: Session,
+    provider: str | None,
+    region: str | None,
+    status: NodeStatus | None,
+    health: Health | None,
+    pool: str | None,
+    labels: tuple[tuple[str, str], ...],
+    include_gone: bool,
+    sort: str,
+    watch: bool,
+) -> None:
+    """List the nodes.
+
+    Columns that do not fit the terminal are left out; -o json has everything.
+    """
+    query = Query(
+        provider=provider,
+        region=region,
+        status=status,
+        health=health,
+        pool=PoolName(pool) if pool else None,
+        labels=dict(labels),
+        include_gone=include_gone,
+        order_by=sort,
+    )
+    answer(session, lambda api: every(api.list_nodes, query), render_nodes, watch=watch)
+
+
+@click.command("get", cls=Command)
+@click.argument("node")
+@with_session
+def get(session: Session, node: str) -> None:
+    """Show everything that is known about one node."""
+    detail = session.ask(lambda api: api.get_node(NodeId(node)))
+    session.show(detail, lambda canvas: render_node(detail, canvas))
+
+
+def _reason_option(*, required: bool = False) -> Callable[[F], F]:
+    return click.option(
+        "--reason", default=None if required else "", required=required, help="Why; it is kept."
+    )
+
+
+@click.command("cordon", cls=Command)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@_reason_option()
+@with_session
+def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
+    """Keep new work off nodes; work that runs there goes on."""
+    return _each(session, nodes, "cordoned", lambda api, node: api.cordon(node, reason=reason))
+
+
+@click.command("uncordon", cls=Command)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@with_session
+def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
+    """Let new work onto nodes again.
+
+    What the checks say about the hardware stands; see `override` for that.
+    """
+    return _each(session, nodes, "uncordoned", lambda api, node: api.uncordon(node))
+
+
+@click.command("drain", cls=Command)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@_reason_option()
+@with_session
+def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
+    """Move the work off nodes, which stay until they are terminated or uncordoned."""
+    return _each(session, nodes, "draining", lambda api, node: api.drain(node, reason=reason))
+
+
+@click.command("terminate", cls=Command)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@_reason_option()
+@with_session
+def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
+    """Drain nodes and give their machines back; their pools replace them."""
+    why = reason or "terminated by hand"
+    return _each(session, nodes, "terminating", lambda api, node: api.retire(node, reason=why))
+
+
+@click.command("override", cls=Command)
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@_reason_option(required=True)
+@with_session
+def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
+    """Declare nodes healthy, whatever their checks have said so far.
+
+    A check that fails again afterwards counts again.
+    """
+    return _each(
+        session,
+        nodes,
+        "declared healthy",
+        lambda api, node: api.declare_healthy(node, reason=reason),
+    )
+
+
+def _each(
+    session: Session,
+    names: Sequence[str],
+    outcome: str,
+    act: Callable[[FleetApi, NodeId], Awaitable[NodeView]],
+) -> int:
+    """Do one thing to each node, whatever becomes of the others; return the first bad code."""
+    done: list[NodeView] = []
+    codes: list[int] = []
+
+    async def all_of_them(api: FleetApi) -> None:
+        for name in map(NodeId, names):
+            await _warn_if_stale(session, api, name)
+            try:
+                done.append(await act(api, name))
+            except NavarchError as error:
+                if len(names) == 1:
+                    raise
+                failure = explain_failure(error)
+                codes.append(failure.code)
+                click.echo(f"Error: {name}: {failure}", err=True)
+            else:
+                if session.output is Output.TABLE:
+                    click.echo(f"Node {name} {outcome}")
+
+    session.ask(all_of_them)
+    if session.output is not Output.TABLE:
+        click.echo(render_data(done, session.output))
+    return codes[0] if codes else 0
+
+
+async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
+    try:
+        detail = await api.get_node(name)
+    except NavarchError:
+        return  # The request itself will say it better.
+    last = detail.node.last_heartbeat
+    if last is None:
+        if detail.node.registered_at is not None:
+            click.echo(f"Warning: node {name} has never sent a heartbeat", err=True)
+        return
+    silent = session.clock.now() - last
+    if silent > STALE:
+        click.echo(
+            f"Warning: node {name} last heartbeat was {duration(silent)} ago (may be offline)",
+            err=True,
+        )

@@ -1,0 +1,208 @@
+"""Options that every command takes, before or after its name, and the words they accept."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from navarch.cli.output import Output
+from navarch.core.health import Health
+from navarch.core.node import InstanceState, NodeStatus
+
+F = TypeVar("F", bound=Callable[..., object])
+W = TypeVar("W", bound=StrEnum)
+
+_CHOSEN = "navarch.chosen"
+
+
+@dataclass(slots=True)
+class Chosen:
+    """What was said on the command line, wherever it was said; the last word counts."""
+
+    server: str | None = None
+    token: str | None = field(default=None, repr=False)
+    output: Output = Output.TABLE
+    timeout: timedelta | None = None
+    insecure: bool = False
+    no_color: bool = False
+    debug: bool = False
+
+
+def chosen(context: click.Context) -> Chosen:
+    """Return the choices made so far, kept at the root so that every level shares them."""
+    found: Chosen = context.find_root().meta.setdefault(_CHOSEN, Chosen())
+    return found
+
+
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_DURATION = re.compile(r"(?:\d{1,6}(?:\.\d{1,3})?[dhms])+|\d{1,6}(?:\.\d{1,3})?")
+_PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Return the duration that `text` names (`90s`, `1h30m`, `45`), or None if it names none."""
+    if not _DURATION.fullmatch(text):
+        return None
+    if text[-1].isdigit():
+        return timedelta(seconds=float(text))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    return timedelta(seconds=seconds)
+
+
+def duration(text: str) -> timedelta:
+    """Return the duration that was typed."""
+    parsed = parse_duration(text)
+    if parsed is None:
+        raise click.BadParameter(f"{text!r} is not a duration such as 90s, 10m or 1h30m")
+    return parsed
+
+
+def output_format(text: str) -> Output:
+    """Return the format that was typed."""
+    try:
+        return Output(text.lower())
+    except ValueError:
+        raise click.BadParameter(
+            f"unsupported output format: {text} (valid: {', '.join(Output)})"
+        ) from None
+
+
+def label(text: str) -> tuple[str, str]:
+    """Return the key and the value of `key=value`."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise click.BadParameter(f"{text!r} is not of the form key=value")
+    return key, value
+
+
+def word_option(name: str, words: type[W], prefix: str, text: str) -> Callable[[F], F]:
+    """Add an option for one of `words`, short (`active`) or as on the wire (`NODE_STATUS_ACTIVE`).
+
+    `unknown` filters nothing where it is none of the words.
+    """
+
+    def convert(typed: str) -> W | None:
+        short = typed.lower().removeprefix(prefix)
+        if short in set(words):
+            return words(short)
+        if short == "unknown":
+            return None
+        raise click.BadParameter(f"invalid {name}: {typed} (valid: {', '.join(words)})")
+
+    return click.option(
+        f"--{name}",
+        type=convert,
+        metavar="|".join(words),
+        shell_complete=completing(words),
+        help=text,
+    )
+
+
+def status_option(function: F) -> F:
+    """Add `--status`."""
+    return word_option("status", NodeStatus, "node_status_", "Only with this status.")(function)
+
+
+def health_option(text: str) -> Callable[[F], F]:
+    """Add `--health`."""
+    return word_option("health", Health, "health_status_", text)
+
+
+def state_option(function: F) -> F:
+    """Add `--state`."""
+    return word_option("state", InstanceState, "instance_state_", "Only in this state.")(function)
+
+
+def completing(
+    words: type[StrEnum],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what offers a shell the words that begin as the user does."""
+
+    def complete(_: click.Context, __: click.Parameter, typed: str) -> list[CompletionItem]:
+        return [CompletionItem(word) for word in words if word.startswith(typed)]
+
+    return complete
+
+
+def labels_option(function: F) -> F:
+    """Add `--label key=value`, which may be given several times."""
+    return click.option(
+        "--label",
+        "labels",
+        type=label,
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Only with this label; repeatable.",
+    )(function)
+
+
+SORTS = ("name", "created", "status", "health", "pool")
+
+
+def sort_option(function: F) -> F:
+    """Add `--sort`."""
+    return click.option(
+        "--sort",
+        type=click.Choice([*SORTS, *(f"-{word}" for word in SORTS)]),
+        metavar="|".join(SORTS),
+        default="name",
+        help="What to order by; a leading minus turns it round.",
+    )(function)
+
+
+def timeout_option(text: str) -> Callable[[F], F]:
+    """Add a `--timeout` with a meaning of its own, in place of the shared one."""
+    return click.option("--timeout", "within", type=duration, metavar="DURATION", help=text)
+
+
+def _remember(context: click.Context, param: click.Parameter, value: object) -> None:
+    if value is not None and value is not False:
+        setattr(chosen(context), str(param.name), value)
+
+
+def _shared_options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["-s", "--server"],
+            metavar="URL",
+            help="Where the control plane is; else NAVARCH_SERVER, else http://localhost:50051.",
+            expose_value=False,
+            callback=_remember,
+        ),
+        # Seen by everybody who lists processes, and therefore not advertised.
+        click.Option(["--token"], hidden=True, expose_value=False, callback=_remember),
+        click.Option(
+            ["-o", "--output"],
+            type=output_format,
+            metavar="table|json|yaml",
+            shell_complete=completing(Output),
+            help="How to write the answer; table is for people.",
+            expose_value=False,
+            callback=_remember,
+        ),
+        click.Option(
+            ["--timeout"],
+            type=duration,
+            metavar="DURATION",
+            help="How long the whole command may take: 30s, or 20m where it waits for machines.",
+            expose_value=False,
+            callback=_remember,
+        ),
+        *(
+            click.Option([name], is_flag=True, help=text, expose_value=False, callback=_remember)
+            for name, text in (
+                ("--insecure", "Do not verify the server's TLS certificate."),
+                ("--no-color", "No colours; so does NO_COLOR."),
+                ("--debug", "Show tracebacks of unexpected errors."),
+            )
+        ),
+    ]
+
+
+SHARED_OPTIONS = _shared_options()
+"""One set for all commands: a parser tells options apart by identity."""

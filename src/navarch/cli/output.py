@@ -1,0 +1,51 @@
+"""Answers for programs: JSON and YAML with words for enums and RFC 3339 for times."""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from navarch.cli.failures import CommandError
+
+
+class Output(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def as_data(value: object) -> object:
+    """Return `value` as plain lists, dicts, strings and numbers."""
+    return msgspec.to_builtins(value, enc_hook=_plain)
+
+
+def render_data(value: object, output: Output) -> str:
+    """Return `value` as a document of the wanted kind, without a final newline."""
+    if output is Output.YAML:
+        return _yaml(as_data(value))
+    return json.dumps(as_data(value), indent=2, ensure_ascii=False)
+
+
+def render_line(value: object) -> str:
+    """Return `value` as JSON on one line, for streams."""
+    return json.dumps(as_data(value), ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
+
+
+def _yaml(data: object) -> str:
+    try:
+        import yaml
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            "YAML output needs PyYAML; install it with: pip install 'navarch[cli]'"
+        ) from error
+    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    return text.rstrip("\n")

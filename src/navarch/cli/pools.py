@@ -1,0 +1,171 @@
+"""Commands about pools."""
+
+from datetime import timedelta
+from decimal import Decimal, InvalidOperation
+
+import click
+
+from navarch.cli.commands import Group
+from navarch.cli.down import down
+from navarch.cli.failures import NOT_ALLOWED, CommandError
+from navarch.cli.options import duration, label
+from navarch.cli.render.pools import render_pool, render_pools
+from navarch.cli.render.words import count
+from navarch.cli.session import Session, with_session
+from navarch.cli.watch import answer, watch_option
+from navarch.core.errors import NotFoundError
+from navarch.core.ids import PoolName, ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.api import FleetApi, PoolSpec, PoolView
+
+BY_HAND = "by hand"
+
+
+@click.group("pool", cls=Group)
+def pool() -> None:
+    """List, create, scale and delete pools."""
+
+
+@pool.command("list")
+@watch_option
+@with_session
+def list_pools(session: Session, watch: bool) -> None:
+    """Show every pool, its size and what it is waiting for."""
+    answer(session, lambda api: api.list_pools(), render_pools, watch=watch)
+
+
+@pool.command("get")
+@click.argument("name")
+@with_session
+def get(session: Session, name: str) -> None:
+    """Show one pool."""
+    view = session.ask(lambda api: api.get_pool(PoolName(name)))
+    session.show(view, lambda _: render_pool(view))
+
+
+@pool.command("scale")
+@click.argument("name")
+@click.argument("nodes", type=click.IntRange(min=0))
+@click.option("--reason", default=BY_HAND, help="Why; it is kept.")
+@with_session
+def scale(session: Session, name: str, nodes: int, reason: str) -> None:
+    """Ask for so many nodes, within the pool's bounds."""
+    view = session.ask(lambda api: api.scale(PoolName(name), nodes, reason=reason))
+    session.show(view, lambda _: f"Pool {name} scaled to {count(view.size, 'node')}")
+
+
+def hourly(text: str) -> Decimal:
+    """Return the price that was typed."""
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or amount < 0:
+        raise click.BadParameter(f"{text!r} is not a price such as 98.32")
+    return amount
+
+
+@pool.command("create")
+@click.argument("name")
+@click.option("--provider", required=True, help="Where to buy.")
+@click.option("--type", "instance_type", required=True, help="The provider's instance type.")
+@click.option("--region", default="", help="In which region.")
+@click.option("--zone", default="", help="In which zone.")
+@click.option("--spot", is_flag=True, help="Machines that may be taken back at any time.")
+@click.option("--gpus", type=click.IntRange(min=0), default=8, help="GPUs per machine.  [8]")
+@click.option("--gpu-type", default="", help="What they are: h100, a100, ...")
+@click.option(
+    "--price", type=hourly, default="0", metavar="DOLLARS", help="Dollars per machine and hour."
+)
+@click.option("--min", "nodes_min", type=click.IntRange(min=0), default=0, help="Fewest nodes.")
+@click.option("--max", "nodes_max", type=click.IntRange(min=0), required=True, help="Most nodes.")
+@click.option("--nodes", type=click.IntRange(min=0), help="How many now; else the fewest.")
+@click.option("--label", "labels", type=label, multiple=True, help="A label; repeatable.")
+@click.option("--ssh-key", "ssh_keys", multiple=True, help="A key's name; repeatable.")
+@click.option("--auto-replace/--no-auto-replace", default=True, help="Replace bad nodes.")
+@click.option(
+    "--unhealthy-after",
+    type=click.IntRange(min=1),
+    default=2,
+    help="Unhealthy verdicts in a row that make a node be replaced.  [2]",
+)
+@click.option("--boot-deadline", type=duration, default="10m", help="To register within.  [10m]")
+@click.option("--drain-timeout", type=duration, default="5m", help="For work to leave.  [5m]")
+@click.option("--reason", default=BY_HAND, help="Why; it is kept.")
+@with_session
+def create(
+    session: Session,
+    name: str,
+    provider: str,
+    instance_type: str,
+    region: str,
+    zone: str,
+    spot: bool,
+    gpus: int,
+    gpu_type: str,
+    price: Decimal,
+    nodes_min: int,
+    nodes_max: int,
+    nodes: int | None,
+    labels: tuple[tuple[str, str], ...],
+    ssh_keys: tuple[str, ...],
+    auto_replace: bool,
+    unhealthy_after: int,
+    boot_deadline: timedelta,
+    drain_timeout: timedelta,
+    reason: str,
+) -> None:
+    """Create a pool of machines of one kind.
+
+    `navarch up` is shorter if any machine with the right GPUs will do.
+    """
+    if not nodes_min <= (nodes_min if nodes is None else nodes) <= nodes_max:
+        raise click.UsageError("--nodes must lie between --min and --max")
+    spec = PoolSpec(
+        name=PoolName(name),
+        offerings=(
+            Offering(
+                provider=ProviderName(provider),
+                instance_type=instance_type,
+                region=region,
+                zone=zone,
+                spot=spot,
+                gpus=gpus,
+                gpu_type=gpu_type,
+                price_per_hour=price,
+            ),
+        ),
+        nodes_min=nodes_min,
+        nodes_max=nodes_max,
+        nodes_wanted=nodes,
+        labels=dict(labels),
+        ssh_keys=ssh_keys,
+        auto_replace=auto_replace,
+        unhealthy_after=unhealthy_after,
+        boot_deadline=boot_deadline,
+        drain_timeout=drain_timeout,
+    )
+    view = session.ask(lambda api: _create(api, spec, reason))
+    session.show(view, lambda _: f"Pool {name} created with {count(view.size, 'node')}")
+
+
+async def _create(api: FleetApi, spec: PoolSpec, reason: str) -> PoolView:
+    try:
+        await api.get_pool(spec.name)
+    except NotFoundError:
+        return await api.put_pool(spec, reason=reason)
+    raise CommandError(
+        f"there is a pool {spec.name} already; change its size with: "
+        f"navarch pool scale {spec.name} NODES",
+        NOT_ALLOWED,
+    )
+
+
+@pool.command("delete")
+@click.argument("name")
+@click.option("--wait/--no-wait", default=False, help="Return when nothing is left.")
+@click.option("--reason", default="deleted by hand", help="Why; it is kept.")
+@click.pass_context
+def delete(context: click.Context, name: str, wait: bool, reason: str) -> None:
+    """Drain a pool's nodes and give their machines back, then delete the pool."""
+    context.invoke(down, name=name, wait=wait, reason=reason, within=None)

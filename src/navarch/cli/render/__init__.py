@@ -1,0 +1,1 @@
+"""Answers for people: pure functions from views to text."""

@@ -1,0 +1,74 @@
+"""The journal, one line an event."""
+
+from collections.abc import Sequence
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.words import age, moment
+from navarch.core.event import Recorded
+
+COLUMNS = (
+    Column(name="Time (UTC)", rank=2),
+    Column(name="About"),
+    Column(name="Event", rank=1),
+    Column(name="Reason", width_min=24),
+)
+
+NOTHING = "No events found"
+
+
+def render_events(events: Sequence[Recorded], canvas: Canvas) -> str:
+    """Return the table that `navarch events` prints, oldest first."""
+    if not events:
+        return NOTHING
+    return render_table(COLUMNS, [_row(entry) for entry in events], canvas)
+
+
+def _row(entry: Recorded) -> list[Cell | str]:
+    event = entry.event
+    return [
+        moment(event.at),
+        event.about,
+        Cell(event.kind, kind_color(event.kind)),
+        event.reason,
+    ]
+
+
+def render_event(entry: Recorded, canvas: Canvas) -> str:
+    """Return one event of a stream, whose columns cannot be known beforehand."""
+    at, about, kind, reason = _row(entry)
+    columns = (
+        Column(name=" " * 19),
+        Column(name=" " * 20, width_min=8),
+        Column(name=" " * 16),
+        Column(name="", width_min=24),
+    )
+    return render_table(columns, [(at, about, kind, reason)], canvas).rpartition("\n")[2]
+
+
+def render_recent(events: Sequence[Recorded], canvas: Canvas) -> str:
+    """Return the newest events first, with ages instead of times."""
+    newest = sorted(events, key=lambda entry: -entry.number)
+    rows: list[list[Cell | str]] = [
+        [age(entry.event.at, canvas.now), *_row(entry)[1:]] for entry in newest
+    ]
+    columns = (Column(name="Recently"), *COLUMNS[1:])
+    return render_table(columns, rows, canvas)
+
+
+KIND_COLORS = {
+    "unhealthy": "red",
+    "refused": "red",
+    "failed": "red",
+    "retiring": "yellow",
+    "draining": "yellow",
+    "cordoned": "yellow",
+    "registered": "green",
+    "healthy": "green",
+    "completed": "green",
+}
+
+
+def kind_color(kind: str) -> str | None:
+    """Return the colour of what happened."""
+    return KIND_COLORS.get(kind.rpartition(".")[2])

@@ -1,0 +1,173 @@
+"""Nodes, as a list and one by one."""
+
+from collections.abc import Iterator, Sequence
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.words import (
+    COLORS,
+    age,
+    colored,
+    duration,
+    moment,
+    price,
+    printable,
+    size,
+    title,
+)
+from navarch.core.node import Phase
+from navarch.ports.api import NodeDetail, NodeView
+
+COLUMNS = (
+    Column(name="Node ID"),
+    Column(name="Provider", rank=7),
+    Column(name="Region", rank=5),
+    Column(name="Zone", rank=8),
+    Column(name="Instance Type", rank=3),
+    Column(name="Status"),
+    Column(name="Health"),
+    Column(name="Last Heartbeat", rank=1),
+    Column(name="GPUs", rank=2, right=True),
+    Column(name="Pool", rank=6),
+    Column(name="Note", rank=4, width_min=16, optional=True),
+)
+
+NOTHING = "No nodes found"
+
+
+def render_nodes(nodes: Sequence[NodeView], canvas: Canvas) -> str:
+    """Return the table that `navarch list` prints."""
+    if not nodes:
+        return NOTHING
+    return render_table(COLUMNS, [_row(node, canvas) for node in nodes], canvas)
+
+
+def _row(node: NodeView, canvas: Canvas) -> list[Cell | str]:
+    return [
+        node.id,
+        node.provider,
+        node.region,
+        node.zone,
+        node.instance_type,
+        status_cell(node),
+        Cell(title(node.health), _health_color(node)),
+        age(node.last_heartbeat, canvas.now),
+        str(node.gpus),
+        node.pool or "",
+        note(node, canvas),
+    ]
+
+
+def status_word(node: NodeView) -> str:
+    """Return the word for a node: its status, or its phase before it has one."""
+    return title(node.status or node.phase)
+
+
+def status_cell(node: NodeView) -> Cell:
+    """Return that word in its colour."""
+    return Cell(status_word(node), COLORS.get(node.status or node.phase))
+
+
+def _health_color(node: NodeView) -> str:
+    return "red" if node.health == "unhealthy" else COLORS[node.health]
+
+
+def note(node: NodeView, canvas: Canvas) -> str:
+    """Return what an operator would ask about next."""
+    if node.retiring is not None:
+        return f"leaving: {node.retiring}"
+    if node.conditions:
+        worst = node.conditions[0]
+        return f"{worst.check}: {worst.reason}"
+    if node.cordoned is not None:
+        return f"cordoned: {node.cordoned}"
+    if node.phase in (Phase.REQUESTED, Phase.BOOTING):
+        taking = f"for {duration(canvas.now - node.since)}"
+        return f"{taking}, instead of {node.replaces}" if node.replaces else taking
+    return ""
+
+
+def render_node(detail: NodeDetail, canvas: Canvas) -> str:
+    """Return what `navarch get` prints."""
+    lines = [f"{name + ':':<16}{word}" for name, word in _facts(detail.node, canvas) if word]
+    for heading, block in (
+        ("Conditions", _conditions(detail.node, canvas)),
+        ("GPUs", _gpus(detail)),
+        ("Metadata", _metadata(detail)),
+        ("Labels", [f"{key}: {word}" for key, word in sorted(detail.node.labels.items())]),
+        ("Commands", _commands(detail, canvas)),
+    ):
+        body = [f"  {line}" for line in block]
+        if body:
+            lines += [f"{heading}:", *body]
+    return "\n".join(lines)
+
+
+def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
+    yield "Node ID", node.id
+    yield "Pool", node.pool or ""
+    yield "Provider", node.provider
+    yield "Region", node.region
+    yield "Zone", node.zone
+    yield "Instance Type", node.instance_type
+    yield "Instance ID", node.instance or ""
+    yield (
+        "Status",
+        colored(status_word(node), COLORS.get(node.status or node.phase), on=canvas.color),
+    )
+    yield "Phase", f"{node.phase} for {duration(canvas.now - node.since)}"
+    yield "Health", colored(title(node.health), _health_color(node), on=canvas.color)
+    yield "Cordoned", printable(node.cordoned or "")
+    yield "Leaving", printable(node.retiring or "")
+    yield "Replaces", node.replaces or ""
+    yield "Last Heartbeat", age(node.last_heartbeat, canvas.now)
+    yield "Created", f"{moment(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
+    yield "Price", f"{price(node.price_per_hour)}/h" if node.price_per_hour else ""
+
+
+def _conditions(node: NodeView, canvas: Canvas) -> list[str]:
+    return [
+        f"{condition.check}: {condition.health}, {printable(condition.reason)}"
+        f" ({age(condition.since, canvas.now)}"
+        + (f", {condition.times} times" if condition.times > 1 else "")
+        + (", fatal)" if condition.fatal else ")")
+        for condition in node.conditions
+    ]
+
+
+def _gpus(detail: NodeDetail) -> list[str]:
+    if detail.inventory is None:
+        return []
+    readings = detail.metrics.gpus if detail.metrics else ()
+    lines: list[str] = []
+    for place, gpu in enumerate(detail.inventory.gpus):
+        lines.append(f"GPU {gpu.index}:")
+        facts = {"UUID": gpu.uuid, "Name": gpu.name, "PCI Bus ID": gpu.pci_bus_id}
+        if gpu.memory_bytes:
+            facts["Memory"] = size(gpu.memory_bytes)
+        if place < len(readings):
+            now = readings[place]
+            facts["Now"] = (
+                f"{now.utilization_pct:.0f} % busy, {now.temperature_c:.0f} °C, {now.power_w:.0f} W"
+            )
+        lines += [f"  {name + ':':<12}{printable(word)}" for name, word in facts.items() if word]
+    return lines
+
+
+def _metadata(detail: NodeDetail) -> list[str]:
+    found, node = detail.inventory, detail.node
+    facts = {
+        "Hostname": found.hostname if found else "",
+        "Internal IP": (found.internal_ip if found else "") or node.private_address,
+        "External IP": (found.external_ip if found else "") or node.public_address,
+        "Kernel": found.kernel_version if found else "",
+    }
+    return [f"{name + ':':<14}{printable(word)}" for name, word in facts.items() if word]
+
+
+def _commands(detail: NodeDetail, canvas: Canvas) -> list[str]:
+    return [
+        f"{command.kind} {command.status}, {age(command.issued_at, canvas.now)}"
+        + (f": {printable(command.result)}" if command.result else "")
+        for command in detail.commands
+    ]

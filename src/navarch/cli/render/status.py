@@ -1,0 +1,52 @@
+"""The fleet on one screen."""
+
+from collections.abc import Mapping
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.events import render_recent
+from navarch.cli.render.pools import render_pools
+from navarch.cli.render.words import bold, colored, count, price
+from navarch.ports.api import FleetStatus, PoolView
+
+WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name my-cluster --wait"
+
+
+def render_status(status: FleetStatus, canvas: Canvas) -> str:
+    """Return what `navarch status` prints."""
+    parts = [_headline(status, canvas)]
+    parts.append(render_pools(status.pools, canvas) if status.pools else WELCOME)
+    if status.recent:
+        parts.append(render_recent(status.recent, canvas))
+    return "\n\n".join(parts)
+
+
+def _headline(status: FleetStatus, canvas: Canvas) -> str:
+    name = f"Cluster {status.cluster}, Navarch {status.version}, revision {status.revision}"
+    return "\n".join([bold(name, on=canvas.color), _totals(status), _verdict(status, canvas)])
+
+
+def _totals(status: FleetStatus) -> str:
+    nodes = sum(status.nodes_by_status.values())
+    words = _by_status(status.nodes_by_status)
+    return (
+        f"{count(nodes, 'node')}{f' ({words})' if words else ''}, "
+        f"{count(status.gpus, 'GPU')}, {price(status.price_per_hour)}/h"
+    )
+
+
+def _by_status(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {word}" for word, number in numbers.items() if number)
+
+
+def _verdict(status: FleetStatus, canvas: Canvas) -> str:
+    """Return the answer to the question everybody has: is it all right?"""
+    short = [pool for pool in status.pools if pool.serving < pool.size]
+    if not short:
+        return colored("Every pool is at its size.", "green", on=canvas.color)
+    return colored("; ".join(_shortage(pool) for pool in short) + ".", "yellow", on=canvas.color)
+
+
+def _shortage(pool: PoolView) -> str:
+    missing = pool.size - pool.serving
+    coming = f", {pool.starting} on the way" if pool.starting else ""
+    return f"{pool.spec.name} lacks {count(missing, 'node')} of {pool.size}{coming}"

@@ -1,0 +1,116 @@
+"""Tables that fit: the least important columns go first, the longest texts are cut last."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.words import bold, cells, colored, cut, printable
+
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column and what may be done to it when there is no room."""
+
+    name: str
+    rank: int = 0
+    """How easily it is done without: the highest goes first, 0 never."""
+    width_min: int | None = None
+    """Down to what it may be cut; None keeps it whole."""
+    right: bool = False
+    optional: bool = False
+    """Left out when it is empty in every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A word in a table, and the colour it is said in."""
+
+    text: str
+    color: str | None = None
+
+
+Row = Sequence[Cell | str]
+
+
+def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas) -> str:
+    """Return a table with a header, as wide as needed and no wider than the canvas."""
+    filled = [[_cell(cell) for cell in row] for row in rows]
+    wanted = [
+        max([cells(column.name), *(cells(row[i].text) for row in filled)])
+        for i, column in enumerate(columns)
+    ]
+    kept = [
+        i
+        for i, column in enumerate(columns)
+        if not column.optional or any(row[i].text for row in filled)
+    ]
+    kept = _that_fit(columns, wanted, kept, canvas.width)
+    widths = _shrunk(columns, wanted, kept, canvas.width)
+    header = [Cell(column.name) for column in columns]
+    lines = [_line(header, columns, kept, widths, canvas, is_header=True)]
+    lines += [_line(row, columns, kept, widths, canvas) for row in filled]
+    return "\n".join(lines)
+
+
+def _cell(cell: Cell | str) -> Cell:
+    found = cell if isinstance(cell, Cell) else Cell(cell)
+    return Cell(printable(found.text), found.color)
+
+
+def _that_fit(
+    columns: Sequence[Column], wanted: Sequence[int], kept: list[int], width: int | None
+) -> list[int]:
+    """Return the columns there is room for when each is cut as far as it allows."""
+    if width is None:
+        return kept
+    least = {
+        i: min(wanted[i], max(columns[i].width_min or wanted[i], cells(columns[i].name)))
+        for i in kept
+    }
+    while sum(least[i] for i in kept) + len(GAP) * (len(kept) - 1) > width:
+        easiest = max(kept, key=lambda i: columns[i].rank)
+        if columns[easiest].rank == 0:
+            break
+        kept = [i for i in kept if i != easiest]
+    return kept
+
+
+def _shrunk(
+    columns: Sequence[Column], wanted: Sequence[int], kept: Sequence[int], width: int | None
+) -> dict[int, int]:
+    """Return the width of each column, the easiest to do without cut first."""
+    widths = {i: wanted[i] for i in kept}
+    if width is None:
+        return widths
+    excess = sum(widths.values()) + len(GAP) * (len(kept) - 1) - width
+    for i in sorted(kept, key=lambda i: -columns[i].rank):
+        least = columns[i].width_min
+        if excess > 0 and least is not None:
+            narrow = max(min(wanted[i], max(least, cells(columns[i].name))), widths[i] - excess)
+            excess -= widths[i] - narrow
+            widths[i] = narrow
+    return widths
+
+
+def _line(
+    row: Sequence[Cell],
+    columns: Sequence[Column],
+    kept: Sequence[int],
+    widths: dict[int, int],
+    canvas: Canvas,
+    *,
+    is_header: bool = False,
+) -> str:
+    parts = []
+    for i in kept:
+        text = cut(row[i].text or "-" * (not columns[i].optional), widths[i])
+        pad = " " * (widths[i] - cells(text))
+        shown = (
+            bold(text, on=canvas.color)
+            if is_header
+            else colored(text, row[i].color, on=canvas.color)
+        )
+        parts.append(pad + shown if columns[i].right else shown + pad)
+    return GAP.join(parts).rstrip()

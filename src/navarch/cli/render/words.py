@@ -1,0 +1,131 @@
+"""The words people see: ages, statuses, prices, and the colours they are said in."""
+
+import unicodedata
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+import click
+
+from navarch.core.health import Health
+from navarch.core.node import InstanceState, NodeStatus, Phase
+
+COLORS = {
+    NodeStatus.ACTIVE: "green",
+    NodeStatus.CORDONED: "yellow",
+    NodeStatus.DRAINING: "yellow",
+    NodeStatus.UNHEALTHY: "red",
+    NodeStatus.TERMINATED: "bright_black",
+    Phase.REQUESTED: "cyan",
+    Phase.BOOTING: "cyan",
+    Phase.READY: "green",
+    Phase.TERMINATING: "yellow",
+    Phase.GONE: "bright_black",
+    Health.HEALTHY: "green",
+    Health.DEGRADED: "yellow",
+    Health.UNKNOWN: "bright_black",
+    InstanceState.PROVISIONING: "cyan",
+    InstanceState.PENDING_REGISTRATION: "cyan",
+    InstanceState.RUNNING: "green",
+    InstanceState.FAILED: "red",
+}
+
+
+def colored(text: str, color: str | None, *, on: bool) -> str:
+    """Return `text` in a colour, if colours are wanted."""
+    return click.style(text, fg=color) if on and color and text else text
+
+
+def bold(text: str, *, on: bool) -> str:
+    """Return `text` in bold, if colours are wanted."""
+    return click.style(text, bold=True) if on and text else text
+
+
+def title(word: str) -> str:
+    """Return a word of ours as people write it: `pending_registration` is Pending Registration."""
+    return word.replace("_", " ").title()
+
+
+def age(since: datetime | None, now: datetime) -> str:
+    """Return how long ago something was, in its largest whole unit; Never if it was not."""
+    return "Never" if since is None else f"{duration(now - since)} ago"
+
+
+def duration(span: timedelta) -> str:
+    """Return a duration in its largest whole unit."""
+    seconds = max(0, int(span.total_seconds()))
+    if seconds < 60:
+        return f"{seconds}s"
+    if seconds < 3600:
+        return f"{seconds // 60}m"
+    if seconds < 86400:
+        return f"{seconds // 3600}h"
+    return f"{seconds // 86400}d"
+
+
+def exact_duration(span: timedelta) -> str:
+    """Return a duration with nothing left out: `2m30s`."""
+    seconds = max(0, int(span.total_seconds()))
+    parts = [
+        f"{seconds // size % cycle}{unit}"
+        for unit, size, cycle in (("d", 86400, 10**6), ("h", 3600, 24), ("m", 60, 60), ("s", 1, 60))
+        if seconds // size % cycle
+    ]
+    return "".join(parts) or "0s"
+
+
+def moment(at: datetime) -> str:
+    """Return a time in UTC to the second."""
+    return at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def price(amount: Decimal) -> str:
+    """Return an hourly price."""
+    return f"${amount:,.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 node`, `2 nodes`."""
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def size(number: float) -> str:
+    """Return a number of bytes in the unit that GPUs are sold in."""
+    return f"{number / 2**30:.0f} GiB"
+
+
+def printable(text: str) -> str:
+    """Return `text` on one line, without what could move the cursor: reasons come from machines."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def cells(text: str) -> int:
+    """Return how many columns `text` takes on a terminal."""
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )
+
+
+def cut(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns, with an ellipsis where some is missing."""
+    if cells(text) <= width:
+        return text
+    kept = ""
+    for character in text:
+        if cells(kept) + cells(character) > width - 1:
+            break
+        kept += character
+    return kept.rstrip() + "…"
+
+
+def wrapped(text: str, width: int | None, indent: int) -> list[str]:
+    """Return `text` in lines that fit right of `indent`."""
+    if width is None or width - indent < 20:
+        return [text]
+    lines = [""]
+    for word in text.split():
+        if lines[-1] and cells(lines[-1]) + 1 + cells(word) > width - indent:
+            lines.append(word)
+        else:
+            lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -1,0 +1,93 @@
+"""What the program finds around it: a clock, a terminal, an environment, a way to the server."""
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from navarch.clock.system import SystemClock
+from navarch.ports.api import FleetApi
+from navarch.ports.clock import Clock
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which server to talk to, and how."""
+
+    url: str
+    token: str | None = field(default=None, repr=False)
+    timeout: timedelta = timedelta(seconds=30)
+    """For one request."""
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """Where the words go."""
+
+    width: int | None = None
+    """Columns to fit into; None where nobody looks, so that nothing is cut for a program."""
+    live: bool = False
+    """Whether what was written can be drawn over."""
+
+
+Connect = Callable[[Target], AbstractAsyncContextManager[FleetApi]]
+
+
+def connect(target: Target) -> AbstractAsyncContextManager[FleetApi]:
+    """Return a connection to the server, to be opened."""
+    from navarch.cli.client import open_client
+
+    return open_client(target)
+
+
+class Run(Protocol):
+    """Runs a conversation with the server to its end."""
+
+    def __call__(self, main: Coroutine[Any, Any, T]) -> T:
+        """Return what came of it."""
+        ...
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a conversation with the server to its end."""
+    return asyncio.run(main)
+
+
+def execute(command: Sequence[str]) -> None:
+    """Become another program."""
+    os.execvp(command[0], list(command))
+
+
+def look_at_terminal() -> Terminal:
+    """Return what standard output is."""
+    if not sys.stdout.isatty():
+        return Terminal()
+    return Terminal(width=shutil.get_terminal_size().columns, live=os.environ.get("TERM") != "dumb")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Everything a command takes from outside; tests pass their own as the click object."""
+
+    connect: Connect = connect
+    clock: Clock = field(default_factory=SystemClock)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    terminal: Callable[[], Terminal] = look_at_terminal
+    execute: Callable[[Sequence[str]], None] = execute
+    run: Run = run
+
+    @property
+    def config_dir(self) -> Path:
+        """Where a user's settings are kept, by the XDG rules."""
+        # The rules say that a relative path in the variable is to be ignored.
+        named = Path(self.environ.get("XDG_CONFIG_HOME", ""))
+        return (named if named.is_absolute() else Path.home() / ".config") / "navarch"

@@ -1,0 +1,27 @@
+"""`navarch version`."""
+
+import platform
+import sys
+
+import click
+
+from navarch import __version__
+from navarch.cli.commands import Command
+from navarch.cli.session import Session, with_session
+
+
+@click.command("version", cls=Command)
+@with_session
+def version(session: Session) -> None:
+    """Show which Navarch this is; nothing is asked of the server."""
+    facts = {
+        "version": __version__,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+    session.show(facts, lambda _: _text(facts))
+
+
+def _text(facts: dict[str, str]) -> str:
+    lines = [f"navarch version {facts['version']}"]
+    return "\n".join(lines + [f"  {k}: {v}" for k, v in facts.items() if k != "version"])

@@ -1,0 +1,97 @@
+"""Waiting for a pool to come up or to go, and showing how far it is."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import click
+
+from navarch.cli.follow import follow
+from navarch.cli.output import Output
+from navarch.cli.pages import every
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.progress import render_changes, render_progress
+from navarch.cli.screen import screen
+from navarch.cli.session import Session
+from navarch.core.errors import NotFoundError
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.api import FleetApi, NodeView, PoolView, Query
+
+Show = Callable[[str, list[NodeView]], None]
+
+
+async def wait_until_up(
+    session: Session, api: FleetApi, pool: PoolName, *, within: timedelta
+) -> PoolView | None:
+    """Return the pool once all its nodes serve; None if that took too long."""
+    found: list[PoolView] = []
+
+    async def look(show: Show) -> bool:
+        view = await api.get_pool(pool)
+        found[:] = [view]
+        nodes = await every(api.list_nodes, Query(pool=pool))
+        show(f"{pool}: {view.serving} of {view.size} nodes ready", nodes)
+        return view.serving >= view.size
+
+    return found[0] if await _wait(session, api, look, within) else None
+
+
+async def wait_until_gone(
+    session: Session, api: FleetApi, pool: PoolName, *, within: timedelta
+) -> bool:
+    """Return whether nothing is left of the pool, which includes machines still being paid for."""
+
+    async def look(show: Show) -> bool:
+        nodes = await every(api.list_nodes, Query(pool=pool))
+        left = "1 machine" if len(nodes) == 1 else f"{len(nodes)} machines"
+        show(f"{pool}: {left} left", nodes)
+        return not nodes and await _is_gone(api, pool)
+
+    return await _wait(session, api, look, within)
+
+
+async def _is_gone(api: FleetApi, pool: PoolName) -> bool:
+    try:
+        await api.get_pool(pool)
+    except NotFoundError:
+        return True
+    return False
+
+
+async def _wait(
+    session: Session,
+    api: FleetApi,
+    look: Callable[[Show], Awaitable[bool]],
+    within: timedelta,
+) -> bool:
+    # Progress goes to standard error, so that the answer can be piped.
+    with screen(live=_is_live(session), err=True) as draw:
+        show = _redraw(draw, session.canvas) if _is_live(session) else _append()
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                # A server that restarts ends the stream; the wait goes on with the next one.
+                while not await follow(api, lambda: look(show)):
+                    await session.clock.sleep(1.0)
+        except TimeoutError:
+            return False
+    return True
+
+
+def _is_live(session: Session) -> bool:
+    return session.terminal.live and session.output is Output.TABLE
+
+
+def _redraw(draw: Callable[[str], None], canvas: Callable[[], Canvas]) -> Show:
+    return lambda headline, nodes: draw(render_progress(headline, nodes, canvas()))
+
+
+def _append() -> Show:
+    before: dict[NodeId, NodeView] = {}
+
+    def show(_headline: str, nodes: list[NodeView]) -> None:
+        for line in render_changes(before, nodes):
+            click.echo(line, err=True)
+        before.clear()
+        before.update({node.id: node for node in nodes})
+
+    return show

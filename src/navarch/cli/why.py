@@ -1,0 +1,67 @@
+"""`navarch why`: the reasons behind the state of a thing."""
+
+import click
+
+from navarch.cli.commands import Command
+from navarch.cli.failures import BAD_USAGE, NOT_FOUND, CommandError
+from navarch.cli.render.why import render_why
+from navarch.cli.session import Session, with_session
+from navarch.core.errors import NotFoundError
+from navarch.core.event import Subject, about
+from navarch.ports.api import FleetApi, Why
+
+KINDS = ("node", "pool", "launch")
+
+
+@click.command("why", cls=Command)
+@click.argument("words", nargs=-1, required=True, metavar="[node|pool|launch] NAME")
+@with_session
+def why(session: Session, words: tuple[str, ...]) -> None:
+    """Tell why a node, pool or launch is as it is, newest first, causes indented.
+
+    The kind may be left out where only one thing has that name.
+    """
+    kinds, name = parse_subject(words)
+    story = session.ask(lambda api: _the_only_story(api, kinds, name))
+    session.show(story, lambda canvas: render_why(story, canvas))
+
+
+def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+    """Return the kinds that may be meant, and the name: `node x`, `node/x` or `x`."""
+    if len(words) == 1 and "/" in words[0]:
+        words = tuple(words[0].split("/", 1))
+    match words:
+        case (name,):
+            return KINDS, name
+        case (kind, name) if kind in (*KINDS, "command"):
+            return (kind,), name
+        case (kind, _):
+            raise click.UsageError(f"{kind!r} is no kind of thing: say {', '.join(KINDS)}")
+        case _:
+            raise click.UsageError("one thing at a time: navarch why [node|pool|launch] NAME")
+
+
+async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> Why:
+    if len(kinds) == 1:
+        return await api.why(about(kinds[0], name))
+    found = [story for kind in kinds if (story := await _story(api, about(kind, name)))]
+    if not found:
+        raise CommandError(
+            f"there is and was no node, pool or launch named {name!r}; "
+            "`navarch list --all` shows the nodes",
+            NOT_FOUND,
+        )
+    if len(found) > 1:
+        names = " and a ".join(story.about.partition("/")[0] for story in found)
+        first = found[0].about.partition("/")[0]
+        raise CommandError(
+            f"{name} is a {names}; say which, as in: navarch why {first} {name}", BAD_USAGE
+        )
+    return found[0]
+
+
+async def _story(api: FleetApi, subject: Subject) -> Why | None:
+    try:
+        return await api.why(subject)
+    except NotFoundError:
+        return None
