@@ -1,0 +1,172 @@
+"""A whole control plane in virtual time, and a command line that talks to it in-process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from click.testing import CliRunner, Result
+
+from navarch.app import build_control_plane
+from navarch.cli.main import navarch
+from navarch.cli.surroundings import Surroundings, Target, Terminal
+from navarch.core.health import CheckResult
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.offering import Offering
+from navarch.core.ownership import Cluster
+from navarch.ports.api import FleetApi
+from navarch.providers.simulated import Habits, SimulatedCloud
+from navarch.sim.clock import EPOCH, SeededEntropy, SimClock
+from navarch.sim.incarnation import Tripwire
+from navarch.sim.loop import SimLoop
+from navarch.sim.workloads import SimWorkloads
+from navarch.sim.world import TIMING, World
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+H100 = Offering(
+    provider=ProviderName("sim"),
+    instance_type="h100-8x",
+    region="r1",
+    gpu_type="h100",
+    price_per_hour=Decimal("98.32"),
+)
+
+
+@dataclass(slots=True)
+class LoopClock:
+    """The simulated clock, for a command line that also looks at it outside the loop."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def now(self) -> datetime:
+        return EPOCH + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return self.loop.time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass(slots=True)
+class Desk:
+    """Where an operator sits: types commands, reads answers."""
+
+    surroundings: Surroundings
+    targets: list[Target]
+    executed: list[Sequence[str]]
+
+    def type(self, line: str | Sequence[str], *, stdin: str | None = None) -> Result:
+        words = line.split() if isinstance(line, str) else list(line)
+        return CliRunner().invoke(navarch, words, obj=self.surroundings, input=stdin)
+
+
+def a_desk(
+    api: FleetApi,
+    *,
+    runner: asyncio.Runner,
+    environ: dict[str, str] | None = None,
+    terminal: Terminal | None = None,
+) -> Desk:
+    """Return a desk in front of `api`."""
+    targets: list[Target] = []
+    executed: list[Sequence[str]] = []
+
+    @asynccontextmanager
+    async def connect(target: Target) -> AsyncIterator[FleetApi]:
+        targets.append(target)
+        yield api
+
+    def run(main: Coroutine[Any, Any, T]) -> T:
+        return runner.run(main)
+
+    surroundings = Surroundings(
+        connect=connect,
+        clock=LoopClock(runner.get_loop()),
+        environ={"XDG_CONFIG_HOME": "/nonexistent", **(environ or {})},
+        terminal=lambda: terminal or Terminal(),
+        execute=executed.append,
+        run=run,
+    )
+    return Desk(surroundings, targets, executed)
+
+
+@dataclass(slots=True)
+class Place:
+    """An operator's desk with a running fleet behind it."""
+
+    world: World
+    desk: Desk
+    runner: asyncio.Runner
+
+    def type(self, line: str | Sequence[str]) -> Result:
+        return self.desk.type(line)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        self.runner.run(asyncio.sleep(seconds))
+
+
+@contextmanager
+def a_place(
+    *, habits: Habits | None = None, terminal: Terminal | None = None, seed: int = 1
+) -> Iterator[Place]:
+    """Yield a desk whose fleet lives as long as the block."""
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        world, life = runner.run(_begin(habits or Habits(boot_s=(60, 90)), seed))
+        assert world.control is not None
+        desk = a_desk(world.control.fleet, runner=runner, terminal=terminal)
+        try:
+            yield Place(world, desk, runner)
+        finally:
+            runner.run(_end(life))
+
+
+async def _begin(habits: Habits, seed: int) -> tuple[World, asyncio.Task[None]]:
+    ready: asyncio.Future[World] = asyncio.get_running_loop().create_future()
+    life = asyncio.create_task(_live(habits, seed, ready))
+    return await ready, life
+
+
+async def _live(habits: Habits, seed: int, ready: asyncio.Future[World]) -> None:
+    clock = SimClock()
+    entropy = SeededEntropy(f"{seed}/cluster")
+    store = MemoryStore(Cluster(id="cluster-1", secret=entropy.secret()))
+    cloud = SimulatedCloud(clock, SeededEntropy(f"{seed}/cloud"), habits)
+    workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), 0.0)
+    async with asyncio.TaskGroup() as tasks:
+        world = World(seed, clock, store, cloud, workloads, tasks, Tripwire())
+        cloud.on_launch = world.machine_launched
+        cloud.on_end = world.machine_ended
+
+        async def offerings() -> Sequence[Offering]:
+            return (H100,)
+
+        async def inject(node: NodeId, result: CheckResult) -> None:
+            world.agent(node).results[result.check] = result
+
+        world.control = build_control_plane(
+            clock,
+            SeededEntropy(f"{seed}/control"),
+            store,
+            providers=[cloud],
+            notifier=workloads,
+            hearing=Columns(clock, timeout=TIMING.silence),
+            timing=TIMING,
+            offerings=offerings,
+            inject=inject,
+            strict=True,
+        )
+        tasks.create_task(world.control.run())
+        ready.set_result(world)
+
+
+async def _end(life: "asyncio.Task[None]") -> None:
+    life.cancel()
+    await asyncio.gather(life, return_exceptions=True)
