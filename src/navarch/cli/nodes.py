@@ -158,7 +158,8 @@ def _each(
                     raise
                 failure = explain_failure(error)
                 codes.append(failure.code)
-                click.echo(f"Error: {name}: {failure}", err=True)
+                text = str(failure)
+                click.echo(f"Error: {text if name in text else f'{name}: {text}'}", err=True)
             else:
                 if session.output is Output.TABLE:
                     click.echo(f"Node {name} {outcome}")

@@ -80,9 +80,7 @@ async def _shortfall(api: FleetApi, name: PoolName, limit: timedelta) -> str:
 def _asked(pool: PoolView) -> str:
     best = pool.spec.offerings[0]
     total = price(best.price_per_hour * pool.size)
-    return (
-        f"Pool {pool.spec.name}: {count(pool.size, 'node')}, {offer(best)} each, {total}/h in all"
-    )
+    return f"Pool {pool.spec.name}: {pool.size} x {offer(best)}, {total}/h in all"
 
 
 def _risen(pool: PoolView) -> str:

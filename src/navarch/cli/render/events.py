@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import age, moment
+from navarch.cli.render.words import age, clock_time, moment
 from navarch.core.event import Recorded
 
 COLUMNS = (
-    Column(name="Time (UTC)", rank=2),
-    Column(name="About"),
-    Column(name="Event", rank=1),
-    Column(name="Reason", width_min=24),
+    Column(name="Time (UTC)"),
+    Column(name="About", rank=1, width_min=16),
+    Column(name="Event", rank=2),
+    Column(name="Reason", width_min=24, wrap=True),
 )
 
 NOTHING = "No events found"
@@ -21,13 +21,13 @@ def render_events(events: Sequence[Recorded], canvas: Canvas) -> str:
     """Return the table that `navarch events` prints, oldest first."""
     if not events:
         return NOTHING
-    return render_table(COLUMNS, [_row(entry) for entry in events], canvas)
+    return render_table(COLUMNS, [_row(entry, canvas) for entry in events], canvas)
 
 
-def _row(entry: Recorded) -> list[Cell | str]:
+def _row(entry: Recorded, canvas: Canvas) -> list[Cell | str]:
     event = entry.event
     return [
-        moment(event.at),
+        moment(event.at) if canvas.width is None else clock_time(event.at, canvas.now),
         event.about,
         Cell(event.kind, kind_color(event.kind)),
         event.reason,
@@ -36,23 +36,24 @@ def _row(entry: Recorded) -> list[Cell | str]:
 
 def render_event(entry: Recorded, canvas: Canvas) -> str:
     """Return one event of a stream, whose columns cannot be known beforehand."""
-    at, about, kind, reason = _row(entry)
+    at, about, kind, reason = _row(entry, canvas)
     columns = (
-        Column(name=" " * 19),
-        Column(name=" " * 20, width_min=8),
+        Column(name=" " * 8),
+        Column(name=" " * 20),
         Column(name=" " * 16),
-        Column(name="", width_min=24),
+        Column(name="", width_min=24, wrap=True),
     )
-    return render_table(columns, [(at, about, kind, reason)], canvas).rpartition("\n")[2]
+    return render_table(columns, [(at, about, kind, reason)], canvas).partition("\n")[2]
 
 
 def render_recent(events: Sequence[Recorded], canvas: Canvas) -> str:
     """Return the newest events first, with ages instead of times."""
     newest = sorted(events, key=lambda entry: -entry.number)
     rows: list[list[Cell | str]] = [
-        [age(entry.event.at, canvas.now), *_row(entry)[1:]] for entry in newest
+        [age(entry.event.at, canvas.now), *_row(entry, canvas)[1:]] for entry in newest
     ]
-    columns = (Column(name="Recently"), *COLUMNS[1:])
+    # A screen has no room for second lines.
+    columns = (Column(name="Recently"), *COLUMNS[1:3], Column(name="Reason", width_min=32))
     return render_table(columns, rows, canvas)
 
 

@@ -23,13 +23,13 @@ COLUMNS = (
     Column(name="Provider", rank=7),
     Column(name="Region", rank=5),
     Column(name="Zone", rank=8),
-    Column(name="Instance Type", rank=3),
+    Column(name="Instance Type", rank=4),
     Column(name="Status"),
     Column(name="Health"),
     Column(name="Last Heartbeat", rank=1),
     Column(name="GPUs", rank=2, right=True),
     Column(name="Pool", rank=6),
-    Column(name="Note", rank=4, width_min=16, optional=True),
+    Column(name="Note", rank=3, width_min=16, optional=True),
 )
 
 NOTHING = "No nodes found"
@@ -51,7 +51,7 @@ def _row(node: NodeView, canvas: Canvas) -> list[Cell | str]:
         node.instance_type,
         status_cell(node),
         Cell(title(node.health), _health_color(node)),
-        age(node.last_heartbeat, canvas.now),
+        heartbeat(node, canvas),
         str(node.gpus),
         node.pool or "",
         note(node, canvas),
@@ -68,6 +68,11 @@ def status_cell(node: NodeView) -> Cell:
     return Cell(status_word(node), COLORS.get(node.status or node.phase))
 
 
+def heartbeat(node: NodeView, canvas: Canvas) -> str:
+    """Return when a node was last heard of; of one that is gone, nobody keeps that."""
+    return "-" if node.phase is Phase.GONE else age(node.last_heartbeat, canvas.now)
+
+
 def _health_color(node: NodeView) -> str:
     return "red" if node.health == "unhealthy" else COLORS[node.health]
 
@@ -75,7 +80,7 @@ def _health_color(node: NodeView) -> str:
 def note(node: NodeView, canvas: Canvas) -> str:
     """Return what an operator would ask about next."""
     if node.retiring is not None:
-        return f"leaving: {node.retiring}"
+        return f"{'left' if node.phase is Phase.GONE else 'leaving'}: {node.retiring}"
     if node.conditions:
         worst = node.conditions[0]
         return f"{worst.check}: {worst.reason}"
@@ -118,9 +123,9 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Phase", f"{node.phase} for {duration(canvas.now - node.since)}"
     yield "Health", colored(title(node.health), _health_color(node), on=canvas.color)
     yield "Cordoned", printable(node.cordoned or "")
-    yield "Leaving", printable(node.retiring or "")
+    yield "Left" if node.phase is Phase.GONE else "Leaving", printable(node.retiring or "")
     yield "Replaces", node.replaces or ""
-    yield "Last Heartbeat", age(node.last_heartbeat, canvas.now)
+    yield "Last Heartbeat", heartbeat(node, canvas)
     yield "Created", f"{moment(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
     yield "Price", f"{price(node.price_per_hour)}/h" if node.price_per_hour else ""
 

@@ -79,4 +79,4 @@ def offer(offering: Offering) -> str:
     """Return an offering in a few words."""
     gpus = f"{offering.gpus} {offering.gpu_type or 'GPU'}{'' if offering.gpus == 1 else 's'}"
     spot = ", spot" if offering.spot else ""
-    return f"{offering}: {gpus}, {price(offering.price_per_hour)}/h{spot}"
+    return f"{offering} ({gpus}, {price(offering.price_per_hour)}/h{spot})"

@@ -45,15 +45,11 @@ def render_changes(before: Mapping[NodeId, NodeView], nodes: Sequence[NodeView])
     lines = []
     for node in nodes:
         old = before.get(node.id)
-        if old is None or _state(old) != _state(node):
+        if old is None or _change(old) != _change(node):
             lines.append(_change(node))
     here = {node.id for node in nodes}
     lines += [f"{name} is gone" for name in before if name not in here]
     return lines
-
-
-def _state(node: NodeView) -> tuple[object, ...]:
-    return node.phase, node.status, node.health, node.retiring
 
 
 def _change(node: NodeView) -> str:

@@ -22,7 +22,8 @@ def render_status(status: FleetStatus, canvas: Canvas) -> str:
 
 def _headline(status: FleetStatus, canvas: Canvas) -> str:
     name = f"Cluster {status.cluster}, Navarch {status.version}, revision {status.revision}"
-    return "\n".join([bold(name, on=canvas.color), _totals(status), _verdict(status, canvas)])
+    lines = [bold(name, on=canvas.color), _totals(status)]
+    return "\n".join([*lines, _verdict(status, canvas)] if status.pools else lines)
 
 
 def _totals(status: FleetStatus) -> str:

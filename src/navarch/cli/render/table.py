@@ -1,10 +1,10 @@
 """Tables that fit: the least important columns go first, the longest texts are cut last."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from navarch.cli.render.canvas import Canvas
-from navarch.cli.render.words import bold, cells, colored, cut, printable
+from navarch.cli.render.words import bold, cells, colored, cut, printable, wrapped
 
 GAP = "  "
 
@@ -19,6 +19,8 @@ class Column:
     width_min: int | None = None
     """Down to what it may be cut; None keeps it whole."""
     right: bool = False
+    wrap: bool = False
+    """For the last column: what does not fit goes on below instead of being cut."""
     optional: bool = False
     """Left out when it is empty in every row."""
 
@@ -50,8 +52,26 @@ def render_table(columns: Sequence[Column], rows: Sequence[Row], canvas: Canvas)
     widths = _shrunk(columns, wanted, kept, canvas.width)
     header = [Cell(column.name) for column in columns]
     lines = [_line(header, columns, kept, widths, canvas, is_header=True)]
-    lines += [_line(row, columns, kept, widths, canvas) for row in filled]
+    lines += [
+        _line(part, columns, kept, widths, canvas)
+        for row in filled
+        for part in _parts(row, columns, kept, widths)
+    ]
     return "\n".join(lines)
+
+
+def _parts(
+    row: Sequence[Cell], columns: Sequence[Column], kept: Sequence[int], widths: dict[int, int]
+) -> Iterator[list[Cell]]:
+    """Yield the lines of a row: one, unless its last column is to be wrapped."""
+    last = kept[-1]
+    if not columns[last].wrap:
+        yield list(row)
+        return
+    first, *rest = wrapped(row[last].text, widths[last], 0)
+    yield [cell if i != last else Cell(first, cell.color) for i, cell in enumerate(row)]
+    for text in rest:
+        yield [Cell(" ") if i != last else Cell(text, cell.color) for i, cell in enumerate(row)]
 
 
 def _cell(cell: Cell | str) -> Cell:
@@ -80,12 +100,12 @@ def _that_fit(
 def _shrunk(
     columns: Sequence[Column], wanted: Sequence[int], kept: Sequence[int], width: int | None
 ) -> dict[int, int]:
-    """Return the width of each column, the easiest to do without cut first."""
+    """Return the width of each column: what wraps gives way first, then the least important."""
     widths = {i: wanted[i] for i in kept}
     if width is None:
         return widths
     excess = sum(widths.values()) + len(GAP) * (len(kept) - 1) - width
-    for i in sorted(kept, key=lambda i: -columns[i].rank):
+    for i in sorted(kept, key=lambda i: (not columns[i].wrap, -columns[i].rank)):
         least = columns[i].width_min
         if excess > 0 and least is not None:
             narrow = max(min(wanted[i], max(least, cells(columns[i].name))), widths[i] - excess)

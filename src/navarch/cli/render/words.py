@@ -78,6 +78,11 @@ def moment(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
+def clock_time(at: datetime, now: datetime) -> str:
+    """Return a time of today as such, and any other with its date."""
+    return at.strftime("%H:%M:%S") if at.date() == now.date() else moment(at)
+
+
 def price(amount: Decimal) -> str:
     """Return an hourly price."""
     return f"${amount:,.2f}"

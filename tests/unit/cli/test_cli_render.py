@@ -1,0 +1,135 @@
+"""What people read, at the width of a terminal, of a large one, and of none."""
+
+from dataclasses import replace
+
+import pytest
+from cli_views import (
+    ACTIVE,
+    BOOTING,
+    DETAIL,
+    EVENTS,
+    INSTANCE,
+    LEAVING,
+    NODES,
+    NOW,
+    PENDING,
+    POOL,
+    STATUS,
+    STORY,
+    check_golden,
+)
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.events import render_events
+from navarch.cli.render.instances import render_instance, render_instances
+from navarch.cli.render.nodes import render_node, render_nodes
+from navarch.cli.render.pools import render_pool, render_pools
+from navarch.cli.render.progress import render_changes, render_progress
+from navarch.cli.render.status import render_status
+from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.why import render_why
+from navarch.core.ids import NodeId
+
+WIDTHS = [80, 160]
+PLAIN = Canvas(now=NOW)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_table_reads_as_recorded_and_fits(width: int) -> None:
+    canvas = Canvas(now=NOW, width=width)
+    tables = {
+        "nodes": render_nodes(NODES, canvas),
+        "pools": render_pools(STATUS.pools, canvas),
+        "instances": render_instances((INSTANCE, PENDING), canvas),
+        "events": render_events(EVENTS, canvas),
+        "status": render_status(STATUS, canvas),
+        "why": render_why(STORY, canvas),
+        "progress": render_progress("training: 10 of 12 nodes ready", NODES, canvas),
+    }
+    for name, text in tables.items():
+        check_golden(f"cli-{name}-{width}.txt", text)
+        assert max(map(len, text.splitlines())) <= width, name
+
+
+def test_details_read_as_recorded() -> None:
+    check_golden("cli-node.txt", render_node(DETAIL, PLAIN))
+    check_golden("cli-pool.txt", render_pool(POOL))
+    check_golden("cli-instance.txt", render_instance(INSTANCE, PLAIN))
+
+
+def test_without_a_terminal_nothing_is_left_out_and_every_field_is_filled() -> None:
+    header, first, *_ = render_nodes([replace(ACTIVE, zone="")], PLAIN).splitlines()
+
+    assert header.split("  ")[0] == "Node ID"
+    assert [word.strip() for word in header.split("  ") if word.strip()] == [
+        "Node ID",
+        "Provider",
+        "Region",
+        "Zone",
+        "Instance Type",
+        "Status",
+        "Health",
+        "Last Heartbeat",
+        "GPUs",
+        "Pool",
+    ]
+    assert first.split() == [
+        *("training-0", "lambda", "us-east-1", "-", "gpu_8x_h100_sxm5"),
+        *("Active", "Healthy", "12s", "ago", "8", "training"),
+    ]
+
+
+def test_a_reason_is_not_cut_where_a_program_reads_it() -> None:
+    assert "GPU has fallen off the bus" in render_nodes([LEAVING], PLAIN)
+
+
+def test_the_least_important_column_goes_first() -> None:
+    columns = (Column(name="A"), Column(name="B", rank=1), Column(name="C", rank=2))
+    row = [("aaaa", "bbbb", "cccc")]
+
+    assert render_table(columns, row, Canvas(now=NOW, width=16)) == (
+        "A     B     C\naaaa  bbbb  cccc"
+    )
+    assert render_table(columns, row, Canvas(now=NOW, width=15)) == "A     B\naaaa  bbbb"
+    assert render_table(columns, row, Canvas(now=NOW, width=3)) == "A\naaaa"
+
+
+def test_colours_do_not_count_as_width() -> None:
+    columns = (Column(name="A"), Column(name="B"))
+    rows = [(Cell("aa", "red"), "b"), (Cell("aaaa", "green"), "b")]
+    lines = render_table(columns, rows, Canvas(now=NOW, width=80, color=True)).splitlines()
+
+    assert "\x1b[31maa\x1b[0m    b" in lines[1]
+    assert "\x1b[32maaaa\x1b[0m  b" in lines[2]
+
+
+def test_a_machine_cannot_write_on_the_operators_terminal() -> None:
+    evil = replace(LEAVING, retiring="\x1b[2J\nforged line\u202e")
+
+    text = render_nodes([evil], PLAIN)
+
+    assert len(text.splitlines()) == 2
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_wide_characters_keep_their_columns() -> None:
+    columns = (Column(name="A"), Column(name="B"))
+
+    lines = render_table(columns, [("机器", "x"), ("ab", "x")], PLAIN).splitlines()
+
+    assert lines[1] == "机器  x"
+    assert lines[2] == "ab    x"
+
+
+def test_progress_says_only_what_changed() -> None:
+    before = {node.id: node for node in (ACTIVE, BOOTING)}
+
+    assert render_changes({}, [ACTIVE]) == ["training-0 is active on i-0f3a9c21"]
+    assert render_changes(before, [ACTIVE, BOOTING]) == []
+    assert render_changes(before, [ACTIVE]) == ["training-12 is gone"]
+    assert render_changes(before, [replace(ACTIVE, id=NodeId("n"), retiring="old")]) == [
+        "n is active on i-0f3a9c21: old",
+        "training-0 is gone",
+        "training-12 is gone",
+    ]
