@@ -76,15 +76,13 @@ def get(session: Session, node: str) -> None:
     session.show(detail, lambda canvas: render_node(detail, canvas))
 
 
-def _reason_option(*, required: bool = False) -> Callable[[F], F]:
-    return click.option(
-        "--reason", default=None if required else "", required=required, help="Why; it is kept."
-    )
+def _reason_option(function: F) -> F:
+    return click.option("--reason", default="", help="Why; it is kept.")(function)
 
 
 @click.command("cordon", cls=Command)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@_reason_option()
+@_reason_option
 @with_session
 def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Keep new work off nodes; work that runs there goes on."""
@@ -104,7 +102,7 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 
 @click.command("drain", cls=Command)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@_reason_option()
+@_reason_option
 @with_session
 def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Move the work off nodes, which stay until they are terminated or uncordoned."""
@@ -113,7 +111,7 @@ def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 @click.command("terminate", cls=Command)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@_reason_option()
+@_reason_option
 @with_session
 def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Drain nodes and give their machines back; their pools replace them."""
@@ -123,7 +121,7 @@ def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 @click.command("override", cls=Command)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
-@_reason_option(required=True)
+@click.option("--reason", required=True, help="Why; it is kept.")
 @with_session
 def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:
     """Declare nodes healthy, whatever their checks have said so far.

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -61,6 +61,7 @@ class Desk:
     surroundings: Surroundings
     targets: list[Target]
     executed: list[Sequence[str]]
+    results: list[Result] = field(default_factory=list)
 
     def type(self, line: str | Sequence[str], *, stdin: str | None = None) -> Result:
         words = line.split() if isinstance(line, str) else list(line)
@@ -125,6 +126,8 @@ def a_place(
         try:
             yield Place(world, desk, runner)
         finally:
+            # A request on its way may still arrive; a machine then needs no agent any more.
+            world.cloud.on_launch = lambda _: None
             runner.run(_end(life))
 
 

@@ -1,0 +1,121 @@
+"""Every way to fail has its exit code and one sentence."""
+
+import asyncio
+
+import pytest
+from cli_world import a_desk, a_place
+from click.testing import CliRunner
+
+from navarch.cli.failures import explain_failure
+from navarch.cli.main import navarch
+from navarch.core.errors import (
+    ConflictError,
+    CredentialError,
+    InvalidError,
+    NavarchError,
+    NotFoundError,
+    NotPossibleError,
+    StoreError,
+    TransientError,
+)
+from navarch.ports.api import FleetApi, FleetStatus
+
+
+class UnauthenticatedError(NavarchError):
+    """As the client has it."""
+
+
+class UnreachableError(NavarchError):
+    """As the client has it."""
+
+
+class Broken:
+    """A fleet that answers every question with an error."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    async def status(self) -> FleetStatus:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (StoreError("disk full"), 1, "disk full"),
+        (ConflictError("moved"), 1, "moved; somebody else changed it meanwhile; try again"),
+        (InvalidError("gpus: too many"), 2, "gpus: too many"),
+        (NotFoundError("node not found: x"), 3, "node not found: x"),
+        (NotPossibleError("node x is gone"), 4, "node x is gone"),
+        (CredentialError("key expired"), 4, "key expired"),
+        (UnauthenticatedError("unauthorized"), 4, "navarch config set-token"),
+        (UnreachableError("no route"), 5, "is `navarch serve` running there"),
+        (TransientError("busy"), 5, "busy; try again"),
+        (ConnectionRefusedError(111, "Connection refused"), 5, "the server cannot be reached"),
+        (TimeoutError(), 5, "the server did not answer in time"),
+        (PermissionError(13, "Permission denied"), 1, "Permission denied"),
+        (ExceptionGroup("tasks", [NotFoundError("node not found: x")]), 3, "node not found: x"),
+        (ZeroDivisionError("oops"), 1, "unexpected ZeroDivisionError: oops; --debug shows where"),
+        (NotFoundError("two\nlines\x1b[2J"), 3, "two lines [2J"),
+    ],
+)
+def test_an_error_becomes_one_sentence_and_a_code(
+    error: BaseException, code: int, words: str
+) -> None:
+    with asyncio.Runner() as runner:
+        api: FleetApi = Broken(error)  # type: ignore[assignment]
+        result = a_desk(api, runner=runner).type("status")
+
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_debug_shows_where_an_unexpected_error_came_from() -> None:
+    with asyncio.Runner() as runner:
+        api: FleetApi = Broken(ZeroDivisionError("oops"))  # type: ignore[assignment]
+        result = a_desk(api, runner=runner).type("status --debug")
+
+    assert "Traceback" in result.stderr
+    assert result.exit_code == 1
+
+
+def test_a_server_that_never_answers_is_unreachable() -> None:
+    class Mute:
+        async def status(self) -> FleetStatus:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    with a_place() as place:
+        api: FleetApi = Mute()  # type: ignore[assignment]
+        desk = a_desk(api, runner=place.runner)
+        before = place.runner.get_loop().time()
+        result = desk.type("--timeout 7s status")
+        waited = place.runner.get_loop().time() - before
+
+    assert result.exit_code == 5
+    assert waited == pytest.approx(7)
+
+
+def test_the_output_format_is_checked_before_the_server_is_asked() -> None:
+    with a_place() as place:
+        result = place.type("list -o xml")
+
+    assert result.exit_code == 2
+    assert "unsupported output format: xml (valid: table, json, yaml)" in result.stderr
+    assert place.desk.targets == []
+
+
+def test_a_mistyped_command_names_the_likely_one() -> None:
+    result = CliRunner().invoke(navarch, ["lst"])
+
+    assert result.exit_code == 2
+    assert "No such command 'lst'. Did you mean list?" in result.stderr
+
+
+def test_a_group_of_errors_is_explained_by_its_first() -> None:
+    inner = ExceptionGroup("inner", [NotPossibleError("no")])
+
+    assert explain_failure(ExceptionGroup("outer", [inner])).code == 4
