@@ -45,6 +45,8 @@ class Rule:
     code: int
     remedy: str = ""
     prefix: str = ""
+    lines: bool = False
+    """Whether the message has a layout of its own, such as a place in a file."""
 
 
 # By name, because the client's own errors live in a module that is loaded only when used.
@@ -74,6 +76,7 @@ RULES: dict[str, Rule] = {
         prefix="the server did not answer in time",
         remedy="is --server right? A larger --timeout waits longer",
     ),
+    "ConfigError": Rule(code=FAILED, lines=True),
     "ConflictError": Rule(code=FAILED, remedy="somebody else changed it meanwhile; try again"),
 }
 
@@ -87,7 +90,8 @@ def explain_failure(error: BaseException) -> Failure:
     for name in class_names(error):
         if name in RULES:
             rule = RULES[name]
-            return Failure(message=rule.prefix + text, code=rule.code, remedy=rule.remedy)
+            said = "\n".join(map(safe, str(error).splitlines())) if rule.lines else text
+            return Failure(message=rule.prefix + said, code=rule.code, remedy=rule.remedy)
     if isinstance(error, NavarchError | OSError):
         return Failure(message=text or type(error).__name__, code=FAILED)
     return Failure(
@@ -112,4 +116,9 @@ def class_names(error: BaseException) -> Iterator[str]:
 
 def one_line(text: str) -> str:
     """Return `text` without line breaks and control characters, which a server could send."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return " ".join(safe(text).split())
+
+
+def safe(line: str) -> str:
+    """Return `line` with nothing in it that could move the cursor."""
+    return "".join(c if c.isprintable() else " " for c in line)

@@ -84,10 +84,10 @@ class Program(LazyGroup):
             complete_var,
             windows_expand_args=windows_expand_args,
         )
-        sys.exit(_exit_code(lambda: run(standalone_mode=False, **extra), debug="--debug" in words))
+        sys.exit(_exit_code(lambda: run(standalone_mode=False, **extra), words))
 
 
-def _exit_code(run: Callable[[], object], *, debug: bool) -> int:
+def _exit_code(run: Callable[[], object], words: list[str]) -> int:
     try:
         code = run()
     except click.ClickException as error:
@@ -99,7 +99,7 @@ def _exit_code(run: Callable[[], object], *, debug: bool) -> int:
     except BrokenPipeError:
         return _reader_left()
     except Exception as error:  # noqa: BLE001 - the last line of defence before a traceback
-        return _report(error, debug=debug)
+        return _report(error, words)
     return code if isinstance(code, int) else 0
 
 
@@ -117,12 +117,15 @@ def main() -> NoReturn:
     navarch.main()
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def _report(error: Exception, words: list[str]) -> int:
     """Tell what went wrong in one sentence; return the exit code."""
     failure = explain_failure(error)
-    if debug:
+    if "--debug" in words:
         traceback.print_exception(first_cause(error))
-    click.echo(f"{click.style('Error:', fg='red')} {failure}", err=True)
+    # Colours are for terminals, which click knows, and for those who have not refused them.
+    refused = "--no-color" in words or bool(os.environ.get("NO_COLOR"))
+    title = click.style("Error:", fg="red")
+    click.echo(f"{title} {failure}", err=True, color=False if refused else None)
     return failure.code
 
 

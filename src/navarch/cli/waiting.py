@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import click
 
+from navarch.cli.failures import UNREACHABLE, explain_failure
 from navarch.cli.follow import follow
 from navarch.cli.output import Output
 from navarch.cli.pages import every
@@ -13,9 +14,11 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.progress import render_changes, render_progress
 from navarch.cli.screen import screen
 from navarch.cli.session import Session
-from navarch.core.errors import NotFoundError
+from navarch.core.errors import NavarchError, NotFoundError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi, NodeView, PoolView, Query
+
+RETRY_S = 1.0
 
 Show = Callable[[str, list[NodeView]], None]
 
@@ -64,17 +67,30 @@ async def _wait(
     look: Callable[[Show], Awaitable[bool]],
     within: timedelta,
 ) -> bool:
+    deadline = asyncio.timeout(within.total_seconds())
     # Progress goes to standard error, so that the answer can be piped.
     with screen(live=_is_live(session), err=True) as draw:
         show = _redraw(draw, session.canvas) if _is_live(session) else _append()
         try:
-            async with asyncio.timeout(within.total_seconds()):
+            async with deadline:
                 # A server that restarts ends the stream; the wait goes on with the next one.
-                while not await follow(api, lambda: look(show)):
-                    await session.clock.sleep(1.0)
+                while not await _follow_through(api, lambda: look(show)):
+                    await session.clock.sleep(RETRY_S)
         except TimeoutError:
+            if not deadline.expired():
+                raise
             return False
     return True
+
+
+async def _follow_through(api: FleetApi, look: Callable[[], Awaitable[bool]]) -> bool:
+    """Return whether the wait is over; a server that cannot be reached now may be soon."""
+    try:
+        return await follow(api, look)
+    except (NavarchError, OSError, ExceptionGroup) as error:
+        if explain_failure(error).code != UNREACHABLE:
+            raise
+        return False
 
 
 def _is_live(session: Session) -> bool:

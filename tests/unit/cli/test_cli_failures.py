@@ -1,12 +1,14 @@
 """Every way to fail has its exit code and one sentence."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from cli_world import a_desk, a_place
 from click.testing import CliRunner
 
-from navarch.cli.failures import explain_failure
+from navarch.cli.commands import Entry
+from navarch.cli.failures import CommandError, explain_failure
 from navarch.cli.main import navarch
 from navarch.core.errors import (
     ConflictError,
@@ -119,3 +121,30 @@ def test_a_group_of_errors_is_explained_by_its_first() -> None:
     inner = ExceptionGroup("inner", [NotPossibleError("no")])
 
     assert explain_failure(ExceptionGroup("outer", [inner])).code == 4
+
+
+class ConfigError(NavarchError):
+    """As the configuration has it."""
+
+
+def test_a_message_with_a_layout_keeps_its_lines() -> None:
+    failure = explain_failure(ConfigError("a.yaml:3:5: unknown key\n  poools:\n  ^\x1b[2J"))
+
+    assert str(failure) == "a.yaml:3:5: unknown key\n  poools:\n  ^ [2J"
+    assert failure.code == 1
+
+
+def test_a_command_whose_dependency_is_missing_names_the_extra() -> None:
+    entry = Entry(
+        module="navarch.cli.main",
+        attribute="navarch",
+        help="",
+        section="",
+        extra="server",
+    )
+    absent = replace(entry, module="navarch.cli.no_such_command")
+
+    assert entry.load("x") is navarch
+    assert not absent.exists()
+    with pytest.raises(CommandError, match=r"pip install 'navarch\[server\]'"):
+        absent.load("serve")

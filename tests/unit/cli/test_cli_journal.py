@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from cli_world import Desk, Place, a_desk, a_place
 
 from navarch.ports.api import FleetApi, Update
+from navarch.sim.agent import UnreachableError
 
 
 def with_two_nodes(place: Place) -> None:
@@ -147,3 +148,39 @@ def test_follow_goes_on_where_the_past_ended() -> None:
     kinds = [json.loads(line)["event"]["kind"] for line in result.stdout.splitlines()]
     assert kinds[:2] == ["pool.created", "pool.scaled"]
     assert len(kinds) == len(set(result.stdout.splitlines())), "something was told twice"
+
+
+class Restarting(Brief):
+    """A fleet whose server is away when it is first asked for changes."""
+
+    def __init__(self, fleet: FleetApi) -> None:
+        super().__init__(fleet)
+        self.absences = 3
+
+    async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
+        self.absences -= 1
+        if self.absences >= 0:
+            raise UnreachableError("the server hung up")
+        async for update in self._fleet.watch(after_revision=after_revision):
+            yield update
+
+
+def test_a_wait_survives_a_restart_of_the_server() -> None:
+    with a_place() as place:
+        assert place.world.control is not None
+        fleet = Restarting(place.world.control.fleet)
+        api: FleetApi = fleet  # type: ignore[assignment]
+        result = a_desk(api, runner=place.runner).type("up --gpus 8 --type h100 --name demo --wait")
+
+    assert result.exit_code == 0, result.output
+    assert fleet.absences < 0
+
+
+def test_a_watch_that_loses_its_server_is_unreachable() -> None:
+    with a_place() as place:
+        assert place.world.control is not None
+        api: FleetApi = Restarting(place.world.control.fleet)  # type: ignore[assignment]
+        result = a_desk(api, runner=place.runner).type("status --watch")
+
+    assert result.exit_code == 5
+    assert "the server hung up" in result.stderr

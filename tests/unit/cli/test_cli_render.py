@@ -17,6 +17,7 @@ from cli_views import (
     STATUS,
     STORY,
     check_golden,
+    step,
 )
 
 from navarch.cli.render.canvas import Canvas
@@ -28,7 +29,9 @@ from navarch.cli.render.progress import render_changes, render_progress
 from navarch.cli.render.status import render_status
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.why import render_why
+from navarch.core.event import about
 from navarch.core.ids import NodeId
+from navarch.ports.api import Why
 
 WIDTHS = [80, 160]
 PLAIN = Canvas(now=NOW)
@@ -132,4 +135,23 @@ def test_progress_says_only_what_changed() -> None:
         "n is active on i-0f3a9c21: old",
         "training-0 is gone",
         "training-12 is gone",
+    ]
+
+
+def test_a_story_says_once_what_was_reported_again_and_again() -> None:
+    health = "node.health"
+    story = Why(
+        about=about("node", "n"),
+        state="ready, unhealthy",
+        steps=(
+            step(4, 10, health, "unhealthy: hot (3 times in a row)"),
+            step(3, 20, health, "unhealthy: hot (2 times in a row)"),
+            step(2, 30, health, "unhealthy: hot"),
+            step(1, 40, health, "healthy: every check passes"),
+        ),
+    )
+
+    assert render_why(story, PLAIN).splitlines()[1:] == [
+        "  11:59:50  health: unhealthy: hot (3 times in a row)",
+        "  11:59:20  health: healthy: every check passes",
     ]

@@ -1,6 +1,7 @@
 """Why a thing is as it is: a story told backwards, each cause indented under its effect."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import kind_color
@@ -25,8 +26,21 @@ def _heading(why: Why, canvas: Canvas) -> str:
 
 
 def _steps(why: Why, canvas: Canvas, indent: str) -> Iterator[str]:
-    for step in why.steps:
+    for step in _folded(why.steps):
         yield from _step(step, canvas, indent + STEP)
+
+
+_TIMES = re.compile(r" \(\d+ times in a row\)$")
+
+
+def _folded(steps: Sequence[Step]) -> Iterator[Step]:
+    """Yield the steps, of a run that says the same again and again only the newest."""
+    last: tuple[str, str] | None = None
+    for step in steps:
+        said = step.kind, _TIMES.sub("", step.reason)
+        if said != last or step.because:
+            yield step
+        last = said
 
 
 def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
