@@ -5,6 +5,7 @@ from datetime import timedelta
 import click
 
 from navarch.cli.commands import Command
+from navarch.cli.completing import pool_names
 from navarch.cli.failures import CommandError
 from navarch.cli.options import timeout_option
 from navarch.cli.output import Output, render_data
@@ -18,7 +19,7 @@ from navarch.ports.api import FleetApi, PoolView, Query
 
 
 @click.command("down", cls=Command)
-@click.argument("name")
+@click.argument("name", shell_complete=pool_names)
 @click.option("--wait/--no-wait", default=True, help="Return when nothing is left.  [--wait]")
 @click.option("--reason", default="torn down by hand", help="Why; it is kept.")
 @timeout_option("How long to wait.  [20m]")

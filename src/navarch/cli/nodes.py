@@ -7,6 +7,7 @@ from typing import TypeVar
 import click
 
 from navarch.cli.commands import Command
+from navarch.cli.completing import node_names, pool_names
 from navarch.cli.failures import explain_failure
 from navarch.cli.options import health_option, labels_option, sort_option, status_option
 from navarch.cli.output import Output, render_data
@@ -32,7 +33,7 @@ STALE = timedelta(minutes=2)
 @click.option("--region", help="Only in this region.")
 @status_option
 @health_option("Only with this health.")
-@click.option("--pool", help="Only in this pool.")
+@click.option("--pool", help="Only in this pool.", shell_complete=pool_names)
 @labels_option
 @click.option("-a", "--all", "include_gone", is_flag=True, help="Also those that are gone.")
 @sort_option
@@ -68,7 +69,7 @@ def list_nodes(
 
 
 @click.command("get", cls=Command)
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @with_session
 def get(session: Session, node: str) -> None:
     """Show everything that is known about one node."""
@@ -81,7 +82,7 @@ def _reason_option(function: F) -> F:
 
 
 @click.command("cordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @_reason_option
 @with_session
 def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -90,7 +91,7 @@ def cordon(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("uncordon", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @with_session
 def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
     """Let new work onto nodes again.
@@ -101,7 +102,7 @@ def uncordon(session: Session, nodes: tuple[str, ...]) -> int:
 
 
 @click.command("drain", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @_reason_option
 @with_session
 def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -110,7 +111,7 @@ def drain(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("terminate", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @_reason_option
 @with_session
 def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
@@ -120,7 +121,7 @@ def terminate(session: Session, nodes: tuple[str, ...], reason: str) -> int:
 
 
 @click.command("override", cls=Command)
-@click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
+@click.argument("nodes", nargs=-1, required=True, metavar="NODE...", shell_complete=node_names)
 @click.option("--reason", required=True, help="Why; it is kept.")
 @with_session
 def override(session: Session, nodes: tuple[str, ...], reason: str) -> int:

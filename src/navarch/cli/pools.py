@@ -6,6 +6,7 @@ from decimal import Decimal, InvalidOperation
 import click
 
 from navarch.cli.commands import Group
+from navarch.cli.completing import pool_names
 from navarch.cli.down import down
 from navarch.cli.failures import NOT_ALLOWED, CommandError
 from navarch.cli.options import duration, label
@@ -35,7 +36,7 @@ def list_pools(session: Session, watch: bool) -> None:
 
 
 @pool.command("get")
-@click.argument("name")
+@click.argument("name", shell_complete=pool_names)
 @with_session
 def get(session: Session, name: str) -> None:
     """Show one pool."""
@@ -44,7 +45,7 @@ def get(session: Session, name: str) -> None:
 
 
 @pool.command("scale")
-@click.argument("name")
+@click.argument("name", shell_complete=pool_names)
 @click.argument("nodes", type=click.IntRange(min=0))
 @click.option("--reason", default=BY_HAND, help="Why; it is kept.")
 @with_session
@@ -162,7 +163,7 @@ async def _create(api: FleetApi, spec: PoolSpec, reason: str) -> PoolView:
 
 
 @pool.command("delete")
-@click.argument("name")
+@click.argument("name", shell_complete=pool_names)
 @click.option("--wait/--no-wait", default=False, help="Return when nothing is left.")
 @click.option("--reason", default="deleted by hand", help="Why; it is kept.")
 @click.pass_context

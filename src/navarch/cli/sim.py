@@ -3,6 +3,7 @@
 import click
 
 from navarch.cli.commands import Group
+from navarch.cli.completing import node_names
 from navarch.cli.options import health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
@@ -31,7 +32,7 @@ def sim() -> None:
 
 
 @sim.command("inject")
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.option("--xid", type=click.IntRange(min=1, max=999), help="Report this XID error.")
 @click.option("--gpu", type=click.IntRange(min=0), default=0, help="On this GPU.  [0]")
 @click.option("--check", help="Let the check of this name report something.")

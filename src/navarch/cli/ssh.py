@@ -3,6 +3,7 @@
 import click
 
 from navarch.cli.commands import Command
+from navarch.cli.completing import node_names
 from navarch.cli.failures import NOT_ALLOWED, CommandError
 from navarch.cli.render.nodes import status_word
 from navarch.cli.session import Session, with_session
@@ -11,7 +12,7 @@ from navarch.ports.api import NodeView
 
 
 @click.command("ssh", cls=Command, context_settings={"ignore_unknown_options": False})
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]")
 @click.option("-l", "--user", help="Log in as; else what ssh thinks, or NAVARCH_SSH_USER.")
 @click.option("-i", "--identity", type=click.Path(), help="The private key to use.")

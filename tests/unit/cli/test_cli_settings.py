@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cli_world import Desk, a_desk, a_place
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from navarch.cli.main import ENTRIES, navarch
@@ -172,3 +173,18 @@ def test_the_help_of_the_root_loads_no_command() -> None:
 def test_data_without_a_form_in_json_is_a_bug_and_not_silence() -> None:
     with pytest.raises(NotImplementedError):
         as_data(object())
+
+
+def test_the_tab_key_offers_commands_words_and_the_names_of_nodes() -> None:
+    with a_place() as place:
+        place.type("up --gpus 16 --type h100 --name demo --wait")
+        obj = {"obj": place.desk.surroundings}
+
+        def offered(words: list[str], typed: str) -> list[str]:
+            completing = ShellComplete(navarch, obj, "navarch", "_NAVARCH_COMPLETE")
+            return [item.value for item in completing.get_completions(words, typed)]
+
+        assert offered([], "cor") == ["cordon"]
+        assert offered(["list", "--status"], "d") == ["draining"]
+        assert offered(["cordon"], "demo-") == ["demo-0", "demo-1"]
+        assert offered(["pool", "scale"], "d") == ["demo"]
