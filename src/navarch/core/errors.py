@@ -6,6 +6,8 @@ NavarchError
 ├── NotFoundError              there is no such thing; check the name
 ├── NotPossibleError           not in this state; the message says what would help
 ├── InvalidError               the request makes no sense; the message names the field
+├── UnauthenticatedError       nobody we know is asking; bring a valid token
+├── UnreachableError           the control plane does not answer; ask again later
 ├── StoreError                 the durable state cannot be read or written; stop
 ├── NotifierError              a workload system did not listen; tell it again later
 └── ProviderError              a cloud said no
@@ -41,6 +43,14 @@ class NotPossibleError(NavarchError):
 
 class InvalidError(NavarchError):
     """The request does not make sense in any state."""
+
+
+class UnauthenticatedError(NavarchError):
+    """The credentials are missing or wrong."""
+
+
+class UnreachableError(NavarchError):
+    """The control plane cannot be reached, or did not answer in time."""
 
 
 class StoreError(NavarchError):

@@ -1,0 +1,1 @@
+"""The doors: parse, call the ports, render."""

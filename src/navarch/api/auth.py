@@ -1,0 +1,93 @@
+"""Who is asking: the port every door turns to, and the answers that come with Navarch."""
+
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from navarch.core.errors import UnauthenticatedError
+
+AUTHORIZATION = b"authorization"
+REALM = 'Bearer realm="navarch"'
+UNAUTHORIZED = "unauthorized"
+"""All that a stranger is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Somebody who has proved who they are."""
+
+    subject: str
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+class Authenticator(Protocol):
+    """Tells who is asking, from the headers of a request (their names in lower case).
+
+    class FromProxy:
+        def authenticate(self, headers):
+            user = headers.get(b"x-forwarded-user")
+            return None if user is None else Identity(subject=user.decode())
+    """
+
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+        """Return who is asking, or None if the request carries no credentials of this kind.
+
+        Raises UnauthenticatedError for credentials that are wrong.
+        """
+        ...
+
+
+class BearerToken:
+    """Knows everybody who has the one token."""
+
+    def __init__(self, token: str, *, subject: str = "system:authenticated") -> None:
+        self._token = token.encode()
+        self._identity = Identity(subject=subject)
+
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+        """Compare the token, taking equally long for every wrong one."""
+        header = headers.get(AUTHORIZATION)
+        # An empty token would let in whoever sends an empty one.
+        if header is None or not self._token:
+            return None
+        if header[:7].lower() != b"bearer " or len(header) == 7:
+            raise UnauthenticatedError("malformed authorization header")
+        if not hmac.compare_digest(header[7:], self._token):
+            raise UnauthenticatedError("invalid bearer token")
+        return self._identity
+
+
+class Chain:
+    """Asks several authenticators in turn: the first to know decides, the first "no" too."""
+
+    def __init__(self, authenticators: Sequence[Authenticator]) -> None:
+        self._authenticators = tuple(authenticators)
+
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+        """Return the first answer."""
+        for authenticator in self._authenticators:
+            identity = authenticator.authenticate(headers)
+            if identity is not None:
+                return identity
+        return None
+
+
+class Anyone:
+    """Knows everybody: for a server without a token, which must listen on loopback only."""
+
+    def __init__(self) -> None:
+        self._identity = Identity(subject="system:anonymous")
+
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:  # noqa: ARG002
+        """Ask for nothing."""
+        return self._identity
+
+
+def identify(authenticator: Authenticator, headers: Mapping[bytes, bytes]) -> Identity:
+    """Return who is asking, or raise UnauthenticatedError."""
+    identity = authenticator.authenticate(headers)
+    if identity is None:
+        raise UnauthenticatedError("no credentials")
+    return identity

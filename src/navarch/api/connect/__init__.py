@@ -1,0 +1,1 @@
+"""The Go system's protocol: Connect unary calls in JSON and protobuf."""

@@ -1,0 +1,205 @@
+"""Our values in the messages of the Go system, and back."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from navarch.core.command import Command, CommandKind
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.node import InstanceState, NodeStatus
+from navarch.core.offering import Offering
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.api import InstanceView, NodeDetail
+from navarch.wire.reference import navarch_pb2 as pb
+
+ENABLED_CHECKS = ("boot", "nvml", "xid")
+"""What the reference announces, and its agents ignore."""
+
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def status_word(status: NodeStatus | None) -> str:
+    """Return the reference's word; UNKNOWN for a node that has not registered."""
+    return f"NODE_STATUS_{'UNKNOWN' if status is None else status.name}"
+
+
+def status_named(number: int) -> NodeStatus | None:
+    """Return our word; None for no filter, or one that nothing can match."""
+    return _named(NodeStatus, pb.NodeStatus, "NODE_STATUS_", number)
+
+
+def state_named(number: int) -> InstanceState | None:
+    """Return our word for the state of a machine."""
+    return _named(InstanceState, pb.InstanceState, "INSTANCE_STATE_", number)
+
+
+def command_named(number: int) -> CommandKind | None:
+    """Return our word for a command."""
+    return _named(CommandKind, pb.NodeCommandType, "NODE_COMMAND_TYPE_", number)
+
+
+def _named(kind: type[E], enum: Any, prefix: str, number: int) -> E | None:  # noqa: ANN401
+    if number not in enum.values():
+        return None
+    name = enum.Name(number).removeprefix(prefix)
+    return kind[name] if name in kind.__members__ else None
+
+
+def registration(request: pb.RegisterNodeRequest) -> Registration:
+    """Return an agent's introduction."""
+    return Registration(
+        node=NodeId(request.node_id),
+        place=Offering(
+            provider=ProviderName(request.provider),
+            instance_type=request.instance_type,
+            region=request.region,
+            zone=request.zone,
+            gpus=len(request.gpus),
+        ),
+        inventory=Inventory(
+            gpus=tuple(_gpu(gpu) for gpu in request.gpus),
+            hostname=request.metadata.hostname,
+            internal_ip=request.metadata.internal_ip,
+            external_ip=request.metadata.external_ip,
+            kernel_version=request.metadata.kernel_version,
+            labels=dict(request.metadata.labels),
+        ),
+    )
+
+
+def _gpu(gpu: pb.GPUInfo) -> Gpu:
+    return Gpu(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        pci_bus_id=gpu.pci_bus_id,
+        memory_bytes=gpu.memory_total,
+        driver_version=gpu.driver_version,
+        cuda_version=gpu.cuda_version,
+    )
+
+
+def welcome_message(welcome: Welcome) -> pb.RegisterNodeResponse:
+    """Return what a registered agent is told."""
+    return pb.RegisterNodeResponse(
+        success=True,
+        message="registration successful",
+        config=pb.NodeConfig(
+            health_check_interval_seconds=int(welcome.health_check_interval.total_seconds()),
+            heartbeat_interval_seconds=int(welcome.heartbeat_interval.total_seconds()),
+            enabled_health_checks=ENABLED_CHECKS,
+        ),
+    )
+
+
+_HEALTHS = {
+    pb.HealthStatus.HEALTH_STATUS_HEALTHY: Health.HEALTHY,
+    pb.HealthStatus.HEALTH_STATUS_DEGRADED: Health.DEGRADED,
+    pb.HealthStatus.HEALTH_STATUS_UNHEALTHY: Health.UNHEALTHY,
+}
+
+
+def check_results(results: Iterable[pb.HealthCheckResult]) -> list[CheckResult]:
+    """Return what the checks say; one that knows nothing says nothing."""
+    return [
+        CheckResult(check=result.check_name, health=_HEALTHS[result.status], reason=result.message)
+        for result in results
+        if result.status in _HEALTHS
+    ]
+
+
+def node_metrics(metrics: pb.NodeMetrics) -> NodeMetrics:
+    """Return the readings, by the index of their GPU."""
+    by_index = sorted(metrics.gpu_metrics, key=lambda gpu: gpu.gpu_index)
+    return NodeMetrics(
+        cpu_pct=metrics.cpu_usage_percent,
+        memory_pct=metrics.memory_usage_percent,
+        gpus=tuple(
+            GpuMetrics(
+                temperature_c=gpu.temperature,
+                power_w=gpu.power_usage,
+                utilization_pct=gpu.utilization_percent,
+                memory_used_bytes=gpu.memory_used,
+            )
+            for gpu in by_index
+        ),
+    )
+
+
+def command_message(command: Command) -> pb.NodeCommand:
+    """Return a command as an agent receives it."""
+    message = pb.NodeCommand(
+        command_id=command.id,
+        type=f"NODE_COMMAND_TYPE_{command.kind.name}",
+        parameters=dict(command.parameters),
+    )
+    message.issued_at.FromDatetime(command.issued_at)
+    return message
+
+
+def node_message(detail: NodeDetail) -> pb.NodeInfo:
+    """Return a node with its hardware."""
+    node = detail.node
+    inventory = detail.inventory or Inventory()
+    message = pb.NodeInfo(
+        node_id=node.id,
+        provider=node.provider,
+        region=node.region,
+        zone=node.zone,
+        instance_type=node.instance_type,
+        status=status_word(node.status),
+        health_status=f"HEALTH_STATUS_{node.health.name}",
+        gpus=[_gpu_message(gpu) for gpu in inventory.gpus],
+        metadata=pb.NodeMetadata(
+            hostname=inventory.hostname,
+            internal_ip=inventory.internal_ip or node.private_address,
+            external_ip=inventory.external_ip or node.public_address,
+            kernel_version=inventory.kernel_version,
+            labels={**node.labels, **inventory.labels},
+        ),
+    )
+    _set_time(message.last_heartbeat, node.last_heartbeat or node.registered_at)
+    return message
+
+
+def _gpu_message(gpu: Gpu) -> pb.GPUInfo:
+    return pb.GPUInfo(
+        index=gpu.index,
+        uuid=gpu.uuid,
+        name=gpu.name,
+        pci_bus_id=gpu.pci_bus_id,
+        memory_total=gpu.memory_bytes,
+        driver_version=gpu.driver_version,
+        cuda_version=gpu.cuda_version,
+    )
+
+
+def instance_message(instance: InstanceView) -> pb.InstanceInfo:
+    """Return a machine."""
+    message = pb.InstanceInfo(
+        instance_id=instance.id,
+        provider=instance.provider,
+        region=instance.region,
+        zone=instance.zone,
+        instance_type=instance.instance_type,
+        state=f"INSTANCE_STATE_{instance.state.name}",
+        pool_name=instance.pool or "",
+        # The reference learns of the node only when its agent registers.
+        node_id=instance.node if instance.ready_at else "",
+        status_message=instance.message,
+        labels=dict(instance.labels),
+    )
+    _set_time(message.created_at, instance.created_at)
+    _set_time(message.ready_at, instance.ready_at)
+    _set_time(message.terminated_at, instance.terminated_at)
+    return message
+
+
+def _set_time(field: Any, moment: datetime | None) -> None:  # noqa: ANN401 - a Timestamp
+    if moment is not None:
+        field.FromDatetime(moment)

@@ -1,0 +1,196 @@
+"""The nine calls of the Go system, in terms of our use cases."""
+
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.api.connect import messages
+from navarch.api.connect.events import judge_events
+from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.health import HealthReport
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.agents import AgentApi
+from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Query
+from navarch.ports.clock import Clock, Entropy
+from navarch.wire.reference import navarch_pb2 as pb
+
+
+class ReferenceMethods:
+    """Speaks the reference's words and keeps our promises.
+
+    Shapes, codes and texts are the reference's. Its bugs are not: registering again changes no
+    decision about a node, and a command that was fetched counts as acknowledged, not as done.
+    """
+
+    def __init__(self, clock: Clock, entropy: Entropy, fleet: FleetApi, agents: AgentApi) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._fleet = fleet
+        self._agents = agents
+        self._aliases: dict[NodeId, NodeId] = {}
+
+    async def register_node(self, request: pb.RegisterNodeRequest) -> pb.RegisterNodeResponse:
+        """Introduce a machine."""
+        if not request.node_id:
+            raise InvalidError("node_id is required")
+        welcome = await self._agents.register(messages.registration(request))
+        if welcome.node != request.node_id:
+            self._aliases[NodeId(request.node_id)] = welcome.node
+        return messages.welcome_message(welcome)
+
+    async def report_health(self, request: pb.ReportHealthRequest) -> pb.ReportHealthResponse:
+        """Take what the checks and the driver said."""
+        # Events come last: what they say about a check outweighs what the agent says.
+        results = (*messages.check_results(request.results), *judge_events(request.events))
+        node = await self._known(request.node_id)
+        status = await self._agents.report_health(node, HealthReport(results=results))
+        return pb.ReportHealthResponse(acknowledged=True, node_status=messages.status_word(status))
+
+    async def send_heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
+        """Note that a node is alive. Our clock says when, whatever the agent's clock says."""
+        metrics = messages.node_metrics(request.metrics) if request.HasField("metrics") else None
+        self._agents.heartbeat(await self._known(request.node_id), metrics)
+        return pb.HeartbeatResponse(acknowledged=True)
+
+    async def get_node_commands(
+        self, request: pb.GetNodeCommandsRequest
+    ) -> pb.GetNodeCommandsResponse:
+        """Hand out what is pending; fetching it is all the acknowledgement there is."""
+        try:
+            node = await self._known(request.node_id)
+            detail = await self._fleet.get_node(node)
+        except NotFoundError:
+            return pb.GetNodeCommandsResponse()
+        pending = [c for c in detail.commands if c.status is CommandStatus.PENDING]
+        for command in pending:
+            await self._agents.acknowledge(node, command.id)
+        return pb.GetNodeCommandsResponse(commands=map(messages.command_message, pending))
+
+    async def list_nodes(self, request: pb.ListNodesRequest) -> pb.ListNodesResponse:
+        """List the nodes that have registered."""
+        status = messages.status_named(request.status)
+        if request.status and status is None:
+            return pb.ListNodesResponse()
+        query = Query(
+            provider=request.provider or None,
+            region=request.region or None,
+            status=status,
+            include_gone=request.status == pb.NodeStatus.NODE_STATUS_TERMINATED,
+            page_size=PAGE_SIZE_MAX,
+        )
+        return pb.ListNodesResponse(
+            nodes=[messages.node_message(detail) async for detail in self._registered(query)]
+        )
+
+    async def get_node(self, request: pb.GetNodeRequest) -> pb.GetNodeResponse:
+        """Return one node."""
+        detail = await self._detail(request.node_id)
+        return pb.GetNodeResponse(node=messages.node_message(detail))
+
+    async def issue_command(self, request: pb.IssueCommandRequest) -> pb.IssueCommandResponse:
+        """Change a node, or ask its agent for something."""
+        if not request.node_id:
+            raise InvalidError("node_id is required")
+        if not request.command_type:
+            raise InvalidError("command_type is required")
+        kind = messages.command_named(request.command_type)
+        if kind is None:
+            raise InvalidError(f"unknown command_type: {request.command_type}")
+        detail = await self._detail(request.node_id)
+        parameters = dict(request.parameters)
+        if kind in (CommandKind.CORDON, CommandKind.UNCORDON, CommandKind.DRAIN):
+            await self._change(detail, kind, parameters.get("reason", ""))
+            # Done already: there is no command to look up, but callers print its name.
+            name = uuid.UUID(bytes=self._entropy.secret()[:16], version=4)
+            return _issued(str(name), self._clock.now())
+        if kind is CommandKind.TERMINATE and detail.node.instance is not None:
+            reason = parameters.get("reason") or "terminated by hand"
+            await self._fleet.retire(detail.node.id, reason=reason)
+        command = await self._fleet.issue(detail.node.id, kind, parameters)
+        return _issued(command.id, command.issued_at)
+
+    async def list_instances(self, request: pb.ListInstancesRequest) -> pb.ListInstancesResponse:
+        """List machines."""
+        state = messages.state_named(request.state)
+        if request.state and state is None:
+            return pb.ListInstancesResponse()
+        query = Query(
+            provider=request.provider or None,
+            region=request.region or None,
+            state=state,
+            pool=PoolName(request.pool_name) if request.pool_name else None,
+            include_gone=True,
+            page_size=PAGE_SIZE_MAX,
+        )
+        found: list[pb.InstanceInfo] = []
+        while True:
+            page = await self._fleet.list_instances(query)
+            found += map(messages.instance_message, page.items)
+            if not page.next_page_token:
+                return pb.ListInstancesResponse(instances=found)
+            query = replace(query, page_token=page.next_page_token)
+
+    async def get_instance(self, request: pb.GetInstanceRequest) -> pb.GetInstanceResponse:
+        """Return one machine."""
+        if not request.instance_id:
+            raise InvalidError("instance_id is required")
+        try:
+            instance = await self._fleet.get_instance(request.instance_id)
+        except NotFoundError as error:
+            raise NotFoundError(f"instance not found: {request.instance_id}") from error
+        return pb.GetInstanceResponse(instance=messages.instance_message(instance))
+
+    async def _change(self, detail: NodeDetail, kind: CommandKind, reason: str) -> None:
+        node = detail.node
+        if kind is CommandKind.CORDON:
+            await self._fleet.cordon(node.id, reason=reason)
+        elif kind is CommandKind.DRAIN:
+            await self._fleet.drain(node.id, reason=reason)
+        elif node.cordoned is None:
+            word = messages.status_word(node.status)
+            raise NotPossibleError(f"node {node.id} is not cordoned (current status: {word})")
+        else:
+            await self._fleet.uncordon(node.id)
+
+    async def _registered(self, query: Query) -> AsyncIterator[NodeDetail]:
+        while True:
+            page = await self._fleet.list_nodes(query)
+            for node in page.items:
+                if node.status is not None:
+                    yield await self._fleet.get_node(node.id)
+            if not page.next_page_token:
+                return
+            query = replace(query, page_token=page.next_page_token)
+
+    async def _detail(self, name: str) -> NodeDetail:
+        if not name:
+            raise InvalidError("node_id is required")
+        try:
+            detail = await self._fleet.get_node(await self._known(name))
+        except NotFoundError as error:
+            raise NotFoundError(f"node not found: {name}") from error
+        if detail.node.status is None:
+            raise NotFoundError(f"node not found: {name}")
+        return detail
+
+    async def _known(self, name: str) -> NodeId:
+        """Return our name for the node; the reference's agents use what their cloud calls it."""
+        node = NodeId(name)
+        if node in self._aliases:
+            return self._aliases[node]
+        try:
+            instance = await self._fleet.get_instance(name) if name else None
+        except NotFoundError:
+            return node
+        if instance is None or instance.node == node:
+            return node
+        self._aliases[node] = instance.node
+        return instance.node
+
+
+def _issued(command: str, at: datetime) -> pb.IssueCommandResponse:
+    message = pb.IssueCommandResponse(command_id=command)
+    message.issued_at.FromDatetime(at)
+    return message

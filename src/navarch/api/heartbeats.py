@@ -1,0 +1,156 @@
+"""Packed heartbeats: read as little as possible now, and the numbers of many at once later."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from google.protobuf.message import DecodeError
+
+from navarch.core.command import Command
+from navarch.core.errors import InvalidError
+from navarch.core.ids import NodeId
+from navarch.ports.agents import AgentApi
+from navarch.ports.clock import Clock
+from navarch.wire.v1.agent_pb2 import AgentCommand, HeartbeatRequest, HeartbeatResponse
+from navarch.wire.v1.heartbeat_wire_pb2 import HeartbeatWire
+
+Floats = npt.NDArray[np.float32]
+
+TICK_S = 0.1
+"""How old a reading may be before it is written into the columns."""
+BATCH_MAX = 4096
+GPUS_MAX = 64
+"""More than any machine has; a bound on what one heartbeat may claim."""
+READINGS = 4
+_MIB = np.float32(2**20)
+
+
+class HeartbeatSink(Protocol):
+    """Where readings are kept: columns, written for many nodes at once."""
+
+    def take(self, nodes: Sequence[NodeId], hosts: Floats, readings: Floats) -> None:
+        """Write the newest readings of `nodes`, which all have equally many GPUs.
+
+        `hosts` holds CPU and memory use (node, 2), in percent. `readings` holds (node, 4, GPU):
+        temperature in degrees, power in watts, utilisation in percent, memory used in bytes.
+        A node that comes twice keeps the later row; one that is no longer known is passed over.
+        """
+        ...
+
+
+class HeartbeatDesk:
+    """Takes packed heartbeats from any door.
+
+    Liveness and commands cannot wait, so the agents' port hears of each heartbeat at once. The
+    readings can: they stay bytes until the next tick writes them all with one scatter.
+    """
+
+    def __init__(self, agents: AgentApi, sink: HeartbeatSink) -> None:
+        self._heartbeat = agents.heartbeat
+        self._sink = sink
+        self._batches: dict[int, _Batch] = {}
+        self.received = 0
+
+    def beat(self, body: bytes) -> bytes:
+        """Take one HeartbeatRequest; return the HeartbeatResponse.
+
+        Raises InvalidError for a message that cannot be read, and NotFoundError for a node
+        that never registered.
+        """
+        try:
+            message = HeartbeatWire.FromString(body)
+        except DecodeError as error:
+            raise InvalidError("not a HeartbeatRequest") from error
+        temperatures = message.temperature_c
+        size = len(temperatures)
+        if not size and len(body) > 64:
+            # Arrays may also come unpacked, which no generated code does: read them slowly.
+            message = _packed(body)
+            temperatures = message.temperature_c
+            size = len(temperatures)
+        readings = b"".join(
+            (temperatures, message.power_w, message.utilization_pct, message.memory_used_mib)
+        )
+        if len(readings) != READINGS * size or size % 4 or size > 4 * GPUS_MAX:
+            _refuse(message)
+        node = NodeId(message.node_id)
+        commands = self._heartbeat(node)
+        batch = self._batches.get(size)
+        if batch is None:
+            batch = self._batches[size] = _Batch()
+        batch.nodes.append(node)
+        batch.hosts.append((message.cpu_pct, message.memory_pct))
+        batch.readings.append(readings)
+        self.received += 1
+        if len(batch.nodes) >= BATCH_MAX:
+            self.flush()
+        return render_commands(commands) if commands else b""
+
+    def flush(self) -> None:
+        """Hand every reading that waits to the sink."""
+        batches, self._batches = self._batches, {}
+        for size, batch in batches.items():
+            shape = (len(batch.nodes), READINGS, size // 4)
+            readings = np.frombuffer(b"".join(batch.readings), "<f4").reshape(shape)
+            readings = np.nan_to_num(readings, posinf=0.0, neginf=0.0)
+            readings[:, 3] *= _MIB
+            hosts = np.nan_to_num(np.array(batch.hosts, np.float32), posinf=0.0, neginf=0.0)
+            self._sink.take(batch.nodes, hosts, readings)
+
+    async def run(self, clock: Clock) -> None:
+        """Flush at every tick, until cancelled."""
+        while True:
+            await clock.sleep(TICK_S)
+            self.flush()
+
+
+class _Batch:
+    __slots__ = ("hosts", "nodes", "readings")
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeId] = []
+        self.hosts: list[tuple[float, float]] = []
+        self.readings: list[bytes] = []
+
+
+def _packed(body: bytes) -> HeartbeatWire:
+    """Return the message with its arrays packed, however they came."""
+    message = HeartbeatRequest.FromString(body)
+    return HeartbeatWire(
+        node_id=message.node_id,
+        sequence=message.sequence,
+        cpu_pct=message.cpu_pct,
+        memory_pct=message.memory_pct,
+        temperature_c=np.array(message.temperature_c, "<f4").tobytes(),
+        power_w=np.array(message.power_w, "<f4").tobytes(),
+        utilization_pct=np.array(message.utilization_pct, "<f4").tobytes(),
+        memory_used_mib=np.array(message.memory_used_mib, "<f4").tobytes(),
+    )
+
+
+def _refuse(message: HeartbeatWire) -> None:
+    lengths = {
+        "temperature_c": len(message.temperature_c),
+        "power_w": len(message.power_w),
+        "utilization_pct": len(message.utilization_pct),
+        "memory_used_mib": len(message.memory_used_mib),
+    }
+    told = ", ".join(f"{name} has {length / 4:g}" for name, length in lengths.items())
+    raise InvalidError(f"one value per GPU, at most {GPUS_MAX}: {told} - at `$.temperature_c`")
+
+
+def render_commands(commands: Sequence[Command]) -> bytes:
+    """Return the reply that carries `commands`."""
+    return HeartbeatResponse(
+        commands=[
+            AgentCommand(
+                command_id=command.id,
+                kind=command.kind,
+                parameters=dict(command.parameters),
+                issued_at_unix_ms=round(command.issued_at.timestamp() * 1000),
+                expires_at_unix_ms=round(command.expires_at.timestamp() * 1000),
+            )
+            for command in commands
+        ]
+    ).SerializeToString()

@@ -1,0 +1,245 @@
+"""The application behind port 50051: JSON, heartbeats, the Go system's protocol and the probes."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
+
+import msgspec
+import structlog
+
+from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, identify
+from navarch.api.connect.door import PREFIX, ConnectDoor
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.agents import AgentRoutes
+from navarch.api.http.exchange import (
+    PROTO,
+    TEXT,
+    GoneError,
+    Receive,
+    Refusal,
+    Reply,
+    Request,
+    Scope,
+    Send,
+    error_reply,
+    read_body,
+    refusal_reply,
+    send_reply,
+)
+from navarch.api.http.fleet import FleetRoutes
+from navarch.api.http.openapi import render_openapi
+from navarch.api.http.route import Route, Router
+from navarch.api.metrics import fleet_metrics
+from navarch.core.errors import InvalidError, UnauthenticatedError
+from navarch.ports.agents import AgentApi
+from navarch.ports.api import FleetApi
+from navarch.ports.clock import Clock, Entropy
+from navarch.wire.errors import INTERNAL, code_of, text_of
+
+HEARTBEAT = "/v1/agent/heartbeat"
+OPENAPI = "/openapi.json"
+PROBES = ("/healthz", "/readyz", "/metrics")
+"""What anybody may ask, without a token."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """What one request may cost us."""
+
+    body_bytes_max: int = 2**20
+    answer_within: timedelta = timedelta(seconds=30)
+
+
+def build_http_app(
+    clock: Clock,
+    entropy: Entropy,
+    fleet: FleetApi,
+    agents: AgentApi,
+    *,
+    auth: Authenticator,
+    desk: HeartbeatDesk,
+    ready: Callable[[], str | None] = lambda: None,
+    metrics_text: Callable[[], str] = lambda: "",
+    limits: HttpLimits | None = None,
+) -> "HttpApp":
+    """Return the ASGI application.
+
+    `ready` returns what is not ready yet, or None. `metrics_text` returns Prometheus lines to add
+    to those about the fleet. `desk` takes packed heartbeats; whoever serves the application
+    runs it.
+    """
+    routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents).routes()]
+    return HttpApp(
+        fleet,
+        router=Router(routes),
+        connect=ConnectDoor(clock, entropy, fleet, agents),
+        auth=auth,
+        desk=desk,
+        ready=ready,
+        metrics_text=metrics_text,
+        limits=limits or HttpLimits(),
+    )
+
+
+class HttpApp:
+    """One ASGI application. Whatever comes in, an answer goes out, and no traceback with it."""
+
+    def __init__(
+        self,
+        fleet: FleetApi,
+        *,
+        router: Router,
+        connect: ConnectDoor,
+        auth: Authenticator,
+        desk: HeartbeatDesk,
+        ready: Callable[[], str | None],
+        metrics_text: Callable[[], str],
+        limits: HttpLimits,
+    ) -> None:
+        self._fleet = fleet
+        self._router = router
+        self._connect = connect
+        self._auth = auth
+        self._beat = desk.beat
+        self._ready = ready
+        self._metrics_text = metrics_text
+        self._limits = limits
+        document = render_openapi(router.routes, version=version("navarch"))
+        self._openapi = Reply(body=msgspec.json.encode(document))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await _serve_lifespan(scope, receive, send)
+            return
+        try:
+            if scope["path"] == HEARTBEAT and await self._heartbeat(scope, receive, send):
+                return
+            reply = await self._answer(scope, receive, send)
+        except GoneError:
+            return
+        except Exception as error:  # noqa: BLE001 - the last line of defence: told and logged
+            reply = _reply_to(error, scope)
+        if reply is not None:
+            await send_reply(send, reply, head_only=scope["method"] == "HEAD")
+
+    async def _heartbeat(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Take a packed heartbeat with as few steps as possible; return whether it was one."""
+        headers = dict(scope["headers"])
+        if headers.get(b"content-type") != PROTO or scope["method"] != "POST":
+            return False
+        identify(self._auth, headers)
+        answer = self._beat(await read_body(receive, size_max=self._limits.body_bytes_max))
+        if answer:
+            await send_reply(send, Reply(body=answer, content_type=PROTO))
+            return True
+        await send(_BEAT_START)
+        await send(_BEAT_BODY)
+        return True
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> Reply | None:
+        path = scope["raw_path"].decode("ascii")
+        if path in PROBES:
+            return await self._probe(scope["method"], path)
+        headers = dict(scope["headers"])
+        identify(self._auth, headers)
+        _check_origin(headers)
+        if path == OPENAPI:
+            return self._openapi
+        if path.startswith(PREFIX):
+            body = await read_body(receive, size_max=self._limits.body_bytes_max)
+            request = Request(method=scope["method"], headers=headers, body=body)
+            async with asyncio.timeout(self._limits.answer_within.total_seconds()):
+                return await self._connect.answer(path.removeprefix(PREFIX), request)
+        route, names = self._router.find(scope["method"], path)
+        if route.stream is None:
+            body = await read_body(receive, size_max=self._limits.body_bytes_max)
+        else:
+            body = b""  # What a watcher may still send is only its leaving.
+        request = Request(
+            method=scope["method"],
+            headers=headers,
+            body=body,
+            query_string=scope["query_string"],
+            names=names,
+        )
+        if route.stream is not None:
+            await _stream(route, request, receive, send)
+            return None
+        return await self._handle(route, request)
+
+    async def _handle(self, route: Route, request: Request) -> Reply:
+        assert route.handle is not None, route.path
+        if route.query is None and request.query_string:
+            raise InvalidError("there are no parameters here; what you ask goes into the body")
+        async with asyncio.timeout(self._limits.answer_within.total_seconds()):
+            value = await route.handle(request)
+        if value is None:
+            return Reply(body=b"", status=204)
+        return Reply(body=msgspec.json.encode(value))
+
+    async def _probe(self, method: str, path: str) -> Reply:
+        if method not in ("GET", "HEAD"):
+            allow = ((b"allow", b"GET, HEAD"),)
+            raise Refusal(405, "invalid_argument", f"use GET, not {method}", headers=allow)
+        if path == "/healthz":
+            return Reply(body=b"ok", content_type=TEXT)
+        if path == "/readyz":
+            missing = self._ready()
+            if missing is not None:
+                return Reply(body=missing.encode(), content_type=TEXT, status=503)
+            return Reply(body=b"ready", content_type=TEXT)
+        text = await fleet_metrics(self._fleet) + self._metrics_text()
+        return Reply(body=text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+_BEAT_START = {
+    "type": "http.response.start",
+    "status": 200,
+    "headers": [(b"content-type", PROTO), (b"content-length", b"0")],
+}
+_BEAT_BODY = {"type": "http.response.body", "body": b""}
+
+
+async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] != "lifespan":
+        return  # A websocket, which the server has no code for.
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _stream(route: Route, request: Request, receive: Receive, send: Send) -> None:
+    assert route.stream is not None, route.path
+    try:
+        await route.stream(request, receive, send)
+    except ExceptionGroup as group:
+        # A stream is a group of tasks, and only one of them raises.
+        raise group.exceptions[0] from group
+
+
+def _check_origin(headers: dict[bytes, bytes]) -> None:
+    """Refuse what a web page of somebody else makes a browser ask."""
+    origin = headers.get(b"origin")
+    if origin is None:
+        return
+    if origin.partition(b"://")[2] != headers.get(b"host"):
+        raise Refusal(403, "permission_denied", "requests from other sites are not answered")
+
+
+def _reply_to(error: Exception, scope: Scope) -> Reply:
+    if isinstance(error, UnauthenticatedError):
+        challenge = ((b"www-authenticate", REALM.encode()),)
+        return Reply(body=UNAUTHORIZED.encode(), content_type=TEXT, status=401, headers=challenge)
+    if isinstance(error, Refusal):
+        return error_reply(error.status, error.code, error.message, error.headers)
+    code = code_of(error)
+    if code is INTERNAL:
+        log.error("http.failed", method=scope["method"], path=scope["path"], exc_info=error)
+    return refusal_reply(code, text_of(error, code))

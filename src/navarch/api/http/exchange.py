@@ -1,0 +1,171 @@
+"""One request and its reply, between ASGI and the handlers."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from navarch.api.limits import check_limits
+from navarch.core.errors import InvalidError
+from navarch.wire.errors import TOO_LARGE, ErrorCode
+
+T = TypeVar("T")
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+JSON = b"application/json"
+PROTO = b"application/proto"
+TEXT = b"text/plain; charset=utf-8"
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a failure
+    """An answer that ends a request before a use case was reached."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.headers = headers
+
+
+class GoneError(Exception):
+    """The client hung up before its request was complete; nobody waits for an answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What goes back."""
+
+    body: bytes
+    content_type: bytes = JSON
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What came in, with the parts of its path that have a name."""
+
+    method: str
+    headers: Mapping[bytes, bytes]
+    body: bytes = b""
+    query_string: bytes = b""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def content_type(self) -> bytes:
+        """The media type of the body, without its parameters."""
+        return self.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+    def json(self, kind: type[T]) -> T:
+        """Return the body as a value of that kind; an empty body is an empty object."""
+        if self.body and self.content_type != JSON:
+            raise Refusal(415, "invalid_argument", "the body must be application/json")
+        return parse_json(self.body or b"{}", kind)
+
+    def query(self, kind: type[T], *, labels: bool = False) -> T:
+        """Return the query parameters as a value of that kind."""
+        given: dict[str, Any] = {}
+        known = {part.name for part in fields(kind)}  # type: ignore[arg-type]
+        for name, value in parse_query(self.query_string):
+            if labels and name == "label":
+                key, equals, text = value.partition("=")
+                if not equals:
+                    raise InvalidError("a label is given as name=value - at `$.label`")
+                given.setdefault("labels", {})[key] = text
+            elif name not in known:
+                raise InvalidError(f"unknown parameter - at `$.{name}`")
+            elif name in given:
+                raise InvalidError(f"given twice - at `$.{name}`")
+            else:
+                given[name] = value
+        try:
+            value_of_kind = msgspec.convert(given, kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise InvalidError(str(error)) from error
+        check_limits(given)
+        return value_of_kind
+
+
+def parse_json(body: bytes, kind: type[T]) -> T:
+    """Return `body` as a value of that kind, or raise InvalidError with the path of the fault."""
+    try:
+        value = msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidError(str(error)) from error
+    check_limits(value)
+    return value
+
+
+def parse_query(query_string: bytes) -> list[tuple[str, str]]:
+    """Return the parameters in order."""
+    try:
+        return parse_qsl(
+            query_string.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=64
+        )
+    except ValueError as error:
+        raise InvalidError("the query string cannot be read") from error
+
+
+async def read_body(receive: Receive, *, size_max: int) -> bytes:
+    """Return the whole body, unless it is too large. The server ends those that dawdle."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        parts = [body]
+        size = len(body)
+        while size <= size_max and message.get("more_body", False):
+            message = await receive()
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+        body = b"".join(parts)
+    if message["type"] == "http.disconnect":
+        raise GoneError
+    if len(body) > size_max:
+        raise too_large(size_max)
+    return body
+
+
+_CLOSE = ((b"connection", b"close"),)
+
+
+def too_large(size_max: int) -> Refusal:
+    """Return the answer to a body over the limit."""
+    # Closing saves us from reading the rest of it.
+    return Refusal(413, TOO_LARGE.name, f"the body is over {size_max} bytes", headers=_CLOSE)
+
+
+async def send_reply(send: Send, reply: Reply, *, head_only: bool = False) -> None:
+    """Send `reply` in full, or only what comes before its body."""
+    headers = [
+        (b"content-type", reply.content_type),
+        (b"content-length", b"%d" % len(reply.body)),
+        *reply.headers,
+    ]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if head_only else reply.body})
+
+
+def error_reply(
+    status: int, code: str, message: str, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> Reply:
+    """Return a refusal in the form that our JSON and Connect's share."""
+    body = json.dumps({"code": code, "message": message}, separators=(",", ":")).encode()
+    return Reply(body=body, status=status, headers=headers)
+
+
+def refusal_reply(code: ErrorCode, message: str) -> Reply:
+    """Return a refusal of our JSON API."""
+    return error_reply(code.http, code.name, message)

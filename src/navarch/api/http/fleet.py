@@ -1,0 +1,283 @@
+"""The JSON API for operators: one route per use case."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Generic, TypeVar
+
+import msgspec
+
+from navarch.api.http.exchange import Request
+from navarch.api.http.route import Handler, Route
+from navarch.api.http.watch import WatchQuery, stream_updates
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import InvalidError
+from navarch.core.event import Recorded, Subject, about
+from navarch.core.health import CheckResult
+from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.ports.api import (
+    Capacity,
+    FleetApi,
+    FleetStatus,
+    InstanceView,
+    NodeDetail,
+    NodeView,
+    Page,
+    PoolSpec,
+    PoolView,
+    Query,
+    Update,
+    Why,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items(Generic[T]):
+    """A whole list."""
+
+    items: tuple[T, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """Why somebody asks."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """The size that a pool should have."""
+
+    nodes: int
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What an agent should do."""
+
+    kind: CommandKind
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injection:
+    """A fault for a simulated machine."""
+
+    node: NodeId
+    result: CheckResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsQuery:
+    """Which part of the journal."""
+
+    after: Annotated[int, msgspec.Meta(ge=0)] = 0
+    about: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+class FleetRoutes:
+    """Answers for one fleet."""
+
+    def __init__(self, fleet: FleetApi) -> None:
+        self._fleet = fleet
+
+    def routes(self) -> Iterable[Route]:
+        """Yield every operation."""
+        yield from self._readings()
+        yield from self._node_actions()
+        yield from self._pool_actions()
+
+    def _readings(self) -> Iterable[Route]:
+        yield _get("/v1/status", "The fleet on one screen", self._status, FleetStatus)
+        yield Route(
+            method="GET",
+            path="/v1/nodes",
+            summary="List nodes, in pages",
+            handle=self._list_nodes,
+            reply=Page[NodeView],
+            query=Query,
+            labels=True,
+        )
+        yield _get("/v1/nodes/{node}", "Everything about one node", self._get_node, NodeDetail)
+        yield Route(
+            method="GET",
+            path="/v1/instances",
+            summary="List machines, in pages",
+            handle=self._list_instances,
+            reply=Page[InstanceView],
+            query=Query,
+            labels=True,
+        )
+        yield _get("/v1/instances/{instance}", "One machine", self._get_instance, InstanceView)
+        yield _get("/v1/pools", "List pools", self._list_pools, Items[PoolView])
+        yield _get("/v1/pools/{pool}", "One pool", self._get_pool, PoolView)
+        yield _get("/v1/commands/{command}", "One command", self._get_command, Command)
+        yield Route(
+            method="GET",
+            path="/v1/events",
+            summary="Read the journal, oldest first",
+            handle=self._events,
+            reply=Items[Recorded],
+            query=EventsQuery,
+        )
+        yield Route(
+            method="GET",
+            path="/v1/watch",
+            summary="Follow every revision, as lines of JSON or as server-sent events",
+            stream=lambda request, receive, send: stream_updates(
+                self._fleet, request, receive, send
+            ),
+            reply=Update,
+            query=WatchQuery,
+        )
+        yield _get("/v1/why/{kind}/{name}", "Why something is as it is", self._why, Why)
+
+    def _node_actions(self) -> Iterable[Route]:
+        for verb, summary, handle in (
+            ("cordon", "Keep new work off a node", self._cordon),
+            ("uncordon", "Lift a cordon", self._uncordon),
+            ("drain", "Move the work off a node, which stays", self._drain),
+            ("retire", "Drain a node and give its machine back", self._retire),
+            ("declare-healthy", "Override what the checks say", self._declare_healthy),
+        ):
+            yield _post(f"/v1/nodes/{{node}}:{verb}", summary, handle, NodeView, Reason)
+        yield _post(
+            "/v1/nodes/{node}/commands", "Ask an agent for something", self._issue, Command, Order
+        )
+        yield _post(
+            "/v1/sim/inject",
+            "Make a simulated machine report a fault",
+            self._inject,
+            None,
+            Injection,
+        )
+
+    def _pool_actions(self) -> Iterable[Route]:
+        yield Route(
+            method="PUT",
+            path="/v1/pools/{pool}",
+            summary="Create a pool, or change it",
+            handle=self._put_pool,
+            reply=PoolView,
+            body=PoolSpec,
+            query=Reason,
+        )
+        yield Route(
+            method="DELETE",
+            path="/v1/pools/{pool}",
+            summary="Drain and give back every node of a pool, then the pool",
+            handle=self._delete_pool,
+            reply=PoolView,
+            query=Reason,
+        )
+        yield _post(
+            "/v1/pools/{pool}:scale",
+            "Ask for a size within the bounds",
+            self._scale,
+            PoolView,
+            Size,
+        )
+        yield _post(
+            "/v1/up", "Create or adjust a pool with so many GPUs", self._up, PoolView, Capacity
+        )
+
+    async def _status(self, request: Request) -> FleetStatus:
+        request.query(_Nothing)
+        return await self._fleet.status()
+
+    async def _list_nodes(self, request: Request) -> Page[NodeView]:
+        return await self._fleet.list_nodes(request.query(Query, labels=True))
+
+    async def _get_node(self, request: Request) -> NodeDetail:
+        return await self._fleet.get_node(_node(request))
+
+    async def _list_instances(self, request: Request) -> Page[InstanceView]:
+        return await self._fleet.list_instances(request.query(Query, labels=True))
+
+    async def _get_instance(self, request: Request) -> InstanceView:
+        return await self._fleet.get_instance(request.names["instance"])
+
+    async def _list_pools(self, _request: Request) -> Items[PoolView]:
+        return Items(items=tuple(await self._fleet.list_pools()))
+
+    async def _get_pool(self, request: Request) -> PoolView:
+        return await self._fleet.get_pool(_pool(request))
+
+    async def _put_pool(self, request: Request) -> PoolView:
+        reason = request.query(Reason).reason
+        spec = request.json(PoolSpec)
+        if spec.name != _pool(request):
+            raise InvalidError("must be the name in the path - at `$.name`")
+        return await self._fleet.put_pool(spec, reason=reason)
+
+    async def _scale(self, request: Request) -> PoolView:
+        size = request.json(Size)
+        return await self._fleet.scale(_pool(request), size.nodes, reason=size.reason)
+
+    async def _delete_pool(self, request: Request) -> PoolView:
+        return await self._fleet.delete_pool(_pool(request), reason=request.query(Reason).reason)
+
+    async def _up(self, request: Request) -> PoolView:
+        return await self._fleet.up(request.json(Capacity))
+
+    async def _cordon(self, request: Request) -> NodeView:
+        return await self._fleet.cordon(_node(request), reason=request.json(Reason).reason)
+
+    async def _uncordon(self, request: Request) -> NodeView:
+        request.json(Reason)
+        return await self._fleet.uncordon(_node(request))
+
+    async def _drain(self, request: Request) -> NodeView:
+        return await self._fleet.drain(_node(request), reason=request.json(Reason).reason)
+
+    async def _retire(self, request: Request) -> NodeView:
+        return await self._fleet.retire(_node(request), reason=request.json(Reason).reason)
+
+    async def _declare_healthy(self, request: Request) -> NodeView:
+        reason = request.json(Reason).reason
+        return await self._fleet.declare_healthy(_node(request), reason=reason)
+
+    async def _issue(self, request: Request) -> Command:
+        order = request.json(Order)
+        return await self._fleet.issue(_node(request), order.kind, order.parameters)
+
+    async def _get_command(self, request: Request) -> Command:
+        return await self._fleet.get_command(CommandId(request.names["command"]))
+
+    async def _inject(self, request: Request) -> None:
+        injection = request.json(Injection)
+        await self._fleet.inject(injection.node, injection.result)
+
+    async def _events(self, request: Request) -> Items[Recorded]:
+        query = request.query(EventsQuery)
+        subject = None if query.about is None else Subject(query.about)
+        found = await self._fleet.events(after=query.after, about=subject, limit=query.limit)
+        return Items(items=tuple(found))
+
+    async def _why(self, request: Request) -> Why:
+        return await self._fleet.why(about(request.names["kind"], request.names["name"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Nothing:
+    """No parameters."""
+
+
+def _node(request: Request) -> NodeId:
+    return NodeId(request.names["node"])
+
+
+def _pool(request: Request) -> PoolName:
+    return PoolName(request.names["pool"])
+
+
+def _get(path: str, summary: str, handle: Handler, reply: object) -> Route:
+    return Route(method="GET", path=path, summary=summary, handle=handle, reply=reply)
+
+
+def _post(path: str, summary: str, handle: Handler, reply: object, body: object) -> Route:
+    return Route(method="POST", path=path, summary=summary, handle=handle, reply=reply, body=body)

@@ -1,0 +1,83 @@
+"""Routes: which handler answers which path, and what the documentation says about it."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from navarch.api.http.exchange import Receive, Refusal, Request, Send
+from navarch.core.errors import InvalidError
+
+Handler = Callable[[Request], Awaitable[object]]
+Streamer = Callable[[Request, Receive, Send], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One operation of the JSON API. `{name}` in the path stands for one segment."""
+
+    method: str
+    path: str
+    summary: str
+    handle: Handler | None = None
+    stream: Streamer | None = None
+    """Takes the connection over, for replies that have no end."""
+    reply: Any = None
+    """The type of the reply; None if it is empty."""
+    body: Any = None
+    query: Any = None
+    labels: bool = False
+    """Whether `?label=name=value` filters, too."""
+
+
+class Router:
+    """Finds the route for a method and a path."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes = tuple(routes)
+        self._patterns = [(re.compile(_pattern(route.path)), route) for route in self.routes]
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        """Return the route and the named parts of `path`, which is still percent-encoded.
+
+        Raises Refusal with 404 or 405 if there is none.
+        """
+        allowed: list[str] = []
+        for pattern, route in self._patterns:
+            match = pattern.fullmatch(path)
+            if match is None:
+                continue
+            if route.method == method:
+                return route, {name: _plain(part) for name, part in match.groupdict().items()}
+            allowed.append(route.method)
+        if allowed:
+            raise _method_not_allowed(method, allowed)
+        raise Refusal(404, "not_found", "there is nothing at this path; see /openapi.json")
+
+
+def _method_not_allowed(method: str, allowed: list[str]) -> Refusal:
+    known = ", ".join(sorted(set(allowed)))
+    text = f"{method} is not possible here; use {known}"
+    return Refusal(405, "invalid_argument", text, headers=((b"allow", known.encode()),))
+
+
+def _pattern(path: str) -> str:
+    """Return the expression for a path; a colon inside a name must come percent-encoded."""
+    parts = re.split(r"\{(\w+)\}", path)
+    expression = ""
+    for index, part in enumerate(parts):
+        if index % 2 == 0:
+            expression += re.escape(part)
+            continue
+        # Names may hold colons unless an action such as `:drain` follows.
+        follows_action = parts[index + 1].startswith(":")
+        expression += f"(?P<{part}>{'[^/:]+' if follows_action else '[^/]+'})"
+    return expression
+
+
+def _plain(part: str) -> str:
+    try:
+        return unquote(part, errors="strict")
+    except UnicodeDecodeError as error:
+        raise InvalidError("the path is not UTF-8") from error

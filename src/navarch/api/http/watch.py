@@ -1,0 +1,122 @@
+"""A watch over HTTP: lines of JSON, or server-sent events for browsers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+
+import msgspec
+
+from navarch.api.http.exchange import Receive, Request, Send
+from navarch.core.errors import InvalidError
+from navarch.ports.api import FleetApi, Update
+from navarch.wire.errors import code_of, text_of
+
+EVENT_STREAM = b"text/event-stream"
+NDJSON = b"application/x-ndjson"
+
+FIRST_WORD_S = 0.5
+"""How long a refusal may take to become a status code. After that the reply has begun, and a
+refusal comes as its last line."""
+KEEP_ALIVE_S = 15.0
+"""An empty line this often tells both sides, and what is between them, that nobody has left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchQuery:
+    """Where to begin."""
+
+    after_revision: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+async def stream_updates(fleet: FleetApi, request: Request, receive: Receive, send: Send) -> None:
+    """Send every revision until the client leaves. Refusals that come at once are raised."""
+    updates = fleet.watch(after_revision=_start(request))
+    form = _Events() if EVENT_STREAM in request.headers.get(b"accept", b"") else _Lines()
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(_follow(updates, form, send))
+        leaving = tasks.create_task(_left(receive))
+        await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        following.cancel()
+        leaving.cancel()
+
+
+def _start(request: Request) -> int | None:
+    # A browser that reconnects says what it saw last, and asks for the same address as before.
+    seen = request.headers.get(b"last-event-id")
+    if seen is None:
+        return request.query(WatchQuery).after_revision
+    if not seen.isdigit() or len(seen) > 15:
+        raise InvalidError("Last-Event-ID must be a revision")
+    return int(seen)
+
+
+class _Lines:
+    content_type = NDJSON
+    pause = b"\n"
+
+    def update(self, update: Update) -> bytes:
+        return msgspec.json.encode(update) + b"\n"
+
+    def refusal(self, code: str, message: str) -> bytes:
+        return msgspec.json.encode({"error": {"code": code, "message": message}}) + b"\n"
+
+
+class _Events:
+    content_type = EVENT_STREAM
+    pause = b": still here\n\n"
+
+    def update(self, update: Update) -> bytes:
+        return b"id: %d\ndata: %s\n\n" % (update.revision, msgspec.json.encode(update))
+
+    def refusal(self, code: str, message: str) -> bytes:
+        text = msgspec.json.encode({"code": code, "message": message})
+        return b"event: error\ndata: %s\n\n" % text
+
+
+async def _follow(updates: AsyncIterator[Update], form: _Lines | _Events, send: Send) -> None:
+    begun = False
+    wait_s = FIRST_WORD_S
+
+    async def write(chunk: bytes) -> None:
+        nonlocal begun
+        if not begun:
+            headers = [(b"content-type", form.content_type), (b"cache-control", b"no-store")]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            begun = True
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async with asyncio.TaskGroup() as tasks:
+        try:
+            while True:
+                coming = tasks.create_task(_next(updates))
+                while not (await asyncio.wait({coming}, timeout=wait_s))[0]:
+                    await write(form.pause)
+                    wait_s = KEEP_ALIVE_S
+                outcome = coming.result()
+                if isinstance(outcome, Exception):
+                    break
+                await write(form.update(outcome))
+        finally:
+            coming.cancel()
+    if not begun and not isinstance(outcome, StopAsyncIteration):
+        raise outcome
+    if not isinstance(outcome, StopAsyncIteration):
+        code = code_of(outcome)
+        await write(form.refusal(code.name, text_of(outcome, code)))
+    elif not begun:
+        await write(b"")
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _next(updates: AsyncIterator[Update]) -> Update | Exception:
+    """Return the next update, or what came instead: a task that raises would end its group."""
+    try:
+        return await anext(updates)
+    except Exception as error:  # noqa: BLE001 - raised again by the caller, who knows where to
+        return error
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,58 @@
+"""What no request may contain, whatever its type: values that would break us further in."""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+
+from navarch.core.errors import InvalidError
+
+INT_MAX = 2**53
+"""Beyond this, numbers change on their way through other people's JSON."""
+DURATION_MAX = timedelta(days=3660)
+"""Ten years. A clock cannot be moved by much more, and nobody means it."""
+DECIMAL_MAX = Decimal(10) ** 12
+_EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+
+
+def check_limits(value: object, path: str = "$") -> None:
+    """Raise InvalidError, naming the place, if anything in `value` is out of all proportion."""
+    if value is None or isinstance(value, bool | Enum):
+        return
+    if isinstance(value, str):
+        _check(value.isprintable() or "\0" not in value, path, "must not contain a NUL")
+    elif isinstance(value, int):
+        _check(-INT_MAX <= value <= INT_MAX, path, "is too large a number")
+    elif isinstance(value, float):
+        _check(abs(value) <= INT_MAX, path, "is not a usable number")
+    elif isinstance(value, Decimal):
+        _check(value.is_finite() and 0 <= value <= DECIMAL_MAX, path, "is not a usable amount")
+        exponent = value.as_tuple().exponent
+        _check(isinstance(exponent, int) and exponent >= -12, path, "has too many decimals")
+    elif isinstance(value, timedelta):
+        _check(timedelta(0) <= value <= DURATION_MAX, path, f"must be 0 to {DURATION_MAX.days} d")
+    elif isinstance(value, datetime):
+        _check(value.tzinfo is not None, path, "needs a time zone")
+        _check(_EARLIEST <= value <= _LATEST, path, "is out of all time")
+    else:
+        _check_parts(value, path)
+
+
+def _check_parts(value: object, path: str) -> None:
+    if is_dataclass(value):
+        for part in fields(value):
+            check_limits(getattr(value, part.name), f"{path}.{part.name}")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            check_limits(key, path)
+            check_limits(item, f"{path}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            check_limits(item, f"{path}[{index}]")
+
+
+def _check(holds: bool, path: str, complaint: str) -> None:
+    if not holds:
+        raise InvalidError(f"{complaint} - at `{path}`")

@@ -1,0 +1,1 @@
+"""The fleet from afar: the same use cases over HTTP and gRPC."""

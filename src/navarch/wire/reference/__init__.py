@@ -1,0 +1,1 @@
+"""Generated from proto/navarch/navarch.proto, the protocol of the Go system."""

@@ -1,0 +1,1 @@
+"""Generated from proto/navarch/v1 by proto/generate.py."""

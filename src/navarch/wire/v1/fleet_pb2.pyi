@@ -1,0 +1,637 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from navarch.wire.v1 import agent_pb2 as _agent_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class NodeStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    NODE_STATUS_UNSPECIFIED: _ClassVar[NodeStatus]
+    NODE_STATUS_ACTIVE: _ClassVar[NodeStatus]
+    NODE_STATUS_CORDONED: _ClassVar[NodeStatus]
+    NODE_STATUS_DRAINING: _ClassVar[NodeStatus]
+    NODE_STATUS_UNHEALTHY: _ClassVar[NodeStatus]
+    NODE_STATUS_TERMINATED: _ClassVar[NodeStatus]
+
+class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PHASE_UNSPECIFIED: _ClassVar[Phase]
+    PHASE_REQUESTED: _ClassVar[Phase]
+    PHASE_BOOTING: _ClassVar[Phase]
+    PHASE_READY: _ClassVar[Phase]
+    PHASE_DRAINING: _ClassVar[Phase]
+    PHASE_TERMINATING: _ClassVar[Phase]
+    PHASE_GONE: _ClassVar[Phase]
+
+class InstanceState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INSTANCE_STATE_UNSPECIFIED: _ClassVar[InstanceState]
+    INSTANCE_STATE_PROVISIONING: _ClassVar[InstanceState]
+    INSTANCE_STATE_PENDING_REGISTRATION: _ClassVar[InstanceState]
+    INSTANCE_STATE_RUNNING: _ClassVar[InstanceState]
+    INSTANCE_STATE_TERMINATING: _ClassVar[InstanceState]
+    INSTANCE_STATE_TERMINATED: _ClassVar[InstanceState]
+    INSTANCE_STATE_FAILED: _ClassVar[InstanceState]
+
+class CommandStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMMAND_STATUS_UNSPECIFIED: _ClassVar[CommandStatus]
+    COMMAND_STATUS_PENDING: _ClassVar[CommandStatus]
+    COMMAND_STATUS_ACKNOWLEDGED: _ClassVar[CommandStatus]
+    COMMAND_STATUS_COMPLETED: _ClassVar[CommandStatus]
+    COMMAND_STATUS_FAILED: _ClassVar[CommandStatus]
+    COMMAND_STATUS_EXPIRED: _ClassVar[CommandStatus]
+NODE_STATUS_UNSPECIFIED: NodeStatus
+NODE_STATUS_ACTIVE: NodeStatus
+NODE_STATUS_CORDONED: NodeStatus
+NODE_STATUS_DRAINING: NodeStatus
+NODE_STATUS_UNHEALTHY: NodeStatus
+NODE_STATUS_TERMINATED: NodeStatus
+PHASE_UNSPECIFIED: Phase
+PHASE_REQUESTED: Phase
+PHASE_BOOTING: Phase
+PHASE_READY: Phase
+PHASE_DRAINING: Phase
+PHASE_TERMINATING: Phase
+PHASE_GONE: Phase
+INSTANCE_STATE_UNSPECIFIED: InstanceState
+INSTANCE_STATE_PROVISIONING: InstanceState
+INSTANCE_STATE_PENDING_REGISTRATION: InstanceState
+INSTANCE_STATE_RUNNING: InstanceState
+INSTANCE_STATE_TERMINATING: InstanceState
+INSTANCE_STATE_TERMINATED: InstanceState
+INSTANCE_STATE_FAILED: InstanceState
+COMMAND_STATUS_UNSPECIFIED: CommandStatus
+COMMAND_STATUS_PENDING: CommandStatus
+COMMAND_STATUS_ACKNOWLEDGED: CommandStatus
+COMMAND_STATUS_COMPLETED: CommandStatus
+COMMAND_STATUS_FAILED: CommandStatus
+COMMAND_STATUS_EXPIRED: CommandStatus
+
+class NodeView(_message.Message):
+    __slots__ = ("id", "pool", "status", "phase", "health", "cordoned", "retiring", "conditions", "provider", "region", "zone", "instance_type", "instance", "public_address", "private_address", "gpus", "price_per_hour", "created_at", "since", "registered_at", "last_heartbeat", "replaces", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    CORDONED_FIELD_NUMBER: _ClassVar[int]
+    RETIRING_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLIC_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    PRIVATE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    pool: str
+    status: NodeStatus
+    phase: Phase
+    health: _agent_pb2.Health
+    cordoned: str
+    retiring: str
+    conditions: _containers.RepeatedCompositeFieldContainer[Condition]
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    instance: str
+    public_address: str
+    private_address: str
+    gpus: int
+    price_per_hour: str
+    created_at: _timestamp_pb2.Timestamp
+    since: _timestamp_pb2.Timestamp
+    registered_at: _timestamp_pb2.Timestamp
+    last_heartbeat: _timestamp_pb2.Timestamp
+    replaces: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., cordoned: _Optional[str] = ..., retiring: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., instance: _Optional[str] = ..., public_address: _Optional[str] = ..., private_address: _Optional[str] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_heartbeat: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaces: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Condition(_message.Message):
+    __slots__ = ("check", "health", "reason", "since", "times", "fatal", "lasting", "boot_id")
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    TIMES_FIELD_NUMBER: _ClassVar[int]
+    FATAL_FIELD_NUMBER: _ClassVar[int]
+    LASTING_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    check: str
+    health: _agent_pb2.Health
+    reason: str
+    since: _timestamp_pb2.Timestamp
+    times: int
+    fatal: bool
+    lasting: bool
+    boot_id: str
+    def __init__(self, check: _Optional[str] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., reason: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., times: _Optional[int] = ..., fatal: _Optional[bool] = ..., lasting: _Optional[bool] = ..., boot_id: _Optional[str] = ...) -> None: ...
+
+class NodeDetail(_message.Message):
+    __slots__ = ("node", "inventory", "metrics", "commands")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INVENTORY_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    node: NodeView
+    inventory: _agent_pb2.Inventory
+    metrics: _agent_pb2.NodeMetrics
+    commands: _containers.RepeatedCompositeFieldContainer[Command]
+    def __init__(self, node: _Optional[_Union[NodeView, _Mapping]] = ..., inventory: _Optional[_Union[_agent_pb2.Inventory, _Mapping]] = ..., metrics: _Optional[_Union[_agent_pb2.NodeMetrics, _Mapping]] = ..., commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
+
+class Command(_message.Message):
+    __slots__ = ("id", "node", "kind", "issued_at", "expires_at", "parameters", "status", "ended_at", "result")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_AT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    node: str
+    kind: _agent_pb2.CommandKind
+    issued_at: _timestamp_pb2.Timestamp
+    expires_at: _timestamp_pb2.Timestamp
+    parameters: _containers.ScalarMap[str, str]
+    status: CommandStatus
+    ended_at: _timestamp_pb2.Timestamp
+    result: str
+    def __init__(self, id: _Optional[str] = ..., node: _Optional[str] = ..., kind: _Optional[_Union[_agent_pb2.CommandKind, str]] = ..., issued_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., parameters: _Optional[_Mapping[str, str]] = ..., status: _Optional[_Union[CommandStatus, str]] = ..., ended_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result: _Optional[str] = ...) -> None: ...
+
+class InstanceView(_message.Message):
+    __slots__ = ("id", "provider", "region", "zone", "instance_type", "state", "pool", "node", "created_at", "ready_at", "terminated_at", "message", "labels")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    READY_AT_FIELD_NUMBER: _ClassVar[int]
+    TERMINATED_AT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    provider: str
+    region: str
+    zone: str
+    instance_type: str
+    state: InstanceState
+    pool: str
+    node: str
+    created_at: _timestamp_pb2.Timestamp
+    ready_at: _timestamp_pb2.Timestamp
+    terminated_at: _timestamp_pb2.Timestamp
+    message: str
+    labels: _containers.ScalarMap[str, str]
+    def __init__(self, id: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., state: _Optional[_Union[InstanceState, str]] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., terminated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class PoolSpec(_message.Message):
+    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OFFERINGS_FIELD_NUMBER: _ClassVar[int]
+    NODES_MIN_FIELD_NUMBER: _ClassVar[int]
+    NODES_MAX_FIELD_NUMBER: _ClassVar[int]
+    NODES_WANTED_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    SSH_KEYS_FIELD_NUMBER: _ClassVar[int]
+    USER_DATA_FIELD_NUMBER: _ClassVar[int]
+    AUTO_REPLACE_FIELD_NUMBER: _ClassVar[int]
+    UNHEALTHY_AFTER_FIELD_NUMBER: _ClassVar[int]
+    BOOT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    offerings: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Offering]
+    nodes_min: int
+    nodes_max: int
+    nodes_wanted: int
+    labels: _containers.ScalarMap[str, str]
+    ssh_keys: _containers.RepeatedScalarFieldContainer[str]
+    user_data: str
+    auto_replace: bool
+    unhealthy_after: int
+    boot_deadline: _duration_pb2.Duration
+    drain_timeout: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class PoolView(_message.Message):
+    __slots__ = ("spec", "size", "serving", "starting", "leaving", "unhealthy", "cordoned", "price_per_hour", "note")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SERVING_FIELD_NUMBER: _ClassVar[int]
+    STARTING_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    UNHEALTHY_FIELD_NUMBER: _ClassVar[int]
+    CORDONED_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    spec: PoolSpec
+    size: int
+    serving: int
+    starting: int
+    leaving: int
+    unhealthy: int
+    cordoned: int
+    price_per_hour: str
+    note: str
+    def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., size: _Optional[int] = ..., serving: _Optional[int] = ..., starting: _Optional[int] = ..., leaving: _Optional[int] = ..., unhealthy: _Optional[int] = ..., cordoned: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class FleetStatus(_message.Message):
+    __slots__ = ("cluster", "version", "revision", "now", "pools", "nodes_by_status", "gpus", "price_per_hour", "recent")
+    class NodesByStatusEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    NOW_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    NODES_BY_STATUS_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    RECENT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    version: str
+    revision: int
+    now: _timestamp_pb2.Timestamp
+    pools: _containers.RepeatedCompositeFieldContainer[PoolView]
+    nodes_by_status: _containers.ScalarMap[str, int]
+    gpus: int
+    price_per_hour: str
+    recent: _containers.RepeatedCompositeFieldContainer[Recorded]
+    def __init__(self, cluster: _Optional[str] = ..., version: _Optional[str] = ..., revision: _Optional[int] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ..., nodes_by_status: _Optional[_Mapping[str, int]] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., recent: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+
+class Query(_message.Message):
+    __slots__ = ("pool", "provider", "region", "status", "health", "state", "labels", "include_gone", "order_by", "page_size", "page_token")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_GONE_FIELD_NUMBER: _ClassVar[int]
+    ORDER_BY_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    provider: str
+    region: str
+    status: NodeStatus
+    health: _agent_pb2.Health
+    state: InstanceState
+    labels: _containers.ScalarMap[str, str]
+    include_gone: bool
+    order_by: str
+    page_size: int
+    page_token: str
+    def __init__(self, pool: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, str]] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., state: _Optional[_Union[InstanceState, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., include_gone: _Optional[bool] = ..., order_by: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class NodePage(_message.Message):
+    __slots__ = ("items", "next_page_token", "total", "revision")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[NodeView]
+    next_page_token: str
+    total: int
+    revision: int
+    def __init__(self, items: _Optional[_Iterable[_Union[NodeView, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class InstancePage(_message.Message):
+    __slots__ = ("items", "next_page_token", "total", "revision")
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[InstanceView]
+    next_page_token: str
+    total: int
+    revision: int
+    def __init__(self, items: _Optional[_Iterable[_Union[InstanceView, _Mapping]]] = ..., next_page_token: _Optional[str] = ..., total: _Optional[int] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class PoolList(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[PoolView]
+    def __init__(self, items: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("at", "about", "kind", "reason", "because", "facts")
+    class FactsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    AT_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    at: _timestamp_pb2.Timestamp
+    about: str
+    kind: str
+    reason: str
+    because: _containers.RepeatedScalarFieldContainer[str]
+    facts: _containers.ScalarMap[str, str]
+    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., about: _Optional[str] = ..., kind: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[_Iterable[str]] = ..., facts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class Recorded(_message.Message):
+    __slots__ = ("number", "revision", "event")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    revision: int
+    event: Event
+    def __init__(self, number: _Optional[int] = ..., revision: _Optional[int] = ..., event: _Optional[_Union[Event, _Mapping]] = ...) -> None: ...
+
+class RecordedList(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Recorded]
+    def __init__(self, items: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ...) -> None: ...
+
+class Update(_message.Message):
+    __slots__ = ("revision", "events", "nodes", "pools")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    events: _containers.RepeatedCompositeFieldContainer[Recorded]
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeView]
+    pools: _containers.RepeatedCompositeFieldContainer[PoolView]
+    def __init__(self, revision: _Optional[int] = ..., events: _Optional[_Iterable[_Union[Recorded, _Mapping]]] = ..., nodes: _Optional[_Iterable[_Union[NodeView, _Mapping]]] = ..., pools: _Optional[_Iterable[_Union[PoolView, _Mapping]]] = ...) -> None: ...
+
+class Capacity(_message.Message):
+    __slots__ = ("name", "gpus", "gpu_type", "provider", "region", "spot")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    GPU_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    SPOT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    gpus: int
+    gpu_type: str
+    provider: str
+    region: str
+    spot: bool
+    def __init__(self, name: _Optional[str] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., spot: _Optional[bool] = ...) -> None: ...
+
+class Why(_message.Message):
+    __slots__ = ("about", "state", "steps")
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    about: str
+    state: str
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    def __init__(self, about: _Optional[str] = ..., state: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ...) -> None: ...
+
+class Step(_message.Message):
+    __slots__ = ("number", "at", "kind", "reason", "because")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    at: _timestamp_pb2.Timestamp
+    kind: str
+    reason: str
+    because: _containers.RepeatedCompositeFieldContainer[Why]
+    def __init__(self, number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[_Iterable[_Union[Why, _Mapping]]] = ...) -> None: ...
+
+class StatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListNodesRequest(_message.Message):
+    __slots__ = ("query",)
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    query: Query
+    def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ...) -> None: ...
+
+class GetNodeRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListInstancesRequest(_message.Message):
+    __slots__ = ("query",)
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    query: Query
+    def __init__(self, query: _Optional[_Union[Query, _Mapping]] = ...) -> None: ...
+
+class GetInstanceRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ListPoolsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetPoolRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class PutPoolRequest(_message.Message):
+    __slots__ = ("spec", "reason")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    spec: PoolSpec
+    reason: str
+    def __init__(self, spec: _Optional[_Union[PoolSpec, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ScaleRequest(_message.Message):
+    __slots__ = ("pool", "nodes", "reason")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    nodes: int
+    reason: str
+    def __init__(self, pool: _Optional[str] = ..., nodes: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DeletePoolRequest(_message.Message):
+    __slots__ = ("pool", "reason")
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    pool: str
+    reason: str
+    def __init__(self, pool: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class UpRequest(_message.Message):
+    __slots__ = ("capacity",)
+    CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    capacity: Capacity
+    def __init__(self, capacity: _Optional[_Union[Capacity, _Mapping]] = ...) -> None: ...
+
+class CordonRequest(_message.Message):
+    __slots__ = ("node", "reason")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    reason: str
+    def __init__(self, node: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class UncordonRequest(_message.Message):
+    __slots__ = ("node",)
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    def __init__(self, node: _Optional[str] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("node", "reason")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    reason: str
+    def __init__(self, node: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class RetireRequest(_message.Message):
+    __slots__ = ("node", "reason")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    reason: str
+    def __init__(self, node: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class DeclareHealthyRequest(_message.Message):
+    __slots__ = ("node", "reason")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    reason: str
+    def __init__(self, node: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class IssueRequest(_message.Message):
+    __slots__ = ("node", "kind", "parameters")
+    class ParametersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    kind: _agent_pb2.CommandKind
+    parameters: _containers.ScalarMap[str, str]
+    def __init__(self, node: _Optional[str] = ..., kind: _Optional[_Union[_agent_pb2.CommandKind, str]] = ..., parameters: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class GetCommandRequest(_message.Message):
+    __slots__ = ("command",)
+    COMMAND_FIELD_NUMBER: _ClassVar[int]
+    command: str
+    def __init__(self, command: _Optional[str] = ...) -> None: ...
+
+class InjectRequest(_message.Message):
+    __slots__ = ("node", "result")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    result: _agent_pb2.CheckResult
+    def __init__(self, node: _Optional[str] = ..., result: _Optional[_Union[_agent_pb2.CheckResult, _Mapping]] = ...) -> None: ...
+
+class InjectResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class EventsRequest(_message.Message):
+    __slots__ = ("after", "about", "limit")
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    about: str
+    limit: int
+    def __init__(self, after: _Optional[int] = ..., about: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class WatchRequest(_message.Message):
+    __slots__ = ("after_revision",)
+    AFTER_REVISION_FIELD_NUMBER: _ClassVar[int]
+    after_revision: int
+    def __init__(self, after_revision: _Optional[int] = ...) -> None: ...
+
+class ExplainRequest(_message.Message):
+    __slots__ = ("about",)
+    ABOUT_FIELD_NUMBER: _ClassVar[int]
+    about: str
+    def __init__(self, about: _Optional[str] = ...) -> None: ...
