@@ -1,6 +1,6 @@
 """Heartbeats and metrics as columns: what changes every few seconds and need not be durable."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -53,6 +53,27 @@ class Columns:
         self._heard[row] = self._clock.now().timestamp()
         if metrics is not None:
             self._write(node, row, metrics)
+
+    def take(self, nodes: Sequence[NodeId], hosts: Floats, readings: Floats) -> None:
+        """Write the newest readings of many nodes that all have equally many GPUs.
+
+        `hosts` holds CPU and memory use (node, 2), `readings` temperature, power, utilisation
+        and memory used in bytes (node, 4, GPU). A node that comes twice keeps the later row; one
+        that is not known, or no longer, is passed over.
+        """
+        known = [(place, node) for place, node in enumerate(nodes) if node in self._rows]
+        places = [place for place, _ in known]
+        rows = np.array([self._rows[node] for _, node in known], np.int64)
+        gpus = readings.shape[2]
+        self._host[rows] = hosts[places]
+        self._gpus[rows] = gpus
+        self._readings[rows, :, : min(gpus, GPUS_PER_ROW)] = readings[places, :, :GPUS_PER_ROW]
+        if gpus > GPUS_PER_ROW:
+            for place, node in known:
+                rest = self._rows_for(node, self._rows[node], gpus)[1:]
+                for number, row in enumerate(rest, start=1):
+                    part = readings[place, :, number * GPUS_PER_ROW :][:, :GPUS_PER_ROW]
+                    self._readings[row, :, : part.shape[1]] = part
 
     def forget(self, node: NodeId) -> None:
         """Drop a node that is gone."""
