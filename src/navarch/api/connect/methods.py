@@ -1,9 +1,10 @@
 """The nine calls of the Go system, in terms of our use cases."""
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
+from typing import TypeVar
 
 from navarch.api.connect import messages
 from navarch.api.connect.events import judge_events
@@ -15,6 +16,8 @@ from navarch.ports.agents import AgentApi
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeDetail, Query
 from navarch.ports.clock import Clock, Entropy
 from navarch.wire.reference import navarch_pb2 as pb
+
+T = TypeVar("T")
 
 
 class ReferenceMethods:
@@ -44,14 +47,20 @@ class ReferenceMethods:
         """Take what the checks and the driver said."""
         # Events come last: what they say about a check outweighs what the agent says.
         results = (*messages.check_results(request.results), *judge_events(request.events))
-        node = await self._known(request.node_id)
-        status = await self._agents.report_health(node, HealthReport(results=results))
+        report = HealthReport(results=results)
+        status = await self._about(
+            request.node_id, lambda node: self._agents.report_health(node, report)
+        )
         return pb.ReportHealthResponse(acknowledged=True, node_status=messages.status_word(status))
 
     async def send_heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         """Note that a node is alive. Our clock says when, whatever the agent's clock says."""
         metrics = messages.node_metrics(request.metrics) if request.HasField("metrics") else None
-        self._agents.heartbeat(await self._known(request.node_id), metrics)
+
+        async def beat(node: NodeId) -> None:
+            self._agents.heartbeat(node, metrics)
+
+        await self._about(request.node_id, beat)
         return pb.HeartbeatResponse(acknowledged=True)
 
     async def get_node_commands(
@@ -59,13 +68,12 @@ class ReferenceMethods:
     ) -> pb.GetNodeCommandsResponse:
         """Hand out what is pending; fetching it is all the acknowledgement there is."""
         try:
-            node = await self._known(request.node_id)
-            detail = await self._fleet.get_node(node)
+            detail = await self._about(request.node_id, self._fleet.get_node)
         except NotFoundError:
             return pb.GetNodeCommandsResponse()
         pending = [c for c in detail.commands if c.status is CommandStatus.PENDING]
         for command in pending:
-            await self._agents.acknowledge(node, command.id)
+            await self._agents.acknowledge(command.node, command.id)
         return pb.GetNodeCommandsResponse(commands=map(messages.command_message, pending))
 
     async def list_nodes(self, request: pb.ListNodesRequest) -> pb.ListNodesResponse:
@@ -167,27 +175,30 @@ class ReferenceMethods:
     async def _detail(self, name: str) -> NodeDetail:
         if not name:
             raise InvalidError("node_id is required")
-        try:
-            detail = await self._fleet.get_node(await self._known(name))
-        except NotFoundError as error:
-            raise NotFoundError(f"node not found: {name}") from error
+        detail = await self._about(name, self._fleet.get_node)
         if detail.node.status is None:
-            raise NotFoundError(f"node not found: {name}")
+            raise _unknown(name)
         return detail
 
-    async def _known(self, name: str) -> NodeId:
-        """Return our name for the node; the reference's agents use what their cloud calls it."""
+    async def _about(self, name: str, call: Callable[[NodeId], Awaitable[T]]) -> T:
+        """Make a call about a node, which the reference's agents name as their cloud does."""
         node = NodeId(name)
-        if node in self._aliases:
-            return self._aliases[node]
         try:
-            instance = await self._fleet.get_instance(name) if name else None
+            return await call(self._aliases.get(node, node))
         except NotFoundError:
-            return node
-        if instance is None or instance.node == node:
-            return node
-        self._aliases[node] = instance.node
-        return instance.node
+            self._aliases.pop(node, None)
+        try:
+            ours = (await self._fleet.get_instance(name)).node
+        except NotFoundError:
+            raise _unknown(name) from None
+        if ours == node:
+            raise _unknown(name)
+        self._aliases[node] = ours
+        return await call(ours)
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f"node not found: {name}")
 
 
 def _issued(command: str, at: datetime) -> pb.IssueCommandResponse:

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.metadata import version
 
 import msgspec
 import structlog
 
+from navarch import __version__
 from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, identify
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
@@ -108,7 +108,7 @@ class HttpApp:
         self._ready = ready
         self._metrics_text = metrics_text
         self._limits = limits
-        document = render_openapi(router.routes, version=version("navarch"))
+        document = render_openapi(router.routes, version=__version__)
         self._openapi = Reply(body=msgspec.json.encode(document))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
