@@ -1,64 +1,11 @@
 """The JSON API for agents. Their heartbeats may be JSON, too, but are better packed."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
-from navarch.core.command import Command
-from navarch.core.health import HealthReport
-from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics
-from navarch.core.node import NodeStatus
 from navarch.ports.agents import AgentApi, Registration, Welcome
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beat:
-    """A heartbeat."""
-
-    node: NodeId
-    metrics: NodeMetrics | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
-    """What an agent has been asked and has not acknowledged."""
-
-    commands: tuple[Command, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
-    """What the checks found."""
-
-    node: NodeId
-    report: HealthReport
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What is thought of the node now."""
-
-    status: NodeStatus | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """A command has arrived."""
-
-    node: NodeId
-    command: CommandId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """A command has been carried out, or could not be."""
-
-    node: NodeId
-    command: CommandId
-    succeeded: bool
-    result: str = ""
+from navarch.wire.bodies import Arrival, Beat, Findings, Orders, Outcome, Standing
 
 
 class AgentRoutes:

@@ -1,18 +1,17 @@
 """The JSON API for operators: one route per use case."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Generic, TypeVar
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated
 
 import msgspec
 
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Handler, Route
 from navarch.api.http.watch import WatchQuery, stream_updates
-from navarch.core.command import Command, CommandKind
+from navarch.core.command import Command
 from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded, Subject, about
-from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.ports.api import (
     Capacity,
@@ -28,46 +27,7 @@ from navarch.ports.api import (
     Update,
     Why,
 )
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Items(Generic[T]):
-    """A whole list."""
-
-    items: tuple[T, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """Why somebody asks."""
-
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """The size that a pool should have."""
-
-    nodes: int
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What an agent should do."""
-
-    kind: CommandKind
-    parameters: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Injection:
-    """A fault for a simulated machine."""
-
-    node: NodeId
-    result: CheckResult
+from navarch.wire.bodies import Injection, Items, Order, Reason, Size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,108 @@
+"""navarch.v1.AgentService: the agents' calls one by one, or all over one stream."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from navarch.api.grpc.guard import Context, guarded, refusal
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.limits import check_limits
+from navarch.core.errors import InvalidError
+from navarch.core.health import HealthReport
+from navarch.core.ids import CommandId, NodeId
+from navarch.ports.agents import AgentApi, Registration
+from navarch.wire.messages import read_message, write_message
+from navarch.wire.v1 import agent_pb2 as pb
+
+SERVICE = "navarch.v1.AgentService"
+
+
+class AgentCalls:
+    """Answers agents. Messages come and go as bytes."""
+
+    def __init__(self, agents: AgentApi, desk: HeartbeatDesk) -> None:
+        self._agents = agents
+        self._desk = desk
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """Return the handlers of the service."""
+        calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+            "Register": self._register,
+            "Heartbeat": self._heartbeat,
+            "ReportHealth": self._report_health,
+            "Acknowledge": self._acknowledge,
+            "Finish": self._finish,
+        }
+        handlers = {name: guarded(f"/{SERVICE}/{name}", call) for name, call in calls.items()}
+        handlers["Attach"] = grpc.stream_stream_rpc_method_handler(self._attach)
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+    async def _register(self, body: bytes) -> bytes:
+        registration = read_message(Registration, pb.Registration.FromString(body))
+        check_limits(registration)
+        welcome = await self._agents.register(registration)
+        return write_message(welcome, pb.Welcome()).SerializeToString()
+
+    async def _heartbeat(self, body: bytes) -> bytes:
+        return self._desk.beat(body)
+
+    async def _report_health(self, body: bytes) -> bytes:
+        request = pb.ReportHealthRequest.FromString(body)
+        report = read_message(HealthReport, request.report, "$.report")
+        check_limits(report, "$.report")
+        status = await self._agents.report_health(NodeId(request.node), report)
+        return pb.ReportHealthResponse(status=status or "").SerializeToString()
+
+    async def _acknowledge(self, body: bytes) -> bytes:
+        request = pb.AcknowledgeRequest.FromString(body)
+        await self._agents.acknowledge(NodeId(request.node), CommandId(request.command))
+        return b""
+
+    async def _finish(self, body: bytes) -> bytes:
+        request = pb.FinishRequest.FromString(body)
+        await self._agents.finish(
+            NodeId(request.node),
+            CommandId(request.command),
+            succeeded=request.succeeded,
+            result=request.result,
+        )
+        return b""
+
+    async def _attach(
+        self, messages: AsyncIterator[bytes], _context: Context
+    ) -> AsyncIterator[bytes]:
+        async for body in messages:
+            yield (await self._answer(body)).SerializeToString()
+
+    async def _answer(self, body: bytes) -> pb.ControlMessage:
+        """Return the answer to one message; a refusal is an answer, too."""
+        number = 0
+        try:
+            message = pb.AgentMessage.FromString(body)
+            number = message.number
+            return await self._dispatch(message)
+        except Exception as error:  # noqa: BLE001 - told, and logged if it is ours
+            code, text = refusal(f"/{SERVICE}/Attach", error)
+            return pb.ControlMessage(number=number, error=pb.Error(code=code.name, message=text))
+
+    async def _dispatch(self, message: pb.AgentMessage) -> pb.ControlMessage:
+        kind = message.WhichOneof("call")
+        if kind is None:
+            raise InvalidError("a message must hold a call - at `$.call`")
+        answers: dict[str, tuple[str, Callable[[bytes], Awaitable[bytes]]]] = {
+            "register": ("welcome", self._register),
+            "heartbeat": ("heartbeat", self._heartbeat),
+            "report_health": ("report_health", self._report_health),
+            "acknowledge": ("acknowledge", self._acknowledge),
+            "finish": ("finish", self._finish),
+        }
+        name, call = answers[kind]
+        answer = pb.ControlMessage(number=message.number)
+        place = getattr(answer, name)
+        place.SetInParent()
+        try:
+            place.ParseFromString(await call(getattr(message, kind).SerializeToString()))
+        except DecodeError as error:
+            raise InvalidError("the message cannot be read") from error
+        return answer

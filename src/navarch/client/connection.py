@@ -1,0 +1,233 @@
+"""Just enough HTTP/1.1 for our own server: keep-alive, lengths and chunks, TLS.
+
+Written out because the CLI starts in the time that importing an HTTP library takes.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from navarch.client.address import Address
+from navarch.core.errors import UnreachableError
+
+BODY_BYTES_MAX = 256 * 2**20
+_LINE_BYTES_MAX = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """What the server said."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class _Wire:
+    """One connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    status: int = 0
+    headers: dict[str, str] = field(default_factory=dict)
+
+    async def send(self, head: bytes, body: bytes) -> None:
+        """Write a request and read the head of its response."""
+        self.writer.write(head + body)
+        await self.writer.drain()
+        version, _, rest = (await self._line()).partition(" ")
+        if not version.startswith("HTTP/1."):
+            raise UnreachableError(f"it does not speak HTTP: {version[:40]!r}")
+        self.status = int(rest[:3])
+        self.headers = {}
+        while line := await self._line():
+            name, _, value = line.partition(":")
+            self.headers[name.strip().lower()] = value.strip()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the parts of a body of unknown length."""
+        while size := int((await self._line()).partition(";")[0], 16):
+            chunk = await self.reader.readexactly(size + 2)
+            yield chunk[:-2]
+        await self._line()
+
+    async def body(self) -> bytes:
+        """Return the whole body."""
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
+            parts = []
+            size = 0
+            async for chunk in self.chunks():
+                size += len(chunk)
+                if size > BODY_BYTES_MAX:
+                    raise UnreachableError("the answer has no end")
+                parts.append(chunk)
+            return b"".join(parts)
+        if self.status == 204:
+            return b""
+        length = int(self.headers.get("content-length", "0"))
+        if length > BODY_BYTES_MAX:
+            raise UnreachableError("the answer has no end")
+        return await self.reader.readexactly(length)
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another request may follow."""
+        return (
+            self.headers.get("connection", "").lower() != "close"
+            and not self.reader.at_eof()
+            and not self.writer.is_closing()
+        )
+
+    async def _line(self) -> str:
+        return (await self.reader.readuntil(b"\n")).decode("latin-1").rstrip("\r\n")
+
+
+class HttpConnections:
+    """Asks one server, over as many connections as there are questions at a time."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        token: str | None,
+        timeout_s: float,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.address = address
+        self._token = token
+        self._timeout_s = timeout_s
+        self._tls = tls
+        self._idle: list[_Wire] = []
+
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", content_type: str = ""
+    ) -> Response:
+        """Return the answer. Raises UnreachableError if there is none in time."""
+        with self._told_as_unreachable():
+            async with asyncio.timeout(self._timeout_s):
+                wire = await self._connected()
+                try:
+                    await wire.send(self._head(method, path, body, content_type), body)
+                    answer = await wire.body()
+                except BaseException:
+                    wire.writer.close()
+                    raise
+        if wire.reusable:
+            self._idle.append(wire)
+        else:
+            wire.writer.close()
+        return Response(status=wire.status, headers=wire.headers, body=answer)
+
+    @asynccontextmanager
+    async def follow(self, path: str, *, silence_s: float) -> AsyncIterator["Following"]:
+        """Open an answer that has no end; it is cut after `silence_s` without a word."""
+        with self._told_as_unreachable():
+            async with asyncio.timeout(self._timeout_s):
+                wire = await self._connected()
+                await wire.send(self._head("GET", path, b"", ""), b"")
+        try:
+            yield Following(wire, silence_s, self)
+        finally:
+            wire.writer.close()
+
+    async def close(self) -> None:
+        """Hang up."""
+        idle, self._idle = self._idle, []
+        for wire in idle:
+            wire.writer.close()
+        for wire in idle:
+            try:
+                await wire.writer.wait_closed()
+            except OSError:
+                continue  # It was gone already, which is what we wanted.
+
+    async def _connected(self) -> _Wire:
+        while self._idle:
+            wire = self._idle.pop()
+            if wire.reusable:
+                return wire
+            wire.writer.close()
+        tls = self._tls
+        if tls is None and self.address.scheme == "https":
+            tls = ssl.create_default_context()
+        reader, writer = await asyncio.open_connection(
+            self.address.host, self.address.port, ssl=tls, limit=_LINE_BYTES_MAX
+        )
+        return _Wire(reader, writer)
+
+    def _head(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
+        lines = [
+            f"{method} {self.address.prefix}{path} HTTP/1.1",
+            f"Host: {self.address.authority}",
+            f"Content-Length: {len(body)}",
+        ]
+        if content_type:
+            lines.append(f"Content-Type: {content_type}")
+        if self._token:
+            lines.append(f"Authorization: Bearer {self._token}")
+        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    def _told_as_unreachable(self) -> "_Unreachable":
+        return _Unreachable(self.address, self._timeout_s)
+
+
+class Following:
+    """An answer that goes on."""
+
+    def __init__(self, wire: _Wire, silence_s: float, connections: HttpConnections) -> None:
+        self.status = wire.status
+        self._wire = wire
+        self._silence_s = silence_s
+        self._connections = connections
+
+    async def body(self) -> bytes:
+        """Return the whole of an answer that turned out to have an end."""
+        with self._told():
+            async with asyncio.timeout(self._silence_s):
+                return await self._wire.body()
+
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield each line that is not empty."""
+        rest = b""
+        chunks = self._wire.chunks()
+        while True:
+            with self._told():
+                async with asyncio.timeout(self._silence_s):
+                    chunk = await anext(chunks, None)
+            if chunk is None:
+                return
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                if line:
+                    yield line
+
+    def _told(self) -> "_Unreachable":
+        return _Unreachable(self._connections.address, self._silence_s)
+
+
+class _Unreachable:
+    """Turns what the network may do to us into our own error."""
+
+    def __init__(self, address: Address, timeout_s: float) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, UnreachableError):
+            raise UnreachableError(f"{self._address}: {error}") from error
+        if isinstance(error, TimeoutError):
+            raise UnreachableError(
+                f"{self._address} did not answer within {self._timeout_s:g} s"
+            ) from error
+        if isinstance(error, asyncio.IncompleteReadError | ConnectionResetError):
+            raise UnreachableError(f"{self._address} hung up") from error
+        if isinstance(error, OSError | ssl.SSLError):
+            raise UnreachableError(f"{self._address} cannot be reached: {error}") from error
+        if isinstance(error, ValueError | asyncio.LimitOverrunError):
+            raise UnreachableError(f"{self._address} does not speak HTTP as we know it") from error

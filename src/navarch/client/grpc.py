@@ -1,0 +1,177 @@
+"""The use cases over gRPC."""
+
+# Replies are read as what the method of the same name returns, which mypy cannot follow.
+# mypy: disable-error-code="no-any-return"
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import grpc
+
+from navarch.client.address import Address
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
+from navarch.core.event import Recorded, Subject
+from navarch.core.health import CheckResult
+from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.ports.api import (
+    Capacity,
+    FleetStatus,
+    InstanceView,
+    NodeDetail,
+    NodeView,
+    Page,
+    PoolSpec,
+    PoolView,
+    Query,
+    Update,
+    Why,
+)
+from navarch.wire.errors import error_from
+from navarch.wire.fleet import FLEET_CALLS
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", 256 * 2**20),
+    ("grpc.keepalive_time_ms", 30_000),
+    # A token must not travel through a proxy that somebody's environment happens to name.
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class GrpcFleetClient:
+    """FleetApi, served by somebody else."""
+
+    def __init__(self, address: Address, *, token: str | None, timeout_s: float) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        self._channel = grpc.aio.insecure_channel(f"{host}:{address.port}", options=_OPTIONS)
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._channel.close()
+
+    async def status(self) -> FleetStatus:
+        """Return the fleet on one screen."""
+        return await self._call("status")
+
+    async def list_nodes(self, query: Query) -> Page[NodeView]:
+        """Return the nodes that match."""
+        return await self._call("list_nodes", query=query)
+
+    async def get_node(self, name: NodeId) -> NodeDetail:
+        """Return one node."""
+        return await self._call("get_node", name=name)
+
+    async def list_instances(self, query: Query) -> Page[InstanceView]:
+        """Return the machines that match."""
+        return await self._call("list_instances", query=query)
+
+    async def get_instance(self, name: str) -> InstanceView:
+        """Return one machine."""
+        return await self._call("get_instance", name=name)
+
+    async def list_pools(self) -> Sequence[PoolView]:
+        """Return every pool, by name."""
+        return await self._call("list_pools")
+
+    async def get_pool(self, name: PoolName) -> PoolView:
+        """Return one pool."""
+        return await self._call("get_pool", name=name)
+
+    async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
+        """Create a pool, or change the one of that name."""
+        return await self._call("put_pool", spec=spec, reason=reason)
+
+    async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
+        """Ask for a size within the pool's bounds."""
+        return await self._call("scale", pool=pool, nodes=nodes, reason=reason)
+
+    async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
+        """Drain and give back every node of a pool, then the pool."""
+        return await self._call("delete_pool", pool=pool, reason=reason)
+
+    async def up(self, capacity: Capacity) -> PoolView:
+        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        return await self._call("up", capacity=capacity)
+
+    async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
+        """Keep new work off a node."""
+        return await self._call("cordon", node=node, reason=reason)
+
+    async def uncordon(self, node: NodeId) -> NodeView:
+        """Lift a cordon, and nothing else."""
+        return await self._call("uncordon", node=node)
+
+    async def drain(self, node: NodeId, *, reason: str) -> NodeView:
+        """Move the work off a node, which stays."""
+        return await self._call("drain", node=node, reason=reason)
+
+    async def retire(self, node: NodeId, *, reason: str) -> NodeView:
+        """Drain a node and give its machine back."""
+        return await self._call("retire", node=node, reason=reason)
+
+    async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
+        """Override what the checks say about a node."""
+        return await self._call("declare_healthy", node=node, reason=reason)
+
+    async def issue(
+        self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
+    ) -> Command:
+        """Ask a node's agent to do something."""
+        return await self._call("issue", node=node, kind=kind, parameters=parameters)
+
+    async def get_command(self, command: CommandId) -> Command:
+        """Return how far a command has come."""
+        return await self._call("get_command", command=command)
+
+    async def inject(self, node: NodeId, result: CheckResult) -> None:
+        """Make a simulated machine report a fault."""
+        await self._call("inject", node=node, result=result)
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+    ) -> Sequence[Recorded]:
+        """Return the journal after event number `after`, oldest first."""
+        return await self._call("events", after=after, about=about, limit=limit)
+
+    async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
+        """Yield every revision after the given one, none left out."""
+        call = FLEET_CALLS["watch"]
+        request = call.write_request({"after_revision": after_revision})
+        ask: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = self._channel.unary_stream(call.path)
+        stream = ask(request, metadata=self._metadata)
+        try:
+            async for body in stream:
+                yield call.read_reply(body)
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error) from error
+        finally:
+            stream.cancel()
+        raise UnreachableError(f"{self._address} ended the watch")
+
+    async def why(self, about: Subject) -> Why:
+        """Return the reasons behind the state of a node, a pool or a launch."""
+        return await self._call("why", about=about)
+
+    async def _call(self, method: str, **arguments: object) -> Any:  # noqa: ANN401
+        call = FLEET_CALLS[method]
+        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(call.path)
+        try:
+            body = await ask(
+                call.write_request(arguments), metadata=self._metadata, timeout=self._timeout_s
+            )
+        except grpc.aio.AioRpcError as error:
+            raise self._error(error) from error
+        return call.read_reply(body)
+
+    def _error(self, error: grpc.aio.AioRpcError) -> NavarchError:
+        code, text = error.code(), error.details() or ""
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            return UnauthenticatedError("the server wants a valid token")
+        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+            text = f"did not answer within {self._timeout_s:g} s"
+        if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+            return UnreachableError(f"{self._address}: {text}")
+        return error_from(code.name.lower(), text)

@@ -1,0 +1,295 @@
+"""The use cases over HTTP and JSON."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import fields
+from enum import StrEnum
+from types import NoneType
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from navarch.client.connection import HttpConnections
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
+from navarch.core.event import Recorded, Subject
+from navarch.core.health import CheckResult, HealthReport
+from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import NodeStatus
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.api import (
+    Capacity,
+    FleetStatus,
+    InstanceView,
+    NodeDetail,
+    NodeView,
+    Page,
+    PoolSpec,
+    PoolView,
+    Query,
+    Update,
+    Why,
+)
+from navarch.wire.bodies import (
+    Arrival,
+    Beat,
+    Findings,
+    Injection,
+    Items,
+    Order,
+    Orders,
+    Outcome,
+    Reason,
+    Size,
+    Standing,
+)
+from navarch.wire.errors import error_from
+
+T = TypeVar("T")
+
+JSON = "application/json"
+PROTO = "application/proto"
+SILENCE_S = 60.0
+"""A watch says something four times as often, if only that it is still there."""
+
+
+class HttpFleetClient:
+    """FleetApi, served by somebody else."""
+
+    def __init__(self, connections: HttpConnections) -> None:
+        self._connections = connections
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._connections.close()
+
+    async def status(self) -> FleetStatus:
+        """Return the fleet on one screen."""
+        return await self._get("/v1/status", FleetStatus)
+
+    async def list_nodes(self, query: Query) -> Page[NodeView]:
+        """Return the nodes that match."""
+        return await self._get("/v1/nodes", Page[NodeView], _parameters(query))
+
+    async def get_node(self, name: NodeId) -> NodeDetail:
+        """Return one node."""
+        return await self._get(f"/v1/nodes/{_segment(name)}", NodeDetail)
+
+    async def list_instances(self, query: Query) -> Page[InstanceView]:
+        """Return the machines that match."""
+        return await self._get("/v1/instances", Page[InstanceView], _parameters(query))
+
+    async def get_instance(self, name: str) -> InstanceView:
+        """Return one machine."""
+        return await self._get(f"/v1/instances/{_segment(name)}", InstanceView)
+
+    async def list_pools(self) -> Sequence[PoolView]:
+        """Return every pool, by name."""
+        found: Items[PoolView] = await self._get("/v1/pools", Items[PoolView])
+        return found.items
+
+    async def get_pool(self, name: PoolName) -> PoolView:
+        """Return one pool."""
+        return await self._get(f"/v1/pools/{_segment(name)}", PoolView)
+
+    async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
+        """Create a pool, or change the one of that name."""
+        path = f"/v1/pools/{_segment(spec.name)}?{urlencode({'reason': reason})}"
+        return await self._ask("PUT", path, PoolView, spec)
+
+    async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
+        """Ask for a size within the pool's bounds."""
+        path = f"/v1/pools/{_segment(pool)}:scale"
+        return await self._ask("POST", path, PoolView, Size(nodes=nodes, reason=reason))
+
+    async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
+        """Drain and give back every node of a pool, then the pool."""
+        path = f"/v1/pools/{_segment(pool)}?{urlencode({'reason': reason})}"
+        return await self._ask("DELETE", path, PoolView)
+
+    async def up(self, capacity: Capacity) -> PoolView:
+        """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        return await self._ask("POST", "/v1/up", PoolView, capacity)
+
+    async def cordon(self, node: NodeId, *, reason: str) -> NodeView:
+        """Keep new work off a node."""
+        return await self._act(node, "cordon", reason)
+
+    async def uncordon(self, node: NodeId) -> NodeView:
+        """Lift a cordon, and nothing else."""
+        return await self._act(node, "uncordon", "")
+
+    async def drain(self, node: NodeId, *, reason: str) -> NodeView:
+        """Move the work off a node, which stays."""
+        return await self._act(node, "drain", reason)
+
+    async def retire(self, node: NodeId, *, reason: str) -> NodeView:
+        """Drain a node and give its machine back."""
+        return await self._act(node, "retire", reason)
+
+    async def declare_healthy(self, node: NodeId, *, reason: str) -> NodeView:
+        """Override what the checks say about a node."""
+        return await self._act(node, "declare-healthy", reason)
+
+    async def issue(
+        self, node: NodeId, kind: CommandKind, parameters: Mapping[str, str] | None = None
+    ) -> Command:
+        """Ask a node's agent to do something."""
+        path = f"/v1/nodes/{_segment(node)}/commands"
+        return await self._ask("POST", path, Command, Order(kind=kind, parameters=parameters or {}))
+
+    async def get_command(self, command: CommandId) -> Command:
+        """Return how far a command has come."""
+        return await self._get(f"/v1/commands/{_segment(command)}", Command)
+
+    async def inject(self, node: NodeId, result: CheckResult) -> None:
+        """Make a simulated machine report a fault."""
+        await self._ask("POST", "/v1/sim/inject", NoneType, Injection(node=node, result=result))
+
+    async def events(
+        self, *, after: int = 0, about: Subject | None = None, limit: int = 100
+    ) -> Sequence[Recorded]:
+        """Return the journal after event number `after`, oldest first."""
+        parameters = {"after": str(after), "limit": str(limit)}
+        if about is not None:
+            parameters["about"] = about
+        found: Items[Recorded] = await self._get(
+            "/v1/events", Items[Recorded], list(parameters.items())
+        )
+        return found.items
+
+    async def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
+        """Yield every revision after the given one, none left out."""
+        path = "/v1/watch"
+        if after_revision is not None:
+            path += f"?after_revision={after_revision}"
+        async with self._connections.follow(path, silence_s=SILENCE_S) as answer:
+            if answer.status != 200:
+                raise _refusal(answer.status, await answer.body())
+            async with aclosing(answer.lines()) as lines:
+                async for line in lines:
+                    yield _update(line)
+        raise UnreachableError(f"{self._connections.address} ended the watch")
+
+    async def why(self, about: Subject) -> Why:
+        """Return the reasons behind the state of a node, a pool or a launch."""
+        kind, _, name = about.partition("/")
+        return await self._get(f"/v1/why/{_segment(kind)}/{_segment(name)}", Why)
+
+    async def _act(self, node: NodeId, verb: str, reason: str) -> NodeView:
+        path = f"/v1/nodes/{_segment(node)}:{verb}"
+        return await self._ask("POST", path, NodeView, Reason(reason=reason))
+
+    async def _get(
+        self, path: str, kind: type[T], parameters: list[tuple[str, str]] | None = None
+    ) -> T:
+        whole = f"{path}?{urlencode(parameters)}" if parameters else path
+        return await self._ask("GET", whole, kind)
+
+    async def _ask(self, method: str, path: str, kind: type[T], value: object = None) -> T:
+        return await ask_json(self._connections, method, path, kind, value)
+
+
+class HttpAgentClient:
+    """What agents may do, from afar: for tests and tools. The agent itself has a lighter one."""
+
+    def __init__(self, connections: HttpConnections) -> None:
+        self._connections = connections
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._connections.close()
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Introduce a machine."""
+        return await self._ask("register", Welcome, registration)
+
+    async def heartbeat(
+        self, node: NodeId, metrics: NodeMetrics | None = None
+    ) -> Sequence[Command]:
+        """Say that `node` is alive; return the commands it has not acknowledged yet."""
+        orders: Orders = await self._ask("heartbeat", Orders, Beat(node=node, metrics=metrics))
+        return orders.commands
+
+    async def packed_heartbeat(self, message: bytes) -> bytes:
+        """Send a HeartbeatRequest; return the HeartbeatResponse."""
+        answer = await self._connections.ask("POST", "/v1/agent/heartbeat", message, PROTO)
+        if answer.status != 200:
+            raise _refusal(answer.status, answer.body)
+        return answer.body
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        """Say what the checks found; return the node's status after it."""
+        standing: Standing = await self._ask("health", Standing, Findings(node=node, report=report))
+        return standing.status
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Say that a command has arrived."""
+        await self._ask("acknowledge", NoneType, Arrival(node=node, command=command))
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Say that a command has been carried out, or could not be."""
+        outcome = Outcome(node=node, command=command, succeeded=succeeded, result=result)
+        await self._ask("finish", NoneType, outcome)
+
+    async def _ask(self, call: str, kind: type[T], value: object) -> T:
+        return await ask_json(self._connections, "POST", f"/v1/agent/{call}", kind, value)
+
+
+async def ask_json(
+    connections: HttpConnections, method: str, path: str, kind: type[T], value: object = None
+) -> T:
+    """Return the answer as a value of `kind`, or raise the error that the server meant."""
+    body = b"" if value is None else msgspec.json.encode(value)
+    answer = await connections.ask(method, path, body, JSON if body else "")
+    if answer.status >= 300:
+        raise _refusal(answer.status, answer.body)
+    # An answer without a body stands for None.
+    return _decoded(answer.body or b"null", kind)
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"the server's answer cannot be read: {error}") from error
+
+
+def _refusal(status: int, body: bytes) -> NavarchError:
+    if status == 401:
+        return UnauthenticatedError("the server wants a valid token")
+    try:
+        problem = msgspec.json.decode(body, type=dict[str, str])
+        return error_from(problem["code"], problem["message"])
+    except (msgspec.DecodeError, KeyError):
+        # Something between us and the server has answered in its place.
+        return UnreachableError(f"the server answered with status {status}")
+
+
+def _update(line: bytes) -> Update:
+    if line.startswith(b'{"error":'):
+        problem = msgspec.json.decode(line, type=dict[str, dict[str, str]])["error"]
+        raise error_from(problem["code"], problem["message"])
+    return _decoded(line, Update)
+
+
+def _segment(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _parameters(query: Query) -> list[tuple[str, str]]:
+    """Return what `query` asks that is not the default."""
+    default = Query()
+    pairs = [("label", f"{name}={value}") for name, value in query.labels.items()]
+    for part in fields(query):
+        value = getattr(query, part.name)
+        if part.name == "labels" or value == getattr(default, part.name):
+            continue
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        pairs.append((part.name, value.value if isinstance(value, StrEnum) else str(value)))
+    return pairs

@@ -1,0 +1,103 @@
+"""The methods of FleetApi as calls of navarch.v1.FleetService: the same names, the same fields."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from google.protobuf.message import Message
+
+from navarch.ports.api import FleetApi
+from navarch.wire.messages import read_fields, read_message, write_fields, write_message
+from navarch.wire.v1 import fleet_pb2
+
+SERVICE = "navarch.v1.FleetService"
+
+_NAMES = {"why": "Explain"}
+"""Where a call cannot have the method's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetCall:
+    """One method, as it travels."""
+
+    method: str
+    """Its name in FleetApi."""
+    name: str
+    """Its name in the service."""
+    request: type[Message]
+    reply: type[Message]
+    parameters: Mapping[str, Any]
+    defaults: frozenset[str]
+    returns: Any
+    """What the method returns, or each item of what it yields."""
+    streams: bool
+
+    @property
+    def path(self) -> str:
+        """The call's name on the wire."""
+        return f"/{SERVICE}/{self.name}"
+
+    def write_request(self, values: Mapping[str, object]) -> bytes:
+        """Return the arguments as they travel."""
+        return write_fields(values, self.request()).SerializeToString()
+
+    def read_request(self, body: bytes) -> dict[str, Any]:
+        """Return the arguments; InvalidError or DecodeError if there are none to be had."""
+        message = self.request.FromString(body)
+        return read_fields(self.parameters, message, absent_ok=self.defaults)
+
+    def write_reply(self, value: object) -> bytes:
+        """Return the result as it travels."""
+        message = self.reply()
+        if _is_list(self.returns):
+            write_fields({"items": value}, message)
+        elif value is not None:
+            write_message(value, message)
+        return message.SerializeToString()
+
+    def read_reply(self, body: bytes) -> Any:  # noqa: ANN401 - whatever the method returns
+        """Return the result."""
+        message = self.reply.FromString(body)
+        if self.returns is type(None):
+            return None
+        if _is_list(self.returns):
+            return read_fields({"items": self.returns}, message)["items"]
+        return read_message(self.returns, message)
+
+
+def _is_list(returns: Any) -> bool:  # noqa: ANN401
+    return get_origin(returns) is Sequence
+
+
+def _calls() -> dict[str, FleetCall]:
+    service = fleet_pb2.DESCRIPTOR.services_by_name["FleetService"]
+    calls = {}
+    for method in (name for name in vars(FleetApi) if not name.startswith("_")):
+        name = _NAMES.get(method) or "".join(word.capitalize() for word in method.split("_"))
+        call = service.methods_by_name[name]
+        hints = get_type_hints(getattr(FleetApi, method))
+        returns = hints.pop("return")
+        streams = get_origin(returns) is AsyncIterator
+        calls[method] = FleetCall(
+            method=method,
+            name=name,
+            request=getattr(fleet_pb2, call.input_type.name),
+            reply=getattr(fleet_pb2, call.output_type.name),
+            parameters=hints,
+            defaults=_optional_parameters(method),
+            returns=get_args(returns)[0] if streams else returns,
+            streams=streams,
+        )
+    return calls
+
+
+def _optional_parameters(method: str) -> frozenset[str]:
+    function = getattr(FleetApi, method)
+    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
+    given = function.__defaults__ or ()
+    last = positional[len(positional) - len(given) :]
+    return frozenset((*last, *(function.__kwdefaults__ or {})))
+
+
+FLEET_CALLS = _calls()
+"""Every method of FleetApi, by its name there."""

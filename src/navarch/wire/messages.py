@@ -1,0 +1,223 @@
+"""Our dataclasses as protobuf messages and back, field by field of the same name.
+
+What a message leaves out takes the default that the dataclass gives it. A test compares every
+dataclass that travels with its message, so that neither has a field that the other lacks.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from navarch.core.errors import InvalidError
+
+M = TypeVar("M", bound=Message)
+
+_UNSPECIFIED = "UNSPECIFIED"
+
+
+def write_message(value: object, message: M) -> M:
+    """Return `message` filled with the fields of the dataclass `value`."""
+    for name, field in _fields_of(message.DESCRIPTOR).items():
+        _write(message, name, field, getattr(value, name))
+    return message
+
+
+def write_fields(values: Mapping[str, object], message: M) -> M:
+    """Return `message` filled with `values`."""
+    known = _fields_of(message.DESCRIPTOR)
+    for name, value in values.items():
+        _write(message, name, known[name], value)
+    return message
+
+
+def read_message(kind: Any, message: Message, path: str = "$") -> Any:  # noqa: ANN401
+    """Return `message` as a value of the dataclass `kind`.
+
+    Raises InvalidError, with the path of the fault, for what cannot be such a value.
+    """
+    origin = get_origin(kind) or kind
+    values = read_fields(hints_of(kind), message, path, absent_ok=_defaults(origin))
+    return origin(**values)
+
+
+def read_fields(
+    hints: Mapping[str, Any],
+    message: Message,
+    path: str = "$",
+    *,
+    absent_ok: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """Return the fields of `message` as the types that `hints` names for them.
+
+    Those in `absent_ok` are left out when the message leaves them out.
+    """
+    known = _fields_of(message.DESCRIPTOR)
+    values = {}
+    for name, hint in hints.items():
+        value = _read(message, name, known[name], hint, f"{path}.{name}")
+        if value is not None:
+            values[name] = value
+        elif name not in absent_ok:
+            values[name] = _absent(hint, f"{path}.{name}")
+    return values
+
+
+def _absent(hint: Any, path: str) -> Any:  # noqa: ANN401
+    if _optional(hint):
+        return None
+    # An empty message and none at all mean the same where every field has a default.
+    if is_dataclass(hint) and len(_defaults(hint)) == len(fields(hint)):  # type: ignore[arg-type]
+        return hint()  # type: ignore[operator]
+    raise InvalidError(f"required - at `{path}`")
+
+
+@cache
+def hints_of(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a dataclass, or Page[NodeView]
+    """Return the types of a dataclass' fields."""
+    origin = get_origin(kind) or kind
+    hints = get_type_hints(origin)
+    arguments = get_args(kind)
+    return {
+        part.name: hints[part.name][arguments]
+        if arguments and getattr(hints[part.name], "__parameters__", ())
+        else hints[part.name]
+        for part in fields(origin)
+    }
+
+
+@cache
+def _defaults(kind: type) -> frozenset[str]:
+    return frozenset(
+        part.name
+        for part in fields(kind)
+        if part.default is not MISSING or part.default_factory is not MISSING
+    )
+
+
+@cache
+def _fields_of(kind: Descriptor) -> dict[str, Any]:
+    return {field.name: field for field in kind.fields}
+
+
+@cache
+def _optional(hint: Any) -> bool:  # noqa: ANN401
+    return get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint)
+
+
+@cache
+def _present(hint: Any) -> Any:  # noqa: ANN401
+    """Return the type of a value that is there: `X` for `X | None`, `str` for a NewType of it."""
+    if _optional(hint):
+        hint = next(option for option in get_args(hint) if option is not NoneType)
+    return getattr(hint, "__supertype__", hint)
+
+
+@cache
+def _item(hint: Any) -> Any:  # noqa: ANN401
+    """Return the type of the items of a sequence, or of the values of a mapping."""
+    arguments = get_args(hint)
+    return arguments[1] if issubclass(get_origin(hint), Mapping) else arguments[0]
+
+
+@cache
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
+@cache
+def _enum_prefix(enum: EnumDescriptor) -> str:
+    return enum.values[0].name.removesuffix(_UNSPECIFIED)
+
+
+def _write(message: Message, name: str, field: FieldDescriptor, value: Any) -> None:  # noqa: ANN401
+    if value is None:
+        return
+    place = getattr(message, name)
+    if _is_map(field):
+        place.update(value)
+    elif field.is_repeated and field.message_type is not None:
+        for item in value:
+            write_message(item, place.add())
+    elif field.is_repeated:
+        place.extend(value)
+    elif field.message_type is not None:
+        _write_submessage(place, value)
+    elif field.enum_type is not None:
+        word = _enum_prefix(field.enum_type) + value.name
+        setattr(message, name, field.enum_type.values_by_name[word].number)
+    else:
+        setattr(message, name, str(value) if isinstance(value, Decimal | StrEnum) else value)
+
+
+def _write_submessage(place: Message, value: Any) -> None:  # noqa: ANN401
+    place.SetInParent()
+    if isinstance(place, Timestamp):
+        place.FromDatetime(value)
+    elif isinstance(place, Duration):
+        place.FromTimedelta(value)
+    else:
+        write_message(value, place)
+
+
+def _read(
+    message: Message,
+    name: str,
+    field: FieldDescriptor,
+    hint: Any,  # noqa: ANN401
+    path: str,
+) -> Any:  # noqa: ANN401
+    """Return the value, or None if the message does not say."""
+    if field.has_presence and not message.HasField(name):
+        return None
+    value = getattr(message, name)
+    kind = _present(hint)
+    if _is_map(field):
+        return dict(value)
+    if field.is_repeated:
+        return _read_items(value, field, kind, path)
+    if field.message_type is not None:
+        return _read_submessage(value, kind, path)
+    if field.enum_type is not None:
+        return _read_enum(field.enum_type, kind, value, path)
+    if kind is Decimal:
+        return _converted(Decimal, value, path)
+    return value
+
+
+def _read_items(items: Sequence[Any], field: FieldDescriptor, kind: Any, path: str) -> Any:  # noqa: ANN401
+    if field.message_type is None:
+        return tuple(items)
+    item = _item(kind)
+    return tuple(read_message(item, each, f"{path}[{i}]") for i, each in enumerate(items))
+
+
+def _read_submessage(value: Any, kind: Any, path: str) -> Any:  # noqa: ANN401
+    if kind is datetime:
+        return _converted(lambda stamp: stamp.ToDatetime(tzinfo=UTC), value, path)
+    if kind is timedelta:
+        return _converted(lambda duration: duration.ToTimedelta(), value, path)
+    return read_message(kind, value, path)
+
+
+def _read_enum(enum: EnumDescriptor, kind: Any, number: int, path: str) -> Any:  # noqa: ANN401
+    if number not in enum.values_by_number:
+        raise InvalidError(f"{number} is no {enum.name} - at `{path}`")
+    word = enum.values_by_number[number].name.removeprefix(_enum_prefix(enum))
+    return None if word == _UNSPECIFIED else kind[word]
+
+
+def _converted(convert: Callable[[Any], Any], value: Any, path: str) -> Any:  # noqa: ANN401
+    try:
+        return convert(value)
+    except (ValueError, OverflowError, InvalidOperation) as error:
+        raise InvalidError(f"cannot be read - at `{path}`") from error
