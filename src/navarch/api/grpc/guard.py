@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import grpc
 import structlog
@@ -15,8 +15,8 @@ from navarch.wire.errors import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, t
 
 log = structlog.get_logger(__name__)
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Handler = grpc.RpcMethodHandler[Any, Any]
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 STATUSES = {status.value[0]: status for status in grpc.StatusCode}
 OPEN_SERVICES = ("/grpc.health.v1.Health/",)

@@ -108,8 +108,13 @@ class HttpApp:
         self._ready = ready
         self._metrics_text = metrics_text
         self._limits = limits
+        self._closing = asyncio.Event()
         document = render_openapi(router.routes, version=__version__)
         self._openapi = Reply(body=msgspec.json.encode(document))
+
+    def close(self) -> None:
+        """End the replies that have no end of their own."""
+        self._closing.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -168,7 +173,7 @@ class HttpApp:
             names=names,
         )
         if route.stream is not None:
-            await _stream(route, request, receive, send)
+            await _stream(route, request, receive, send, self._closing)
             return None
         return await self._handle(route, request)
 
@@ -215,10 +220,12 @@ async def _serve_lifespan(scope: Scope, receive: Receive, send: Send) -> None:
             return
 
 
-async def _stream(route: Route, request: Request, receive: Receive, send: Send) -> None:
+async def _stream(
+    route: Route, request: Request, receive: Receive, send: Send, closing: asyncio.Event
+) -> None:
     assert route.stream is not None, route.path
     try:
-        await route.stream(request, receive, send)
+        await route.stream(request, receive, send, closing)
     except ExceptionGroup as group:
         # A stream is a group of tasks, and only one of them raises.
         raise group.exceptions[0] from group

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import msgspec
@@ -88,9 +89,7 @@ class FleetRoutes:
             method="GET",
             path="/v1/watch",
             summary="Follow every revision, as lines of JSON or as server-sent events",
-            stream=lambda request, receive, send: stream_updates(
-                self._fleet, request, receive, send
-            ),
+            stream=partial(stream_updates, self._fleet),
             reply=Update,
             query=WatchQuery,
         )

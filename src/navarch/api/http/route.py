@@ -1,5 +1,6 @@
 """Routes: which handler answers which path, and what the documentation says about it."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from navarch.api.http.exchange import Receive, Refusal, Request, Send
 from navarch.core.errors import InvalidError
 
 Handler = Callable[[Request], Awaitable[object]]
-Streamer = Callable[[Request, Receive, Send], Awaitable[None]]
+Streamer = Callable[[Request, Receive, Send, asyncio.Event], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Route:
     summary: str
     handle: Handler | None = None
     stream: Streamer | None = None
-    """Takes the connection over, for replies that have no end."""
+    """Takes the connection over, for replies that have no end until the server closes."""
     reply: Any = None
     """The type of the reply; None if it is empty."""
     body: Any = None

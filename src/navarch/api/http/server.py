@@ -79,6 +79,7 @@ class HttpServer:
         stop_within: timedelta = timedelta(seconds=5),
     ) -> None:
         self._clock = clock
+        self._app = app
         self._listener = listener
         # A connection that closed between two heartbeats would cost a handshake for each.
         keep_alive_s = max(75, int(3 * heartbeat_interval.total_seconds()))
@@ -106,6 +107,7 @@ class HttpServer:
             try:
                 await asyncio.shield(serving)
             except asyncio.CancelledError:
+                self._app.close()
                 self._server.should_exit = True
                 await serving
                 raise

@@ -29,16 +29,23 @@ class WatchQuery:
     after_revision: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
 
-async def stream_updates(fleet: FleetApi, request: Request, receive: Receive, send: Send) -> None:
-    """Send every revision until the client leaves. Refusals that come at once are raised."""
+async def stream_updates(
+    fleet: FleetApi, request: Request, receive: Receive, send: Send, closing: asyncio.Event
+) -> None:
+    """Send every revision until the client leaves or the server closes.
+
+    Refusals that come at once are raised.
+    """
     updates = fleet.watch(after_revision=_start(request))
     form = _Events() if EVENT_STREAM in request.headers.get(b"accept", b"") else _Lines()
+    stream = _Stream(updates, form, send)
     async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(_follow(updates, form, send))
-        leaving = tasks.create_task(_left(receive))
-        await asyncio.wait({following, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        following.cancel()
-        leaving.cancel()
+        following = tasks.create_task(stream.follow())
+        ends = [tasks.create_task(_left(receive)), tasks.create_task(closing.wait())]
+        await asyncio.wait({following, *ends}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (following, *ends):
+            task.cancel()
+    await stream.end()
 
 
 def _start(request: Request) -> int | None:
@@ -74,39 +81,47 @@ class _Events:
         return b"event: error\ndata: %s\n\n" % text
 
 
-async def _follow(updates: AsyncIterator[Update], form: _Lines | _Events, send: Send) -> None:
-    begun = False
-    wait_s = FIRST_WORD_S
+class _Stream:
+    """One reply that has no end of its own."""
 
-    async def write(chunk: bytes) -> None:
-        nonlocal begun
-        if not begun:
-            headers = [(b"content-type", form.content_type), (b"cache-control", b"no-store")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            begun = True
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    def __init__(self, updates: AsyncIterator[Update], form: _Lines | _Events, send: Send) -> None:
+        self._updates = updates
+        self._form = form
+        self._send = send
+        self._begun = False
 
-    async with asyncio.TaskGroup() as tasks:
-        try:
+    async def follow(self) -> None:
+        """Write updates as they come, and a sign of life when none comes."""
+        wait_s = FIRST_WORD_S
+        async with asyncio.TaskGroup() as tasks:
             while True:
-                coming = tasks.create_task(_next(updates))
+                coming = tasks.create_task(_next(self._updates))
                 while not (await asyncio.wait({coming}, timeout=wait_s))[0]:
-                    await write(form.pause)
+                    await self._write(self._form.pause)
                     wait_s = KEEP_ALIVE_S
                 outcome = coming.result()
                 if isinstance(outcome, Exception):
                     break
-                await write(form.update(outcome))
-        finally:
-            coming.cancel()
-    if not begun and not isinstance(outcome, StopAsyncIteration):
-        raise outcome
-    if not isinstance(outcome, StopAsyncIteration):
+                await self._write(self._form.update(outcome))
+        if isinstance(outcome, StopAsyncIteration):
+            return
+        if not self._begun:
+            raise outcome
         code = code_of(outcome)
-        await write(form.refusal(code.name, text_of(outcome, code)))
-    elif not begun:
-        await write(b"")
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._write(self._form.refusal(code.name, text_of(outcome, code)))
+
+    async def end(self) -> None:
+        """Complete the reply; nothing happens if nobody is there any more to read it."""
+        if not self._begun:
+            await self._write(b"")
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _write(self, chunk: bytes) -> None:
+        if not self._begun:
+            headers = [(b"content-type", self._form.content_type), (b"cache-control", b"no-store")]
+            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            self._begun = True
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
 async def _next(updates: AsyncIterator[Update]) -> Update | Exception:

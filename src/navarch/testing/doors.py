@@ -1,0 +1,132 @@
+"""A control plane with all its doors open on loopback, for tests of what goes through them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+
+from navarch.api.auth import Anyone, Authenticator, BearerToken
+from navarch.api.grpc.server import GrpcServer
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.app import HttpApp, HttpLimits, build_http_app
+from navarch.api.http.server import HttpServer, listen
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.errors import NotFoundError
+from navarch.core.health import CheckResult
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.offering import Offering
+from navarch.core.ownership import Cluster
+from navarch.ports.agents import Registration
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+
+H100 = Offering(
+    provider=ProviderName("sim"),
+    instance_type="h100-8x",
+    region="r1",
+    zone="r1-a",
+    gpu_type="h100",
+    price_per_hour=Decimal("98.32"),
+)
+
+
+@dataclass(slots=True)
+class Doors:
+    """One control plane, without its loops: nothing changes unless somebody asks."""
+
+    store: MemoryStore
+    columns: Columns
+    fleet: FleetService
+    agents: AgentService
+    desk: HeartbeatDesk
+    app: HttpApp
+    auth: Authenticator
+    injected: list[tuple[NodeId, CheckResult]] = field(default_factory=list)
+    http_url: str = ""
+    grpc_url: str = ""
+
+    async def register(self, name: str, gpus: int = 8) -> NodeId:
+        """Let a machine that nobody bought introduce itself."""
+        node = NodeId(name)
+        hardware = Inventory(
+            gpus=tuple(Gpu(index=i, uuid=f"GPU-{name}-{i}") for i in range(gpus)), hostname=name
+        )
+        await self.agents.register(Registration(node=node, place=H100, inventory=hardware))
+        return node
+
+
+def build_doors(
+    *,
+    token: str | None = None,
+    ready: Callable[[], str | None] = lambda: None,
+    limits: HttpLimits | None = None,
+) -> Doors:
+    """Return a control plane with an application that is not listening yet."""
+    clock, entropy = SystemClock(), SystemEntropy()
+    store = MemoryStore(Cluster(id="test", secret=bytes(32)))
+    columns = Columns(clock, timeout=timedelta(seconds=90))
+    injected: list[tuple[NodeId, CheckResult]] = []
+    fleet = FleetService(
+        clock, entropy, store, columns, offerings=_offerings, inject=_injecting(store, injected)
+    )
+    agents = AgentService(
+        clock,
+        store,
+        columns,
+        heartbeat_interval=timedelta(seconds=10),
+        health_check_interval=timedelta(seconds=60),
+    )
+    desk = HeartbeatDesk(agents, columns)
+    auth = BearerToken(token) if token else Anyone()
+    app = build_http_app(
+        clock, entropy, fleet, agents, auth=auth, desk=desk, ready=ready, limits=limits
+    )
+    return Doors(store, columns, fleet, agents, desk, app, auth, injected)
+
+
+@asynccontextmanager
+async def open_doors(doors: Doors, *, http: bool = True, grpc: bool = True) -> AsyncIterator[Doors]:
+    """Listen on free ports of loopback until the block ends."""
+    async with asyncio.TaskGroup() as tasks:
+        running = []
+        if http:
+            listener = listen("127.0.0.1", 0)
+            doors.http_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            server = HttpServer(
+                SystemClock(),
+                doors.app,
+                listener=listener,
+                heartbeat_interval=timedelta(seconds=10),
+            )
+            running.append(tasks.create_task(server.run()))
+        if grpc:
+            grpc_server = GrpcServer(
+                doors.fleet, doors.agents, auth=doors.auth, desk=doors.desk, address="127.0.0.1:0"
+            )
+            doors.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
+            running.append(tasks.create_task(grpc_server.run()))
+        try:
+            yield doors
+        finally:
+            for task in running:
+                task.cancel()
+
+
+async def _offerings() -> Sequence[Offering]:
+    return (H100,)
+
+
+def _injecting(
+    store: MemoryStore, injected: list[tuple[NodeId, CheckResult]]
+) -> Callable[[NodeId, CheckResult], Awaitable[None]]:
+    async def inject(node: NodeId, result: CheckResult) -> None:
+        if node not in store.fleet().nodes:
+            raise NotFoundError(f"node not found: {node}")
+        injected.append((node, result))
+
+    return inject

@@ -1,0 +1,322 @@
+"""One suite for FleetApi: in-process, over HTTP and over gRPC it must be the same fleet."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, cast
+
+import pytest
+
+from navarch.client.connect import connect_fleet
+from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.event import about
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.node import NodeStatus
+from navarch.ports.api import Capacity, FleetApi, PoolSpec, Query, Update
+from navarch.testing.doors import H100, Doors, build_doors, open_doors
+
+Story = Callable[[FleetApi, Doors], Awaitable[None]]
+
+DOORS = ("in-process", "http", "grpc")
+TOKEN = "a token"
+TRAINING = PoolName("training")
+SPEC = PoolSpec(
+    name=TRAINING,
+    offerings=(H100, replace(H100, spot=True, zone="", gpus=4)),
+    nodes_min=0,
+    nodes_max=3,
+    labels={"team": "ml"},
+    ssh_keys=("ssh-ed25519 AAAA",),
+    user_data="#!/bin/sh\necho 'ü'\n",
+    auto_replace=False,
+    unhealthy_after=1,
+    boot_deadline=timedelta(minutes=7, microseconds=5),
+)
+
+
+def tell(door: str, story: Story) -> None:
+    async def run() -> None:
+        doors = build_doors(token=TOKEN)
+        if door == "in-process":
+            await story(doors.fleet, doors)
+            return
+        async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
+            client = connect_fleet(doors.http_url or doors.grpc_url, TOKEN, 10.0)
+            try:
+                await story(client, doors)
+            finally:
+                await client.close()
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_pool_comes_back_as_it_was_put(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        put = await fleet.put_pool(SPEC, reason="we need GPUs")
+
+        assert put.spec == SPEC
+        assert put == await fleet.get_pool(TRAINING) == await doors.fleet.get_pool(TRAINING)
+        assert list(await fleet.list_pools()) == [put]
+        (entry,) = await fleet.events()
+        assert entry.event.reason == "we need GPUs"
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_pool_is_scaled_within_its_bounds_only(door: str) -> None:
+    async def story(fleet: FleetApi, _doors: Doors) -> None:
+        await fleet.put_pool(SPEC, reason="")
+        assert (await fleet.scale(TRAINING, 2, reason="more")).size == 2
+        with pytest.raises(InvalidError, match="0 to 3 nodes, not 4"):
+            await fleet.scale(TRAINING, 4, reason="greed")
+        with pytest.raises(NotFoundError, match="pool not found: other"):
+            await fleet.scale(PoolName("other"), 1, reason="")
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_deleted_pool_is_gone(door: str) -> None:
+    async def story(fleet: FleetApi, _doors: Doors) -> None:
+        await fleet.put_pool(SPEC, reason="")
+        await fleet.delete_pool(TRAINING, reason="no longer needed")
+        with pytest.raises(NotFoundError):
+            await fleet.get_pool(TRAINING)
+        assert list(await fleet.list_pools()) == []
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_wish_for_gpus_becomes_a_pool(door: str) -> None:
+    async def story(fleet: FleetApi, _doors: Doors) -> None:
+        pool = await fleet.up(Capacity(name=TRAINING, gpus=12, gpu_type="h100"))
+        assert pool.size == 2
+        assert pool.spec.offerings[0].gpu_type == "h100"
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_node_is_cordoned_and_uncordoned(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        node = await doors.register("a")
+        cordoned = await fleet.cordon(node, reason="looks odd: ü/%")
+        assert (cordoned.status, cordoned.cordoned) == (NodeStatus.CORDONED, "looks odd: ü/%")
+        assert (await fleet.uncordon(node)).status is NodeStatus.ACTIVE
+        with pytest.raises(NotPossibleError, match="is not cordoned"):
+            await fleet.uncordon(node)
+        with pytest.raises(NotFoundError, match="node not found: b"):
+            await fleet.cordon(NodeId("b"), reason="")
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_node_is_drained_and_overridden(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        node = await doors.register("a")
+        assert (await fleet.drain(node, reason="upgrade")).status is NodeStatus.DRAINING
+        with pytest.raises(InvalidError, match="needs a reason"):
+            await fleet.declare_healthy(node, reason=" ")
+        assert (await fleet.declare_healthy(node, reason="I looked")).health is Health.HEALTHY
+        with pytest.raises(NotPossibleError, match="not bought here"):
+            await fleet.retire(node, reason="")
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_node_shows_everything_that_is_known_of_it(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        node = await doors.register("rack 7/slot:3", gpus=2)
+        readings = GpuMetrics(temperature_c=61.5, power_w=500.0, memory_used_bytes=1024.0)
+        doors.agents.heartbeat(node, NodeMetrics(cpu_pct=12.5, gpus=(readings, readings)))
+        sick = CheckResult(check="gpu", health=Health.DEGRADED, reason="hot")
+        await doors.agents.report_health(node, HealthReport(results=(sick,)))
+        await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "3"})
+
+        detail = await fleet.get_node(node)
+
+        assert detail == await doors.fleet.get_node(node)
+        assert detail.metrics is not None
+        assert detail.metrics.gpus == (readings, readings)
+        assert detail.inventory is not None
+        assert [gpu.index for gpu in detail.inventory.gpus] == [0, 1]
+        assert [c.reason for c in detail.node.conditions] == ["hot"]
+        assert detail.commands[0].parameters == {"level": "3"}
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_command_can_be_followed(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        node = await doors.register("a")
+        command = await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
+        assert command.status is CommandStatus.PENDING
+        await doors.agents.finish(node, command.id, succeeded=False, result="no tool")
+        after = await fleet.get_command(command.id)
+        assert (after.status, after.result) == (CommandStatus.FAILED, "no tool")
+        with pytest.raises(NotFoundError):
+            await fleet.get_command(CommandId("other"))
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_lists_are_paged_filtered_and_ordered(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        for number in range(12):
+            await doors.register(f"n-{number}")
+        await fleet.cordon(NodeId("n-3"), reason="x")
+
+        seen = []
+        query = Query(page_size=5, order_by="-name")
+        while True:
+            page = await fleet.list_nodes(query)
+            seen += [node.id for node in page.items]
+            assert page.total == 12
+            if not page.next_page_token:
+                break
+            query = replace(query, page_token=page.next_page_token)
+        cordoned = await fleet.list_nodes(Query(status=NodeStatus.CORDONED))
+        labelled = await fleet.list_nodes(Query(labels={"team": "a=b&c"}))
+
+        assert seen == [f"n-{number}" for number in reversed(range(12))]
+        assert [node.id for node in cordoned.items] == ["n-3"]
+        assert labelled.items == ()
+        with pytest.raises(InvalidError, match="page_size"):
+            await fleet.list_nodes(Query(page_size=0))
+        with pytest.raises(InvalidError, match="order_by"):
+            await fleet.list_nodes(Query(order_by="colour"))
+        with pytest.raises(InvalidError, match="page_token"):
+            await fleet.list_nodes(Query(page_token="made up"))
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_machines_are_listed(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        await fleet.put_pool(SPEC, reason="")
+        page = await fleet.list_instances(Query(pool=TRAINING))
+        assert page == await doors.fleet.list_instances(Query(pool=TRAINING))
+        with pytest.raises(NotFoundError, match="instance not found: i-1"):
+            await fleet.get_instance("i-1")
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_status_is_the_same_through_every_door(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        await doors.register("a")
+        await fleet.put_pool(SPEC, reason="")
+        seen = await fleet.status()
+        assert seen == replace(await doors.fleet.status(), now=seen.now)
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_the_journal_is_read_in_parts(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        for name in ("a", "b", "c"):
+            await doors.register(name)
+        everything = await fleet.events()
+        assert list(await fleet.events(after=1, limit=1)) == [everything[1]]
+        assert list(await fleet.events(about=about("node", "c"))) == [everything[2]]
+        with pytest.raises(InvalidError):
+            await fleet.events(limit=0)
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_why_tells_the_story(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        node = await doors.register("a")
+        command = await fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
+        subject = about("command", command.id)
+        why = await fleet.why(subject)
+        assert why == await doors.fleet.why(subject)
+        assert why.steps[0].because[0].about == "node/a"
+        with pytest.raises(NotFoundError):
+            await fleet.why(about("node", "b"))
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_fault_can_be_injected(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        node = await doors.register("a")
+        fault = CheckResult(check="xid", health=Health.UNHEALTHY, reason="79", fatal=True)
+        await fleet.inject(node, fault)
+        assert doors.injected == [(node, fault)]
+        with pytest.raises(NotFoundError):
+            await fleet.inject(NodeId("b"), fault)
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_watch_resumes_and_never_skips(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        for number in range(5):
+            await doors.register(f"n-{number}")
+
+        first = await take(fleet.watch(after_revision=0), 3)
+        second = await take(fleet.watch(after_revision=first[-1].revision), 2)
+
+        assert [update.revision for update in first + second] == [1, 2, 3, 4, 5]
+        assert second[-1].nodes[0].id == "n-4"
+        assert second[-1].events == tuple(await doors.store.events(after=4))
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_watch_sees_what_happens_meanwhile(door: str) -> None:
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        await doors.register("a")
+
+        async def change() -> None:
+            for number in range(20):
+                await doors.register(f"n-{number}")
+                await asyncio.sleep(0)
+
+        async with asyncio.TaskGroup() as tasks:
+            watching = tasks.create_task(take(fleet.watch(after_revision=1), 20))
+            tasks.create_task(change())
+
+        assert [update.revision for update in watching.result()] == list(range(2, 22))
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_watch_from_nowhere_is_refused(door: str) -> None:
+    async def story(fleet: FleetApi, _doors: Doors) -> None:
+        with pytest.raises(NotPossibleError, match="in the future"):
+            await take(fleet.watch(after_revision=99), 1)
+
+    tell(door, story)
+
+
+async def take(updates: AsyncIterator[Update], count: int) -> list[Update]:
+    taken = []
+    async with aclosing(cast("Any", updates)):
+        async for update in updates:
+            taken.append(update)
+            if len(taken) == count:
+                break
+    return taken
