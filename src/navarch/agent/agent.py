@@ -1,0 +1,227 @@
+"""The agent: four loops around what it knows.
+
+One beats, and registers when it must; one looks at the machine and writes down what it finds;
+one delivers what is written down; one carries out commands. A slow driver therefore delays no
+heartbeat, and a lost connection stops no check.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import structlog
+
+from navarch.agent.beats import Beats
+from navarch.agent.bell import Bells
+from navarch.agent.buffer import AGE_MAX, BYTES_MAX
+from navarch.agent.contact import Contact
+from navarch.agent.deliveries import Deliveries
+from navarch.agent.disk import Disk
+from navarch.agent.identity import Identity
+from navarch.agent.looks import Looks
+from navarch.agent.memory import Memory, Recall
+from navarch.agent.orders import Handler, Orders
+from navarch.agent.pace import Pace
+from navarch.agent.probe import Probe
+from navarch.core.command import CommandKind
+from navarch.core.errors import NavarchError
+from navarch.core.ids import NodeId
+from navarch.ports.checks import HealthCheck
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.gpu import GpuReader
+from navarch.ports.host import Host, HostError
+from navarch.ports.link import Link
+from navarch.ports.offload import Offload
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Loops:
+    recall: Recall
+    looks: Looks
+    beats: Beats
+    deliveries: Deliveries
+    orders: Orders
+
+
+class Agent:
+    """Looks after one machine, until stopped.
+
+    Any number of agents can live in one process, each with its own link and disk; none
+    touches anything but what it was given. `offload` is for the disk and takes one call
+    after the other; `probe_offload` is for drivers, which may hang, and should not be shared
+    with the disk's. `on_terminate` is called when the control plane has asked for the end of
+    the machine; without it the agent just stops.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        link: Link,
+        gpus: GpuReader,
+        host: Host,
+        disk: Disk,
+        *,
+        identity: Identity,
+        checks: Sequence[HealthCheck],
+        offload: Offload,
+        probe_offload: Offload,
+        on_terminate: Callable[[], None] | None = None,
+        handlers: Mapping[CommandKind, Handler] | None = None,
+        pace: Pace | None = None,
+        buffer_bytes_max: int = BYTES_MAX,
+        buffer_age_max: timedelta = AGE_MAX,
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._link = link
+        self._gpus = gpus
+        self._host = host
+        self._disk = disk
+        self._identity = identity
+        self._checks = checks
+        self._offload = offload
+        self._probe = Probe(probe_offload)
+        self._on_terminate = on_terminate or self.stop
+        self._handlers = handlers or {}
+        self._pace = pace or Pace()
+        self._buffer_bytes_max = buffer_bytes_max
+        self._buffer_age_max = buffer_age_max
+        self._contact = Contact(identity.node)
+        self._bells = Bells()
+        self._limit: asyncio.Timeout | None = None
+        self._loops: _Loops | None = None
+
+    @property
+    def node(self) -> NodeId:
+        """The name under which the control plane knows the machine."""
+        return self._contact.node
+
+    @property
+    def connected(self) -> bool:
+        """Whether the control plane answered last time."""
+        return self._contact.up
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why the machine is marked as not ready, if it is."""
+        return None if self._loops is None else self._loops.recall.not_ready
+
+    @property
+    def hung(self) -> bool:
+        """Whether a driver keeps the probe's thread and will not give it back."""
+        return self._probe.hung
+
+    async def run(self) -> None:
+        """Live until stopped or cancelled; raise DiskError if the disk cannot be used."""
+        self._loops = loops = await self._build()
+        log.info("agent.started", node=self.node, gpus=type(self._gpus).__name__)
+        try:
+            async with asyncio.timeout(None) as self._limit:
+                self._hurry_if_stopping()
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(loops.looks.run(), name=f"looks of {self.node}")
+                    tasks.create_task(loops.beats.run(), name=f"beats of {self.node}")
+                    tasks.create_task(loops.deliveries.run(), name=f"deliveries of {self.node}")
+                    tasks.create_task(loops.orders.run(), name=f"orders of {self.node}")
+                await self._flush(loops)
+        except TimeoutError:
+            log.warning("agent.stopped_in_a_hurry", node=self.node)
+        finally:
+            self._limit = None
+            await self._link.close()
+        log.info("agent.stopped", node=self.node)
+
+    def stop(self) -> None:
+        """Ask for the end: what is in flight is finished, what can be delivered is."""
+        self._bells.stop()
+        self._hurry_if_stopping()
+
+    def look_now(self) -> None:
+        """Ask for every check to be made at once: something may have happened."""
+        if self._loops is not None:
+            self._loops.looks.look_at_everything()
+
+    def _hurry_if_stopping(self) -> None:
+        if self._bells.stopping and self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._pace.stop_s)
+
+    async def _flush(self, loops: _Loops) -> None:
+        """Make a last attempt to say what is unsaid. What stays unsaid stays on disk."""
+        try:
+            await loops.deliveries.deliver()
+            await loops.orders.tell()
+        except NavarchError as error:
+            log.warning("agent.not_flushed", node=self.node, error=str(error))
+
+    async def _build(self) -> _Loops:
+        boot_id = self._identity.boot_id or _boot_id(self._host)
+        memory = await self._offload.run(lambda: self._open_memory(boot_id))
+        recall = Recall(memory, self._offload)
+        looks = Looks(
+            self._clock,
+            self._gpus,
+            self._host,
+            self._checks,
+            gpus_expected=self._identity.gpus_expected,
+            contact=self._contact,
+            recall=recall,
+            probe=self._probe,
+            bells=self._bells,
+            pace=self._pace,
+        )
+        beats = Beats(
+            self._clock,
+            self._entropy,
+            self._link,
+            self._gpus,
+            self._host,
+            identity=self._identity,
+            boot_id=boot_id,
+            contact=self._contact,
+            recall=recall,
+            looks=looks,
+            probe=self._probe,
+            bells=self._bells,
+            pace=self._pace,
+        )
+        deliveries = Deliveries(
+            self._clock,
+            self._entropy,
+            self._link,
+            contact=self._contact,
+            recall=recall,
+            bells=self._bells,
+        )
+        orders = Orders(
+            self._entropy,
+            self._link,
+            contact=self._contact,
+            recall=recall,
+            looks=looks,
+            bells=self._bells,
+            on_terminate=self._on_terminate,
+            handlers=self._handlers,
+        )
+        return _Loops(recall=recall, looks=looks, beats=beats, deliveries=deliveries, orders=orders)
+
+    def _open_memory(self, boot_id: str) -> Memory:
+        return Memory(
+            self._disk,
+            now=self._clock.now(),
+            boot_id=boot_id,
+            new_stream=self._entropy.new_id("stream"),
+            bytes_max=self._buffer_bytes_max,
+            age_max=self._buffer_age_max,
+        )
+
+
+def _boot_id(host: Host) -> str:
+    try:
+        return host.boot_id()
+    except HostError as error:
+        log.warning("agent.no_boot_id", error=str(error))
+        return ""

@@ -1,0 +1,167 @@
+"""Heartbeats, and the introductions they need."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+
+from navarch.agent.backoff import Backoff
+from navarch.agent.bell import Bells
+from navarch.agent.contact import Contact
+from navarch.agent.identity import Identity
+from navarch.agent.looks import Looks
+from navarch.agent.memory import Recall
+from navarch.agent.meter import Meter
+from navarch.agent.pace import Pace
+from navarch.agent.probe import HungError, Probe
+from navarch.core.errors import NavarchError, NotFoundError
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.metrics import NodeMetrics
+from navarch.core.offering import Offering
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.gpu import GpuError, GpuReader
+from navarch.ports.host import Host, HostError
+from navarch.ports.link import Link, Sample, UnreachableError
+
+log = structlog.get_logger(__name__)
+
+
+class Beats:
+    """Says again and again that the machine is alive, and takes the commands that come back."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        link: Link,
+        gpus: GpuReader,
+        host: Host,
+        *,
+        identity: Identity,
+        boot_id: str,
+        contact: Contact,
+        recall: Recall,
+        looks: Looks,
+        probe: Probe,
+        bells: Bells,
+        pace: Pace,
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._link = link
+        self._gpus = gpus
+        self._host = host
+        self._identity = identity
+        self._boot_id = boot_id
+        self._contact = contact
+        self._recall = recall
+        self._looks = looks
+        self._probe = probe
+        self._bells = bells
+        self._pace = pace
+        self._meter = Meter(host, gpus)
+        self._interval_s = pace.heartbeat.total_seconds()
+        self._sequence = 0
+
+    async def run(self) -> None:
+        """Beat until stopped; the first time at once."""
+        backoff = Backoff(self._entropy)
+        while not self._bells.stopping:
+            try:
+                await self._beat()
+            except NavarchError as error:
+                await self._failed(error)
+                pause = backoff.next_s()
+            else:
+                backoff.reset()
+                # Agents that started together should not beat together for ever.
+                pause = self._interval_s * self._entropy.uniform(0.95, 1.05)
+            await self._bells.beats.wait(pause)
+
+    async def _beat(self) -> None:
+        if not self._contact.registered:
+            await self._register()
+        metrics = await self._metrics()
+        self._sequence += 1
+        node = self._contact.node
+        try:
+            commands = await self._link.heartbeat(node, metrics, sequence=self._sequence)
+        except UnreachableError:
+            await self._keep(metrics)
+            raise
+        self._contact.made()
+        self._bells.deliveries.ring()
+        if commands:
+            now = self._clock.now()
+            await self._recall.note(lambda memory: memory.journal.receive(commands, now))
+        self._bells.orders.ring()
+
+    async def _failed(self, error: NavarchError) -> None:
+        if isinstance(error, NotFoundError):
+            self._contact.forgotten()
+            self._bells.looks.ring()
+        else:
+            self._contact.failed(error)
+            await self._looks.mark(())
+
+    async def _register(self) -> None:
+        inventory = await self._inventory()
+        registration = Registration(
+            node=self._identity.node,
+            token=self._identity.token,
+            boot_id=self._boot_id,
+            place=self._place(inventory),
+            inventory=inventory,
+        )
+        welcome = await self._link.register(registration)
+        self._looks.told_gpus = inventory.gpus
+        self._contact.introduced(welcome.node)
+        self._apply(welcome)
+
+    def _place(self, inventory: Inventory) -> Offering | None:
+        """Return where we are, with the GPUs the machine should have, or those it shows."""
+        place, expected = self._identity.place, self._identity.gpus_expected
+        if place is None:
+            return None
+        return replace(place, gpus=len(inventory.gpus) if expected is None else expected)
+
+    def _apply(self, welcome: Welcome) -> None:
+        if welcome.heartbeat_interval > timedelta(0):
+            self._interval_s = welcome.heartbeat_interval.total_seconds()
+        if welcome.health_check_interval > timedelta(0):
+            self._looks.set_interval(welcome.health_check_interval)
+
+    async def _inventory(self) -> Inventory:
+        try:
+            hostname, kernel = self._host.hostname(), self._host.kernel_version()
+            internal_ip = self._host.internal_ip()
+        except HostError:
+            hostname, kernel, internal_ip = self._identity.node, "", ""
+        return Inventory(
+            gpus=await self._list_gpus(),
+            hostname=hostname,
+            internal_ip=internal_ip,
+            external_ip=self._identity.external_ip,
+            kernel_version=kernel,
+            labels=self._identity.labels,
+        )
+
+    async def _list_gpus(self) -> tuple[Gpu, ...]:
+        try:
+            return tuple(await self._probe.ask(self._gpus.list_gpus, within_s=self._pace.check_s))
+        except GpuError as error:
+            # Never anything but what the driver says: a broken driver must not look healthy.
+            log.warning("agent.no_gpus", node=self._contact.node, error=str(error))
+            return ()
+
+    async def _metrics(self) -> NodeMetrics | None:
+        try:
+            return await self._probe.ask(self._meter.read, within_s=self._pace.metrics_s)
+        except HungError:
+            return None
+
+    async def _keep(self, metrics: NodeMetrics | None) -> None:
+        if metrics is not None:
+            sample = Sample(at=self._clock.now(), metrics=metrics)
+            await self._recall.note(lambda memory: memory.buffer.add_sample(sample))

@@ -1,0 +1,134 @@
+"""What the agent has to say and could not say yet, kept on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+
+from navarch.agent.disk import Disk
+from navarch.agent.segments import SEGMENT_BYTES, Record, SegmentLog
+from navarch.core.health import CheckResult, HealthReport
+from navarch.core.metrics import NodeMetrics
+from navarch.ports.link import Sample
+
+BYTES_MAX = 64 * 1024 * 1024
+AGE_MAX = timedelta(hours=24)
+"""What the control plane has not heard within a day is history, not news. Lasting findings are
+kept apart (`findings`) and said again, so that this forgets no broken GPU."""
+
+STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberedSample:
+    """A sample and its place in the queue."""
+
+    number: int
+    sample: Sample
+
+
+class ReportBuffer:
+    """Health reports and metrics, each in order, within one budget.
+
+    A health report is on the platter before anybody sees its number. Otherwise a power cut
+    could take it back, its number would be given to another report, and the control plane
+    would take that for the one it knows. Metrics are not worth a disk write each.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        new_stream: str,
+        bytes_max: int = BYTES_MAX,
+        age_max: timedelta = AGE_MAX,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        assert segment_bytes * 4 <= bytes_max, f"{segment_bytes=} is too coarse for {bytes_max=}"
+        self._bytes_max = bytes_max
+        self._age_max = age_max
+        self._reports = SegmentLog(disk, "health", segment_bytes=segment_bytes)
+        self._samples = SegmentLog(disk, "metrics", segment_bytes=segment_bytes)
+        self._results = msgspec.json.Decoder(tuple[CheckResult, ...])
+        self._metrics = msgspec.json.Decoder(NodeMetrics)
+        self.lost_reports = False
+        """Whether reports were dropped for want of space or for their age, until somebody who
+        can make up for it sets this back."""
+        stream = disk.read(STREAM)
+        if not stream:
+            stream = new_stream.encode()
+            disk.replace(STREAM, stream, sync=True)
+        self.stream = stream.decode(errors="replace")
+
+    @property
+    def size(self) -> int:
+        """How many bytes are kept."""
+        return self._reports.size + self._samples.size
+
+    def add_report(self, results: Sequence[CheckResult], *, at: datetime) -> HealthReport:
+        """Keep what a round of checks found until it is delivered."""
+        payload = msgspec.json.encode(tuple(results))
+        report = self._report(self._reports.append(payload, at=at, sync=True))
+        self._make_room(at)
+        return report
+
+    def add_sample(self, sample: Sample) -> None:
+        """Keep readings until they are delivered, or something better needs the space."""
+        payload = msgspec.json.encode(sample.metrics)
+        self._samples.append(payload, at=sample.at, sync=False)
+        self._make_room(sample.at)
+
+    def oldest_report(self, now: datetime) -> HealthReport | None:
+        """Return the health report to deliver next."""
+        self._forget_old(now)
+        while (record := self._reports.oldest()) is not None:
+            try:
+                return self._report(record)
+            except msgspec.DecodeError:
+                # Written by another version of the agent, and no use to anybody any more.
+                self._reports.deliver(record.number)
+                self.lost_reports = True
+        return None
+
+    def oldest_samples(self, now: datetime, limit: int) -> list[NumberedSample]:
+        """Return the metrics to deliver next."""
+        self._forget_old(now)
+        try:
+            return [self._sample(record) for record in self._samples.waiting(limit)]
+        except msgspec.DecodeError:
+            self._samples.drop_segment()
+            return []
+
+    def report_delivered(self, number: int) -> None:
+        """Forget health reports up to `number`."""
+        self._reports.deliver(number)
+
+    def samples_delivered(self, number: int) -> None:
+        """Forget metrics up to `number`."""
+        self._samples.deliver(number)
+
+    def _report(self, record: Record) -> HealthReport:
+        return HealthReport(
+            results=self._results.decode(record.payload),
+            stream=self.stream,
+            number=record.number,
+            at=record.at,
+        )
+
+    def _sample(self, record: Record) -> NumberedSample:
+        metrics = self._metrics.decode(record.payload)
+        return NumberedSample(number=record.number, sample=Sample(at=record.at, metrics=metrics))
+
+    def _forget_old(self, now: datetime) -> None:
+        self._samples.drop_before(now - self._age_max)
+        if self._reports.drop_before(now - self._age_max):
+            self.lost_reports = True
+
+    def _make_room(self, now: datetime) -> None:
+        self._forget_old(now)
+        while self.size > self._bytes_max:
+            if self._samples.size > 0:
+                self._samples.drop_segment()
+            elif self._reports.drop_segment():
+                self.lost_reports = True

@@ -1,0 +1,112 @@
+"""What is kept on disk goes to the control plane from here, in order."""
+
+import structlog
+
+from navarch.agent.backoff import Backoff
+from navarch.agent.bell import Bells
+from navarch.agent.buffer import NumberedSample
+from navarch.agent.contact import Contact
+from navarch.agent.memory import Memory, Recall
+from navarch.core.errors import InvalidError, NavarchError, NotFoundError
+from navarch.core.health import HealthReport
+from navarch.core.node import NodeStatus
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.link import Link, UnreachableError
+
+log = structlog.get_logger(__name__)
+
+SAMPLES_AT_ONCE = 200
+
+
+class Deliveries:
+    """Sends each report until the control plane has it, and only then lets go of it."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        link: Link,
+        *,
+        contact: Contact,
+        recall: Recall,
+        bells: Bells,
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._link = link
+        self._contact = contact
+        self._recall = recall
+        self._bells = bells
+
+    async def run(self) -> None:
+        """Deliver whenever there is something, and somebody to deliver it to."""
+        backoff = Backoff(self._entropy)
+        while not self._bells.stopping:
+            pause = None
+            try:
+                await self.deliver()
+                backoff.reset()
+            except NotFoundError:
+                self._contact.forgotten()
+                self._bells.looks.ring()
+                self._bells.beats.ring()
+            except NavarchError as error:
+                log.warning("agent.not_delivered", node=self._contact.node, error=str(error))
+                pause = backoff.next_s()
+            await self._bells.deliveries.wait(pause)
+
+    async def deliver(self) -> None:
+        """Send everything that is kept, health first, each kind oldest first."""
+        if not (self._contact.up and self._contact.registered):
+            return
+        while report := await self._recall.ask(self._oldest_report):
+            await self._send(report)
+        await self._send_unwritten()
+        await self._send_samples()
+
+    def _oldest_report(self, memory: Memory) -> HealthReport | None:
+        return memory.buffer.oldest_report(self._clock.now())
+
+    async def _send(self, report: HealthReport) -> None:
+        try:
+            status = await self._link.report_health(self._contact.node, report)
+        except InvalidError as error:
+            # It would be refused for ever, and everything behind it would wait for ever.
+            log.warning("agent.report_refused", number=report.number, error=str(error))
+            status = None
+
+        def delivered(memory: Memory) -> None:
+            memory.buffer.report_delivered(report.number)
+            # The word of a control plane that has not heard everything counts for nothing.
+            if status is NodeStatus.ACTIVE and self._oldest_report(memory) is None:
+                memory.readiness.clear()
+
+        await self._recall.note(delivered)
+
+    async def _send_unwritten(self) -> None:
+        while waiting := await self._recall.ask(lambda memory: memory.unwritten):
+            try:
+                report = HealthReport(results=waiting[0])
+                await self._link.report_health(self._contact.node, report)
+            except InvalidError as error:
+                log.warning("agent.report_refused", error=str(error))
+            await self._recall.ask(lambda memory: memory.unwritten.pop(0))
+
+    async def _send_samples(self) -> None:
+        while samples := await self._recall.ask(self._oldest_samples):
+            try:
+                await self._link.report_metrics(
+                    self._contact.node, [numbered.sample for numbered in samples]
+                )
+            except UnreachableError:
+                raise
+            except NavarchError as error:
+                # Old readings are nice to have; a control plane need not want them.
+                log.debug("agent.samples_refused", node=self._contact.node, error=str(error))
+            await self._samples_delivered(samples[-1].number)
+
+    def _oldest_samples(self, memory: Memory) -> list[NumberedSample]:
+        return memory.buffer.oldest_samples(self._clock.now(), SAMPLES_AT_ONCE)
+
+    async def _samples_delivered(self, number: int) -> None:
+        await self._recall.note(lambda memory: memory.buffer.samples_delivered(number))

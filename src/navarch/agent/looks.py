@@ -1,0 +1,159 @@
+"""Rounds of health checks, and what is written down of them."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+
+from navarch.agent.bell import Bells
+from navarch.agent.contact import Contact
+from navarch.agent.look import Look
+from navarch.agent.memory import Memory, Recall
+from navarch.agent.news import News
+from navarch.agent.pace import Pace
+from navarch.agent.probe import Probe
+from navarch.agent.schedule import Schedule
+from navarch.core.errors import NavarchError
+from navarch.core.health import CheckResult, Health
+from navarch.core.inventory import Gpu
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.clock import Clock
+from navarch.ports.gpu import GpuReader
+from navarch.ports.host import Host
+
+log = structlog.get_logger(__name__)
+
+
+class Looks:
+    """Looks at the machine, whether or not anybody can be told."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        gpus: GpuReader,
+        host: Host,
+        checks: Sequence[HealthCheck],
+        *,
+        gpus_expected: int | None,
+        contact: Contact,
+        recall: Recall,
+        probe: Probe,
+        bells: Bells,
+        pace: Pace,
+    ) -> None:
+        self._clock = clock
+        self._gpus = gpus
+        self._host = host
+        self._gpus_expected = gpus_expected
+        self._contact = contact
+        self._recall = recall
+        self._probe = probe
+        self._bells = bells
+        self._check_s = pace.check_s
+        self._schedule = Schedule(checks, usual=pace.health_check)
+        self._news = News(interval=pace.health_check)
+        self._turn = asyncio.Lock()
+        self.told_gpus: tuple[Gpu, ...] | None = None
+        """The GPUs that the control plane knows of."""
+
+    async def run(self) -> None:
+        """Make every check when it is due, until stopped; the first time at once."""
+        while not self._bells.stopping:
+            if self._contact.repeat:
+                await self._start_over()
+            await self.look(self._schedule.due(self._clock.monotonic()))
+            due = self._schedule.next_due()
+            await self._bells.looks.wait(None if due is None else due - self._clock.monotonic())
+
+    def set_interval(self, interval: timedelta) -> None:
+        """Change how often to look and to report."""
+        self._schedule.set_usual(interval)
+        self._news.set_interval(interval)
+        self._bells.looks.ring()
+
+    def look_at_everything(self) -> None:
+        """Make every check soon."""
+        self._schedule.start_over()
+        self._bells.looks.ring()
+
+    async def look_now(self) -> list[CheckResult]:
+        """Make every check, and return what they found."""
+        return await self.look(self._schedule.checks)
+
+    async def look(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+        """Make `checks`, and write down what they found."""
+        async with self._turn:
+            look = Look(self._gpus)
+            results = [result for check in checks for result in await self._check(check, look)]
+            self._news.gather(results)
+            await self.mark(results)
+            due = self._news.due(self._clock.monotonic())
+            if due:
+                await self._write_down(due)
+            if look.events_shown:
+                # Only now: whoever dies before this line sees them again after the restart.
+                self._gpus.settle(look.events_shown)
+        self._compare(look.gpus)
+        return results
+
+    async def mark(self, results: Sequence[CheckResult]) -> None:
+        """Mark the machine as not ready, or as ready again, where `results` call for it."""
+        cut_off = self._contact.lost
+        before = self._recall.not_ready
+        await self._recall.note(lambda memory: memory.readiness.weigh(results, cut_off=cut_off))
+        if self._recall.not_ready != before:
+            log.warning(
+                "agent.readiness", node=self._contact.node, not_ready=self._recall.not_ready
+            )
+
+    async def _start_over(self) -> None:
+        """Tell everything again: the one whom we told has forgotten."""
+
+        def repeat_findings(memory: Memory) -> None:
+            memory.buffer.lost_reports = True
+
+        await self._recall.ask(repeat_findings)
+        self._contact.repeat = False
+        self._news.start_over()
+        self._schedule.start_over()
+
+    async def _check(self, check: HealthCheck, look: Look) -> list[CheckResult]:
+        view = MachineView(
+            now=self._clock.now(), gpus=look, host=self._host, gpus_expected=self._gpus_expected
+        )
+        try:
+            results = await self._probe.ask(lambda: list(check.run(view)), within_s=self._check_s)
+        except NavarchError as error:
+            look.keep_events()
+            results = [_failed(check, Health.UNHEALTHY, str(error))]
+        except Exception as error:
+            # A broken check is a finding. It is not the end of the agent.
+            look.keep_events()
+            log.exception("agent.check_broken", node=self._contact.node, check=check.name)
+            results = [_failed(check, Health.UNKNOWN, f"the check itself failed: {error!r}")]
+        self._schedule.ran(check, results, self._clock.monotonic())
+        return results
+
+    async def _write_down(self, results: tuple[CheckResult, ...]) -> None:
+        now = self._clock.now()
+        await self._recall.note(lambda memory: memory.write_down(results, at=now))
+        self._news.told(results, self._clock.monotonic())
+        self._bells.deliveries.ring()
+
+    def _compare(self, gpus: tuple[Gpu, ...] | None) -> None:
+        """Introduce the machine again once its GPUs are not the ones we told of."""
+        if gpus is None or self.told_gpus is None or gpus == self.told_gpus:
+            return
+        log.warning(
+            "agent.gpus_changed",
+            node=self._contact.node,
+            before=len(self.told_gpus),
+            after=len(gpus),
+        )
+        self._contact.changed()
+        self._bells.beats.ring()
+
+
+def _failed(check: HealthCheck, health: Health, reason: str) -> CheckResult:
+    return CheckResult(check=check.name, health=health, reason=reason)

@@ -1,0 +1,89 @@
+"""Everything an agent keeps on disk."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import structlog
+
+from navarch.agent.buffer import AGE_MAX, BYTES_MAX, ReportBuffer
+from navarch.agent.commands import CommandJournal
+from navarch.agent.disk import Disk, DiskError
+from navarch.agent.findings import Findings
+from navarch.agent.readiness import Readiness
+from navarch.core.health import CheckResult
+from navarch.ports.offload import Offload
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+UNWRITTEN_MAX = 256
+
+
+class Memory:
+    """What is on disk, opened. Its parts are used one call at a time, through `Recall`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        now: datetime,
+        boot_id: str,
+        new_stream: str,
+        bytes_max: int = BYTES_MAX,
+        age_max: timedelta = AGE_MAX,
+    ) -> None:
+        self.buffer = ReportBuffer(
+            disk, new_stream=new_stream, bytes_max=bytes_max, age_max=age_max
+        )
+        self.journal = CommandJournal(disk)
+        self.journal.resume(now)
+        self.findings = Findings(disk, boot_id=boot_id)
+        self.readiness = Readiness(disk)
+        self.readiness.recall(self.findings.results)
+        self.unwritten: list[tuple[CheckResult, ...]] = []
+        """Reports that could not be written to disk: told without a number, if at all."""
+
+    def write_down(self, results: tuple[CheckResult, ...], *, at: datetime) -> None:
+        """Keep a report until it is delivered; with what must be told again, if anything."""
+        if self.buffer.lost_reports:
+            again = {result.check: result for result in self.findings.results}
+            results = (*again.values(), *(r for r in results if r.check not in again))
+        try:
+            self.findings.add(results)
+            self.buffer.add_report(results, at=at)
+        except DiskError:
+            # Better told twice, or lost with the process, than not told at all.
+            self.unwritten = [*self.unwritten, results][-UNWRITTEN_MAX:]
+            raise
+        finally:
+            self.buffer.lost_reports = False
+
+    def clear_findings(self) -> None:
+        """Forget what was found: somebody who may has decided that the machine is fine."""
+        self.findings.clear()
+        self.readiness.clear()
+
+
+class Recall:
+    """The way to an agent's memory: one call after the other, off the event loop."""
+
+    def __init__(self, memory: Memory, offload: Offload) -> None:
+        self._memory = memory
+        self._offload = offload
+
+    @property
+    def not_ready(self) -> str | None:
+        """Why the machine is marked as not ready, if it is."""
+        return self._memory.readiness.mark
+
+    async def ask(self, question: Callable[[Memory], T]) -> T:
+        """Return the answer."""
+        return await self._offload.run(lambda: question(self._memory))
+
+    async def note(self, write: Callable[[Memory], object]) -> None:
+        """Write something down that can be made up for later, and go on if that fails."""
+        try:
+            await self.ask(write)
+        except DiskError as error:
+            log.warning("agent.cannot_write", error=str(error))

@@ -1,0 +1,53 @@
+"""What is worth a report, and when."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from navarch.core.health import CheckResult, Health
+
+
+class News:
+    """Gathers results until they are due, or cannot wait.
+
+    Checks may look every second; the control plane wants to hear once an interval, and at
+    once when something has changed.
+    """
+
+    def __init__(self, *, interval: timedelta) -> None:
+        self._interval_s = interval.total_seconds()
+        self._gathered: dict[str, CheckResult] = {}
+        self._told: dict[str, tuple[Health, bool]] = {}
+        self._told_at: float | None = None
+        self._urgent = False
+
+    def set_interval(self, interval: timedelta) -> None:
+        """Change how often the control plane wants to hear."""
+        self._interval_s = interval.total_seconds()
+
+    def gather(self, results: Iterable[CheckResult]) -> None:
+        """Take note of what was found."""
+        for result in results:
+            self._gathered[result.check] = result
+            changed = self._told.get(result.check) != (result.health, result.fatal)
+            if changed or result.lasting:
+                self._urgent = True
+
+    def due(self, now: float) -> tuple[CheckResult, ...]:
+        """Return what to report now, which may be nothing."""
+        waited = self._told_at is None or now - self._told_at >= self._interval_s - 1e-3
+        if not self._gathered or not (self._urgent or waited):
+            return ()
+        return tuple(self._gathered.values())
+
+    def told(self, results: Iterable[CheckResult], now: float) -> None:
+        """Note that `results` are written down to be reported."""
+        for result in results:
+            self._told[result.check] = (result.health, result.fatal)
+        self._gathered.clear()
+        self._urgent = False
+        self._told_at = now
+
+    def start_over(self) -> None:
+        """Say everything again."""
+        self._told.clear()
+        self._told_at = None

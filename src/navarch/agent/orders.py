@@ -1,0 +1,152 @@
+"""Commands: taken, carried out once, and told about until it is known."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import structlog
+
+from navarch.agent.backoff import Backoff
+from navarch.agent.bell import Bells
+from navarch.agent.commands import Order
+from navarch.agent.contact import Contact
+from navarch.agent.looks import Looks
+from navarch.agent.memory import Memory, Recall
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError
+from navarch.core.health import Health
+from navarch.core.ids import CommandId
+from navarch.ports.clock import Entropy
+from navarch.ports.link import Link, UnreachableError
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[Command], Awaitable[str]]
+"""Carries a command out and returns what to tell the operator; raises NavarchError if it cannot."""
+
+
+class Orders:
+    """Does what the control plane asks."""
+
+    def __init__(
+        self,
+        entropy: Entropy,
+        link: Link,
+        *,
+        contact: Contact,
+        recall: Recall,
+        looks: Looks,
+        bells: Bells,
+        on_terminate: Callable[[], None],
+        handlers: Mapping[CommandKind, Handler],
+    ) -> None:
+        self._entropy = entropy
+        self._link = link
+        self._contact = contact
+        self._recall = recall
+        self._looks = looks
+        self._bells = bells
+        self._on_terminate = on_terminate
+        self._terminating = False
+        self._handlers: dict[CommandKind, Handler] = {
+            CommandKind.CORDON: self._cordon,
+            CommandKind.UNCORDON: self._uncordon,
+            CommandKind.DRAIN: self._drain,
+            CommandKind.RUN_DIAGNOSTIC: self._diagnose,
+            CommandKind.TERMINATE: self._terminate,
+            **handlers,
+        }
+
+    async def run(self) -> None:
+        """Carry out what arrives, until stopped."""
+        backoff = Backoff(self._entropy)
+        while not self._bells.stopping:
+            pause = None
+            try:
+                await self._acknowledge_all()
+                await self._carry_out_all()
+                await self.tell()
+                backoff.reset()
+            except UnreachableError:
+                pause = backoff.next_s()
+            if self._terminating:
+                # After the one attempt to tell: the outcome is on disk, should it have failed.
+                self._terminating = False
+                self._on_terminate()
+            await self._bells.orders.wait(pause)
+
+    async def tell(self) -> None:
+        """Say how commands ended, where the control plane does not know it yet."""
+        if not self._contact.registered:
+            return
+        for order in await self._recall.ask(lambda memory: memory.journal.to_tell()):
+            await self._tell(order)
+
+    async def _tell(self, order: Order) -> None:
+        command = order.command.id
+        try:
+            await self._link.finish(
+                self._contact.node, command, succeeded=bool(order.succeeded), result=order.result
+            )
+        except UnreachableError:
+            raise
+        except NavarchError as error:
+            log.warning("agent.result_refused", command=command, error=str(error))
+        await self._recall.note(lambda memory: memory.journal.told(command))
+
+    async def _acknowledge_all(self) -> None:
+        for order in await self._recall.ask(lambda memory: memory.journal.to_acknowledge()):
+            await self._acknowledge(order.command.id)
+
+    async def _acknowledge(self, command: CommandId) -> None:
+        try:
+            await self._link.acknowledge(self._contact.node, command)
+        except UnreachableError:
+            return  # To carry it out is more than to acknowledge it, and need not wait.
+        except NavarchError as error:
+            log.debug("agent.not_acknowledged", command=command, error=str(error))
+        await self._recall.ask(lambda memory: memory.journal.acknowledged(command))
+
+    async def _carry_out_all(self) -> None:
+        for order in await self._recall.ask(lambda memory: memory.journal.to_carry_out()):
+            await self._carry_out(order)
+
+    async def _carry_out(self, order: Order) -> None:
+        command = order.command
+        try:
+            result, succeeded = await self._handlers[command.kind](command), True
+        except NavarchError as error:
+            result, succeeded = str(error), False
+        except Exception as error:
+            # Left unfinished, it would be tried, and would fail, after every restart.
+            log.exception("agent.handler_broken", node=self._contact.node, kind=command.kind)
+            result, succeeded = f"the agent failed at it: {error!r}", False
+        log.info(
+            "agent.obeyed",
+            node=self._contact.node,
+            kind=command.kind,
+            succeeded=succeeded,
+            result=result,
+        )
+
+        def carried_out(memory: Memory) -> None:
+            memory.journal.carried_out(command.id, succeeded=succeeded, result=result)
+
+        await self._recall.note(carried_out)
+
+    async def _cordon(self, _command: Command) -> str:
+        return "noted; the control plane keeps new work away"
+
+    async def _uncordon(self, _command: Command) -> str:
+        await self._recall.ask(lambda memory: memory.clear_findings())
+        return "noted; what was found before is forgotten"
+
+    async def _drain(self, _command: Command) -> str:
+        return "noted; the control plane moves the work elsewhere"
+
+    async def _diagnose(self, _command: Command) -> str:
+        results = await self._looks.look_now()
+        bad = [f"{r.check}: {r.reason}" for r in results if r.health is not Health.HEALTHY]
+        return "; ".join(bad) or f"{len(results)} results, all healthy"
+
+    async def _terminate(self, _command: Command) -> str:
+        self._terminating = True
+        return "the agent ends; the control plane ends the machine"

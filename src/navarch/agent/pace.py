@@ -1,0 +1,18 @@
+"""How fast an agent lives."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Intervals and limits. The control plane's wishes replace the two intervals."""
+
+    heartbeat: timedelta = timedelta(seconds=30)
+    health_check: timedelta = timedelta(seconds=60)
+    metrics_s: float = 2.0
+    """How long a heartbeat waits for readings before it goes without them."""
+    check_s: float = 30.0
+    """How long a check may take before the driver counts as hung."""
+    stop_s: float = 8.0
+    """How long a stop may take."""

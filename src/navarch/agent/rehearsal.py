@@ -1,0 +1,260 @@
+"""A control plane to rehearse with: it believes everything and writes it down.
+
+Nothing here runs in production. Tests use it in place of the real one, in-process or over
+HTTP, and whoever writes a Link of their own can do the same.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import msgspec
+
+from navarch.agent.protobuf import orders_bytes, parse_heartbeat
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import InvalidError, NavarchError, NotFoundError, NotPossibleError
+from navarch.core.health import CheckResult, HealthReport
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.metrics import NodeMetrics
+from navarch.core.node import NodeStatus
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.link import Sample, UnauthorizedError, UnreachableError
+
+
+@dataclass(slots=True)
+class RehearsalControlPlane:
+    """What agents say, and what they are to be told."""
+
+    heartbeat_interval: timedelta = timedelta(seconds=10)
+    health_check_interval: timedelta = timedelta(seconds=20)
+    status: NodeStatus | None = NodeStatus.ACTIVE
+    known: dict[NodeId, Registration] = field(default_factory=dict)
+    registrations: list[Registration] = field(default_factory=list)
+    beats: list[tuple[NodeId, NodeMetrics | None]] = field(default_factory=list)
+    reports: list[HealthReport] = field(default_factory=list)
+    """The reports that were new; one that came again is only counted."""
+    repeats: int = 0
+    samples: list[Sample] = field(default_factory=list)
+    waiting: dict[CommandId, Command] = field(default_factory=dict)
+    acknowledged: list[CommandId] = field(default_factory=list)
+    finished: list[tuple[CommandId, bool, str]] = field(default_factory=list)
+    fault: Callable[[str], None] = lambda _method: None
+    """Called with the name of each method; may raise what the method is to raise."""
+    _streams: dict[str, int] = field(default_factory=dict)
+
+    def command(
+        self,
+        kind: CommandKind,
+        *,
+        name: str,
+        at: datetime,
+        parameters: Mapping[str, str] | None = None,
+    ) -> Command:
+        """Ask every agent for something."""
+        command = Command(
+            id=CommandId(name),
+            node=NodeId(""),
+            kind=kind,
+            issued_at=at,
+            expires_at=at + timedelta(hours=1),
+            parameters=parameters or {},
+        )
+        self.waiting[command.id] = command
+        return command
+
+    def results(self) -> list[CheckResult]:
+        """Return everything that was found, in order."""
+        return [result for report in self.reports for result in report.results]
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Believe it."""
+        self.fault("register")
+        if not registration.node:
+            raise InvalidError("node_id is required")
+        self.registrations.append(registration)
+        self.known[registration.node] = registration
+        return Welcome(
+            node=registration.node,
+            heartbeat_interval=self.heartbeat_interval,
+            health_check_interval=self.health_check_interval,
+        )
+
+    def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
+        """Note it."""
+        self.fault("heartbeat")
+        self._check(node)
+        self.beats.append((node, metrics))
+        return list(self.waiting.values())
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        """Note it, unless it is known."""
+        self.fault("report_health")
+        self._check(node)
+        if report.number and report.number <= self._streams.get(report.stream, 0):
+            self.repeats += 1
+        else:
+            self._streams[report.stream] = report.number
+            self.reports.append(report)
+        return self.status
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Note them."""
+        self.fault("report_metrics")
+        self._check(node)
+        self.samples.extend(samples)
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Deliver it no more."""
+        self.fault("acknowledge")
+        self._check(node)
+        if self.waiting.pop(command, None) is None:
+            raise NotFoundError(f"command not found: {command}")
+        self.acknowledged.append(command)
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Note it."""
+        self.fault("finish")
+        self._check(node)
+        self.waiting.pop(command, None)
+        self.finished.append((command, succeeded, result))
+
+    def _check(self, node: NodeId) -> None:
+        if node not in self.known:
+            raise NotFoundError(f"node not found: {node}")
+
+
+class RehearsalServer:
+    """The same over HTTP, with the paths, codes and bodies of the real one."""
+
+    def __init__(self, plane: RehearsalControlPlane, *, token: str | None = None) -> None:
+        self.plane = plane
+        self.token = token
+        self.connections = 0
+        self.requests = 0
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        assert self._server is not None, "not started"
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """The address agents need."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self, port: int = 0) -> None:
+        """Listen on the loopback interface."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+
+    async def stop(self) -> None:
+        """Hang up on everybody and listen no more."""
+        if self._server is not None:
+            self._server.close()
+            self.hang_up()
+            await self._server.wait_closed()
+
+    def hang_up(self) -> None:
+        """Cut every connection."""
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._writers.add(writer)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+                path = head.split(" ")[1]
+                headers = dict(_headers(head))
+                body = await reader.readexactly(int(headers["content-length"]))
+                self.requests += 1
+                status, answer = await self._answer(path, headers, body)
+                writer.write(
+                    f"HTTP/1.1 {status} -\r\nContent-Length: {len(answer)}\r\n\r\n".encode()
+                    + answer
+                )
+                await writer.drain()
+        self._writers.discard(writer)
+        writer.close()
+
+    async def _answer(
+        self, path: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, bytes]:
+        if self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
+            return 401, _refusal("unauthenticated", "invalid bearer token")
+        try:
+            return 200, await self._call(path.removeprefix("/v1/agent/"), body)
+        except NavarchError as error:
+            return _STATUS.get(type(error), 503), _refusal("refused", str(error))
+        except msgspec.DecodeError as error:
+            return 400, _refusal("invalid_argument", str(error))
+
+    async def _call(self, method: str, body: bytes) -> bytes:
+        plane = self.plane
+        if method == "heartbeat":
+            node, _, metrics = parse_heartbeat(body)
+            return orders_bytes(plane.heartbeat(node, metrics))
+        if method == "register":
+            registration = msgspec.json.decode(body, type=Registration)
+            return msgspec.json.encode(await plane.register(registration))
+        if method == "health":
+            told = msgspec.json.decode(body, type=_Health)
+            status = await plane.report_health(told.node, told.report)
+            return msgspec.json.encode({"status": status})
+        if method == "metrics":
+            late = msgspec.json.decode(body, type=_Metrics)
+            await plane.report_metrics(late.node, late.samples)
+        elif method in ("acknowledge", "finish"):
+            done = msgspec.json.decode(body, type=_Done)
+            if method == "acknowledge":
+                await plane.acknowledge(done.node, done.command)
+            else:
+                await plane.finish(
+                    done.node, done.command, succeeded=done.succeeded, result=done.result
+                )
+        else:
+            raise NotFoundError(f"no such path: {method}")
+        return b"{}"
+
+
+class _Health(msgspec.Struct):
+    node: NodeId
+    report: HealthReport
+
+
+class _Metrics(msgspec.Struct):
+    node: NodeId
+    samples: list[Sample]
+
+
+class _Done(msgspec.Struct):
+    node: NodeId
+    command: CommandId
+    succeeded: bool = False
+    result: str = ""
+
+
+_STATUS: Mapping[type[NavarchError], int] = {
+    InvalidError: 400,
+    UnauthorizedError: 401,
+    NotFoundError: 404,
+    NotPossibleError: 412,
+    UnreachableError: 503,
+}
+
+
+def _refusal(code: str, message: str) -> bytes:
+    return msgspec.json.encode({"code": code, "message": message})
+
+
+def _headers(head: str) -> Iterator[tuple[str, str]]:
+    for line in head.split("\r\n")[1:]:
+        name, _, value = line.partition(":")
+        yield name.lower(), value.strip()

@@ -1,0 +1,211 @@
+"""A queue on disk: records are added at one end, and leave at the other once delivered.
+
+It is kept in segments, files of about a megabyte that are named after the number of their
+first record. Old segments are deleted whole, so nothing is ever rewritten, and only the oldest
+segment needs to be in memory.
+
+A record is its length, a checksum, its number, its time, and its bytes. A process that is killed
+while it writes one leaves a torn tail, which the checksum gives away; it is cut off when the
+log is next opened.
+"""
+
+import struct
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from navarch.agent.disk import Disk, DiskError
+
+SEGMENT_BYTES = 1024 * 1024
+RECORD_BYTES_MAX = 16 * 1024 * 1024
+
+_HEAD = struct.Struct("<II")
+_META = struct.Struct("<Qq")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One thing that is kept."""
+
+    number: int
+    at: datetime
+    payload: bytes
+
+
+@dataclass(slots=True)
+class _Segment:
+    name: str
+    first: int
+    size: int
+
+
+class SegmentLog:
+    """The queue called `name` on `disk`. Numbers start at one and are never used twice."""
+
+    def __init__(self, disk: Disk, name: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._disk = disk
+        self._name = name
+        self._segment_bytes = segment_bytes
+        self._segments: deque[_Segment] = deque()
+        self._front: deque[Record] = deque()
+        self._torn = False
+        self._delivered = 0
+        self._next = 1
+        self._open()
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes up."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def next_number(self) -> int:
+        """The number that the next record will have."""
+        return self._next
+
+    def append(self, payload: bytes, *, at: datetime, sync: bool) -> Record:
+        """Add a record."""
+        record = Record(number=self._next, at=_to_ms(at), payload=payload)
+        data = record_bytes(record)
+        segment = self._segment_for_append()
+        try:
+            self._disk.append(segment.name, data, sync=sync)
+        except DiskError:
+            self._torn = True
+            raise
+        segment.size += len(data)
+        self._next += 1
+        if len(self._segments) == 1:
+            self._front.append(record)
+        self._advance()
+        return record
+
+    def oldest(self) -> Record | None:
+        """Return the record that has waited longest."""
+        return self._front[0] if self._front else None
+
+    def waiting(self, limit: int) -> list[Record]:
+        """Return up to `limit` of the oldest records; perhaps fewer than there are."""
+        return [self._front[i] for i in range(min(limit, len(self._front)))]
+
+    def deliver(self, number: int) -> None:
+        """Forget records up to `number`."""
+        self._delivered = max(self._delivered, min(number, self._next - 1))
+        while self._front and self._front[0].number <= self._delivered:
+            self._front.popleft()
+        # Not synced: if a power cut takes this back, some records are sent again, and the
+        # receiver knows them by their numbers.
+        self._disk.replace(self._delivered_name, str(self._delivered).encode(), sync=False)
+        self._advance()
+
+    def drop_segment(self) -> bool:
+        """Forget the oldest segment, delivered or not; return whether anything undelivered went."""
+        if not self._segments:
+            return False
+        lost = bool(self._front)
+        if len(self._segments) == 1:
+            # The successor comes first, or a crash between the two would forget the numbers.
+            self._segments.append(self._new_segment())
+            self._disk.replace(self._segments[-1].name, b"", sync=True)
+        self._disk.remove(self._segments[0].name)
+        self._segments.popleft()
+        self._load_front()
+        self._advance()
+        return lost
+
+    def drop_before(self, moment: datetime) -> bool:
+        """Forget undelivered records older than `moment`; return whether there were any."""
+        lost = False
+        while self._front and self._front[0].at < moment:
+            lost = True
+            self.deliver(max(record.number for record in self._front if record.at < moment))
+        return lost
+
+    @property
+    def _delivered_name(self) -> str:
+        return f"{self._name}.delivered"
+
+    def _open(self) -> None:
+        for name, size in sorted(self._disk.sizes().items()):
+            kind, _, first = name.removesuffix(".log").rpartition("-")
+            if kind == self._name and name.endswith(".log") and first.isdecimal():
+                self._segments.append(_Segment(name, int(first), size))
+        self._delivered = _number(self._disk.read(self._delivered_name))
+        self._next = self._delivered + 1
+        if self._segments:
+            self._next = max(self._next, self._repair(self._segments[-1]))
+        self._load_front()
+        self._advance()
+
+    def _repair(self, segment: _Segment) -> int:
+        """Cut off a torn tail; return the number after the last record."""
+        data = self._disk.read(segment.name) or b""
+        records, good = parse_records(data)
+        if good < len(data):
+            self._disk.replace(segment.name, data[:good], sync=True)
+        segment.size = good
+        self._torn = False
+        return records[-1].number + 1 if records else segment.first
+
+    def _segment_for_append(self) -> _Segment:
+        if self._torn:
+            # A write that failed half way, for want of space, say.
+            self._repair(self._segments[-1])
+        if not self._segments or self._segments[-1].size >= self._segment_bytes:
+            self._segments.append(self._new_segment())
+        return self._segments[-1]
+
+    def _new_segment(self) -> _Segment:
+        return _Segment(f"{self._name}-{self._next:020d}.log", self._next, 0)
+
+    def _advance(self) -> None:
+        """Delete segments of which everything is delivered, but for the newest.
+
+        The newest stays, delivered or not: its name and records say which numbers are taken.
+        """
+        while not self._front and len(self._segments) > 1:
+            if self._segments[-1].size == 0:
+                return  # Not yet on disk: until it is, the one before vouches for the numbers.
+            self._disk.remove(self._segments[0].name)
+            self._segments.popleft()
+            self._load_front()
+
+    def _load_front(self) -> None:
+        self._front.clear()
+        if self._segments:
+            records, _ = parse_records(self._disk.read(self._segments[0].name) or b"")
+            self._front.extend(r for r in records if r.number > self._delivered)
+
+
+def record_bytes(record: Record) -> bytes:
+    """Return a record as it stands in the file."""
+    meta = _META.pack(record.number, round((record.at - _EPOCH) / timedelta(milliseconds=1)))
+    body = meta + record.payload
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def parse_records(data: bytes) -> tuple[list[Record], int]:
+    """Return the whole records that `data` begins with, and where they end."""
+    records: list[Record] = []
+    at = 0
+    while at + _HEAD.size <= len(data):
+        length, checksum = _HEAD.unpack_from(data, at)
+        body = data[at + _HEAD.size : at + _HEAD.size + length]
+        sane = _META.size <= length <= RECORD_BYTES_MAX and len(body) == length
+        if not sane or zlib.crc32(body) != checksum:
+            break
+        number, unix_ms = _META.unpack_from(body)
+        moment = _EPOCH + timedelta(milliseconds=unix_ms)
+        records.append(Record(number=number, at=moment, payload=body[_META.size :]))
+        at += _HEAD.size + length
+    return records, at
+
+
+def _to_ms(moment: datetime) -> datetime:
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def _number(raw: bytes | None) -> int:
+    return int(raw) if raw is not None and raw.isdigit() else 0

@@ -1,0 +1,262 @@
+"""`navarch agent`: looks after the machine it runs on."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import structlog
+
+from navarch.agent.agent import Agent
+from navarch.agent.disk import DiskError, FolderDisk
+from navarch.agent.identity import Identity
+from navarch.agent.links import open_link
+from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.core.errors import InvalidError
+from navarch.core.ids import NodeId, ProviderName, Token
+from navarch.core.offering import Offering
+from navarch.gpus.nvml import NvmlGpus
+from navarch.gpus.simulated import MODEL, SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.linux import LinuxHost
+from navarch.ports.gpu import GpuReader
+from navarch.ports.link import Link
+
+log = structlog.get_logger("navarch.agent")
+
+SIMULATED_MAX = 64
+
+
+@click.command("agent")
+@click.option(
+    "-s",
+    "--server",
+    envvar="NAVARCH_SERVER",
+    default="http://localhost:50051",
+    show_default=True,
+    help="Address of the control plane.",
+)
+@click.option("--node-id", envvar="NAVARCH_NODE_ID", help="Name of this node.  [default: hostname]")
+@click.option("--provider", default="", help="Where the machine comes from.")
+@click.option("--region", default="", help="Its region there.")
+@click.option("--zone", default="", help="Its zone there.")
+@click.option("--instance-type", default="", help="What the provider calls its kind.")
+@click.option("--pool", default="", help="Pool it belongs to; becomes the label `pool`.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label. Repeatable.")
+@click.option(
+    "--auth-token",
+    envvar="NAVARCH_AUTH_TOKEN",
+    help="Bearer token. A file keeps it out of the process list.",
+)
+@click.option(
+    "--auth-token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the bearer token, read again whenever it changes.",
+)
+@click.option("--token", envvar="NAVARCH_LAUNCH_TOKEN", help="The launch that made the machine.")
+@click.option(
+    "--state-dir",
+    envvar="STATE_DIRECTORY",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="What must survive a restart.  [default: /var/lib/navarch-agent, or under $HOME]",
+)
+@click.option("--boot-id", default="", help="Name of this boot.  [default: the kernel's]")
+@click.option(
+    "--gpus-expected",
+    type=click.IntRange(min=0),
+    help="How many GPUs the machine must have to be healthy.",
+)
+@click.option(
+    "--simulated-gpus",
+    type=click.IntRange(min=0, max=SIMULATED_MAX),
+    help="Pretend to have this many GPUs. For trying things out.",
+)
+def agent(
+    *,
+    server: str,
+    node_id: str | None,
+    provider: str,
+    region: str,
+    zone: str,
+    instance_type: str,
+    pool: str,
+    labels: tuple[str, ...],
+    auth_token: str | None,
+    auth_token_file: Path | None,
+    token: str | None,
+    state_dir: Path | None,
+    boot_id: str,
+    gpus_expected: int | None,
+    simulated_gpus: int | None,
+) -> None:
+    """Run the node agent: register, beat, check the hardware, obey."""
+    log_as_json()
+    place = None
+    if provider or region or zone or instance_type:
+        place = Offering(
+            provider=ProviderName(provider), instance_type=instance_type, region=region, zone=zone
+        )
+    name = node_id or socket.gethostname()
+    identity = Identity(
+        node=NodeId(name),
+        token=Token(token) if token else None,
+        boot_id=boot_id,
+        place=place,
+        labels=_parse_labels(labels, pool),
+        gpus_expected=gpus_expected,
+    )
+    link = _link(server, _token_source(auth_token, auth_token_file))
+    gpus = _gpus(_simulated_count(simulated_gpus), name)
+    try:
+        disk = FolderDisk(state_dir or _default_state_dir())
+    except DiskError as error:
+        raise click.ClickException(f"{error}; choose another --state-dir") from error
+    sys.exit(_run(identity, link, gpus, disk))
+
+
+def _run(identity: Identity, link: Link, gpus: GpuReader, disk: FolderDisk) -> int:
+    offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
+    daemon = Agent(
+        SystemClock(),
+        SystemEntropy(),
+        link,
+        gpus,
+        LinuxHost(),
+        disk,
+        identity=identity,
+        checks=standard_checks(),
+        offload=offload,
+        probe_offload=probe_offload,
+    )
+    try:
+        asyncio.run(_until_signalled(daemon))
+    except DiskError as error:
+        raise click.ClickException(f"{error}; choose another --state-dir") from error
+    offload.close()
+    if daemon.hung:
+        # A call into the driver never came back, and the interpreter would wait for it. This
+        # process is ours alone; nothing in it is worth waiting for any more.
+        sys.stderr.flush()
+        os._exit(0)
+    probe_offload.close()
+    gpus.close()
+    disk.close()
+    return 0
+
+
+async def _until_signalled(daemon: Agent) -> None:
+    """Run; stop at the first signal, at once at the second."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as tasks:
+        life = tasks.create_task(daemon.run())
+        asked = False
+
+        def on_signal() -> None:
+            nonlocal asked
+            if asked:
+                life.cancel()
+            asked = True
+            daemon.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+
+
+def log_as_json() -> None:
+    """Write logs as one JSON object a line, to standard error."""
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(20),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def _parse_labels(labels: tuple[str, ...], pool: str) -> dict[str, str]:
+    parsed = {}
+    for label in labels:
+        key, equals, value = label.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{label!r} is not KEY=VALUE", param_hint="--label")
+        parsed[key.strip()] = value
+    return {**parsed, "pool": pool} if pool else parsed
+
+
+def _link(server: str, token: Callable[[], str | None]) -> Link:
+    try:
+        return open_link(server, token=token)
+    except InvalidError as error:
+        raise click.BadParameter(str(error), param_hint="--server") from error
+
+
+def _token_source(token: str | None, file: Path | None) -> Callable[[], str | None]:
+    if file is None:
+        plain = _plain(token, "--auth-token")
+        return lambda: plain
+    last = _read_token(file)
+
+    def read() -> str | None:
+        nonlocal last
+        try:
+            last = _read_token(file)
+        except click.BadParameter as error:
+            # Caught half way through being renewed, perhaps. The old one may still do.
+            log.warning("agent.token_unreadable", error=str(error))
+        return last
+
+    return read
+
+
+def _read_token(file: Path) -> str | None:
+    try:
+        return _plain(file.read_text(), "--auth-token-file")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file}: {error}", param_hint="--auth-token-file") from error
+
+
+def _plain(token: str | None, option: str) -> str | None:
+    token = (token or "").strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise click.BadParameter("a token is one word of plain characters", param_hint=option)
+    return token or None
+
+
+def _simulated_count(asked_for: int | None) -> int | None:
+    if asked_for is not None or os.environ.get("NAVARCH_FAKE_GPU", "").lower() != "true":
+        return asked_for
+    count = os.environ.get("NAVARCH_GPU_COUNT", "8")
+    if not count.isdecimal() or int(count) > SIMULATED_MAX:
+        raise click.UsageError(
+            f"NAVARCH_GPU_COUNT is {count!r}; it must be a number from 0 to {SIMULATED_MAX}"
+        )
+    return int(count)
+
+
+def _gpus(simulated: int | None, node: str) -> GpuReader:
+    clock = SystemClock()
+    if simulated is None:
+        return NvmlGpus(clock)
+    log.warning("agent.simulated_gpus", node=node, count=simulated)
+    model = os.environ.get("NAVARCH_GPU_TYPE") or MODEL
+    return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed=node, model=model)
+
+
+def _default_state_dir() -> Path:
+    if os.geteuid() == 0:
+        return Path("/var/lib/navarch-agent")
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "navarch-agent"
+
+
+if __name__ == "__main__":
+    agent()

@@ -1,0 +1,1 @@
+"""Readers of GPUs: the driver of real ones, and a simulated set."""

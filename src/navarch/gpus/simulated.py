@@ -1,0 +1,137 @@
+"""GPUs that do not exist, with faults that can be asked for."""
+
+from collections.abc import Sequence
+
+from navarch.core.inventory import Gpu
+from navarch.core.metrics import GpuMetrics
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError
+
+MEMORY_BYTES = 80 * 1024**3
+MODEL = "NVIDIA H100 80GB HBM3"
+SLOWDOWN_C = 92.0
+
+
+class SimulatedGpus:
+    """A machine's worth of GPUs. Only ever used where somebody asked for them by name.
+
+    Faults last until cleared; XIDs happen once.
+    """
+
+    def __init__(
+        self, clock: Clock, entropy: Entropy, *, count: int, seed: str, model: str = MODEL
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._gpus = tuple(
+            Gpu(
+                index=index,
+                uuid=f"GPU-{seed}-{index}",
+                name=model,
+                pci_bus_id=f"00000000:{index + 1:02X}:00.0",
+                memory_bytes=MEMORY_BYTES,
+                driver_version="simulated",
+            )
+            for index in range(count)
+        )
+        self._events: list[GpuEvent] = []
+        self._happened = 0
+        self._lost: set[int] = set()
+        self._absent: set[int] = set()
+        self._heat: dict[int, float] = {}
+        self._ecc: dict[int, int] = {}
+        self._driver_trouble = ""
+
+    # Faults
+
+    def xid(self, code: int, *, index: int = 0, text: str = "") -> None:
+        """Let an XID happen. 79 takes the device off the bus as well."""
+        self._happened += 1
+        event = GpuEvent(
+            number=self._happened,
+            at=self._clock.now(),
+            gpu=self._gpus[index].uuid,
+            code=code,
+            text=text,
+        )
+        self._events = [*self._events, event]
+        if code == 79:
+            self.lose(index)
+
+    def heat(self, temperature_c: float, *, index: int = 0) -> None:
+        """Hold a GPU at a temperature."""
+        self._heat[index] = temperature_c
+
+    def corrupt(self, errors: int, *, index: int = 0) -> None:
+        """Give a GPU uncorrected memory errors."""
+        self._ecc[index] = errors
+
+    def lose(self, index: int = 0) -> None:
+        """Take a GPU off the bus: the driver still lists it, and cannot reach it."""
+        self._lost.add(index)
+
+    def remove(self, index: int = 0) -> None:
+        """Let a GPU be missing altogether."""
+        self._absent.add(index)
+
+    def break_driver(self, trouble: str = "Driver/library version mismatch") -> None:
+        """Let every question fail."""
+        self._driver_trouble = trouble
+
+    def repair(self) -> None:
+        """End every fault. XIDs that happened have happened."""
+        self._lost.clear()
+        self._absent.clear()
+        self._heat.clear()
+        self._ecc.clear()
+        self._driver_trouble = ""
+
+    # Reading
+
+    def list_gpus(self) -> Sequence[Gpu]:
+        """Return the GPUs that are not missing."""
+        self._ask_driver()
+        return [gpu for gpu in self._gpus if gpu.index not in self._absent]
+
+    def metrics(self, gpu: Gpu) -> GpuMetrics:
+        """Return readings of a GPU that idles along."""
+        self._ask(gpu)
+        load = self._entropy.uniform(0.0, 100.0)
+        return GpuMetrics(
+            temperature_c=self._temperature(gpu),
+            power_w=100.0 + 5.0 * load,
+            utilization_pct=load,
+            memory_used_bytes=float(int(MEMORY_BYTES * load / 125.0)),
+        )
+
+    def health(self, gpu: Gpu) -> GpuHealth:
+        """Return what a GPU says of its own condition."""
+        self._ask(gpu)
+        return GpuHealth(
+            temperature_c=self._temperature(gpu),
+            slowdown_c=SLOWDOWN_C,
+            ecc_uncorrected=self._ecc.get(gpu.index, 0),
+        )
+
+    def events(self) -> Sequence[GpuEvent]:
+        """Return what has happened; the kernel's log can be read with no driver at all."""
+        return self._events
+
+    def settle(self, number: int) -> None:
+        """Forget events up to `number`."""
+        self._events = [event for event in self._events if event.number > number]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _ask(self, gpu: Gpu) -> None:
+        self._ask_driver()
+        if gpu.index in self._lost:
+            raise GpuLostError("GPU is lost")
+
+    def _ask_driver(self) -> None:
+        if self._driver_trouble:
+            raise GpuError(self._driver_trouble)
+
+    def _temperature(self, gpu: Gpu) -> float:
+        return self._heat.get(gpu.index, self._entropy.uniform(38.0, 62.0))

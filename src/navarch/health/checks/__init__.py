@@ -1,0 +1,1 @@
+"""What the agent looks for, one file per check."""

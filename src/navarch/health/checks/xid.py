@@ -1,0 +1,54 @@
+"""What the driver says has happened."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult, Health
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuEvent
+
+# Until the catalogue comes with the package: the codes that NVIDIA's own answers with a reset, a
+# reboot or a replacement ...
+FATAL = frozenset(
+    {
+        *(18, 46, 48, 51, 54, 57, 58, 59, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143),
+        *(151, 155, 158, 166, 167, 169, 171, 172, 173, 175, 179, 181, 182),
+    }
+)
+
+# ... and those that are the doing of the program that ran, and say nothing about the GPU.
+APPLICATION = frozenset({13, 31, 43, 45, 69, 108, 137})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XidCheck:
+    """Reports every XID as a thing that happened, which no quiet round takes back."""
+
+    name: str = "xid"
+    interval: timedelta | None = timedelta(seconds=1)
+    fatal: frozenset[int] = FATAL
+    application: frozenset[int] = APPLICATION
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Report what has happened since the last settled round."""
+        times = Counter((event.code, event.gpu) for event in view.gpus.events())
+        latest = {(event.code, event.gpu): event for event in view.gpus.events()}
+        yield CheckResult(check=self.name, health=Health.HEALTHY)
+        for key, event in latest.items():
+            yield self._result(event, times[key])
+
+    def _result(self, event: GpuEvent, times: int) -> CheckResult:
+        again = f" ({times} times)" if times > 1 else ""
+        if event.code in self.fatal:
+            health = Health.UNHEALTHY
+        else:
+            health = Health.HEALTHY if event.code in self.application else Health.DEGRADED
+        return CheckResult(
+            check=f"{self.name}/{event.code}/{event.gpu}",
+            health=health,
+            reason=f"XID {event.code} on {event.gpu}{again}" + (event.text and f": {event.text}"),
+            fatal=event.code in self.fatal,
+            lasting=True,
+        )

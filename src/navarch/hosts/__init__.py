@@ -1,0 +1,1 @@
+"""Machines to run on: Linux, and a simulated one."""

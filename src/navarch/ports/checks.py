@@ -1,0 +1,55 @@
+"""Health checks: opinions about one machine."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from navarch.core.health import CheckResult
+from navarch.ports.gpu import GpuReader
+from navarch.ports.host import Host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineView:
+    """What a check may look at."""
+
+    now: datetime
+    gpus: GpuReader
+    host: Host
+    gpus_expected: int | None = None
+    """How many GPUs a machine of this kind has, where somebody said so."""
+
+
+class HealthCheck(Protocol):
+    """Looks at the machine once and says what it found. Pure, given its view.
+
+    ```python
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class MemoryCheck:
+        name: str = "memory"
+        interval: timedelta | None = timedelta(minutes=5)
+
+        def run(self, view: MachineView) -> Iterator[CheckResult]:
+            available = view.host.memory().available_bytes
+            health = Health.HEALTHY if available > 1 << 30 else Health.DEGRADED
+            yield CheckResult(check=self.name, health=health, reason=f"{available} bytes left")
+    ```
+    """
+
+    @property
+    def name(self) -> str:
+        """The check's name, and the first part of the names of its results."""
+        ...
+
+    @property
+    def interval(self) -> timedelta | None:
+        """How often it runs; None for as often as the control plane asks.
+
+        Zero is for after a start only: again and again until it passes, then no more.
+        """
+        ...
+
+    def run(self, view: MachineView) -> Iterable[CheckResult]:
+        """Look once. May block; raises what the view's readers raise, at worst."""
+        ...
