@@ -1,0 +1,257 @@
+"""What every link promises: one suite, run in-process and over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from navarch.agent.directlink import DirectLink
+from navarch.agent.links import open_link
+from navarch.agent.rehearsal import RehearsalControlPlane, RehearsalServer
+from navarch.clock.system import SystemClock
+from navarch.core.command import CommandKind
+from navarch.core.errors import InvalidError, NavarchError, NotFoundError, NotPossibleError
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import CommandId, NodeId, ProviderName, Token
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.node import NodeStatus
+from navarch.core.offering import Offering
+from navarch.ports.agents import Registration
+from navarch.ports.link import Link, Sample, UnauthorizedError, UnreachableError
+
+NODE = NodeId("gpu-7")
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
+REGISTRATION = Registration(
+    node=NODE,
+    token=Token("launch-1"),
+    boot_id="b",
+    place=Offering(
+        provider=ProviderName("p"), instance_type="t", price_per_hour=Decimal("98.32"), spot=True
+    ),
+    inventory=Inventory(
+        gpus=(Gpu(index=0, uuid="GPU-0", memory_bytes=80 * 1024**3),),
+        labels={"a": "ü", "pool": "x"},
+    ),
+)
+REPORT = HealthReport(
+    results=(
+        CheckResult(check="xid/79/GPU-0", health=Health.UNHEALTHY, reason="“gone”", fatal=True),
+    ),
+    stream="s",
+    number=3,
+    at=NOW,
+)
+
+Opener = Callable[[RehearsalControlPlane], AbstractAsyncContextManager[Link]]
+
+
+@asynccontextmanager
+async def direct(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
+    yield DirectLink(SystemClock(), lambda: plane)
+
+
+@asynccontextmanager
+async def over_http(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
+    server = RehearsalServer(plane, token="secret")
+    await server.start()
+    link = open_link(server.url, token=lambda: "secret")
+    try:
+        yield link
+    finally:
+        await link.close()
+        await server.stop()
+
+
+@pytest.fixture(params=[direct, over_http], ids=["direct", "http"])
+def opened(request: pytest.FixtureRequest) -> Opener:
+    opener: Opener = request.param
+    return opener
+
+
+def converse(
+    opened: Opener,
+    talk: Callable[[Link, RehearsalControlPlane], Awaitable[None]],
+    *,
+    registered: bool = True,
+) -> None:
+    async def main() -> None:
+        plane = RehearsalControlPlane()
+        async with opened(plane) as link:
+            if registered:
+                await link.register(REGISTRATION)
+            await talk(link, plane)
+
+    asyncio.run(main())
+
+
+def test_an_introduction_arrives_as_it_was_made_and_is_answered(opened: Opener) -> None:
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        welcome = await link.register(REGISTRATION)
+
+        assert plane.registrations == [REGISTRATION]
+        assert welcome.node == NODE
+        assert welcome.heartbeat_interval == timedelta(seconds=10)
+        assert welcome.health_check_interval == timedelta(seconds=20)
+
+    converse(opened, talk, registered=False)
+
+
+def test_a_heartbeat_carries_its_readings(opened: Opener) -> None:
+    gpus = tuple(
+        GpuMetrics(
+            temperature_c=40.5 + i,
+            power_w=300.25,
+            utilization_pct=99.5,
+            memory_used_bytes=float(i * 1024**3),
+        )
+        for i in range(8)
+    )
+    metrics = NodeMetrics(cpu_pct=12.5, memory_pct=50.0, gpus=gpus)
+
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        assert list(await link.heartbeat(NODE, metrics, sequence=7)) == []
+        assert plane.beats == [(NODE, metrics)]
+
+    converse(opened, talk)
+
+
+def test_commands_come_back_with_a_heartbeat_until_they_are_acknowledged(opened: Opener) -> None:
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        sent = plane.command(
+            CommandKind.DRAIN, name="c1", at=NOW, parameters={"timeout": "300", "why": "ü"}
+        )
+        for _ in range(2):
+            [command] = await link.heartbeat(NODE, None, sequence=1)
+            assert (command.id, command.kind) == ("c1", CommandKind.DRAIN)
+            assert dict(command.parameters) == dict(sent.parameters)
+            assert command.issued_at == NOW
+            assert command.expires_at == sent.expires_at
+        await link.acknowledge(NODE, CommandId("c1"))
+        assert list(await link.heartbeat(NODE, None, sequence=3)) == []
+        await link.finish(NODE, CommandId("c1"), succeeded=False, result="no luck")
+        assert plane.finished == [("c1", False, "no luck")]
+
+    converse(opened, talk)
+
+
+def test_a_health_report_arrives_as_it_was_made_and_brings_the_status_back(opened: Opener) -> None:
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        plane.status = NodeStatus.CORDONED
+        assert await link.report_health(NODE, REPORT) is NodeStatus.CORDONED
+        assert plane.reports == [REPORT]
+        plane.status = None
+        assert await link.report_health(NODE, REPORT) is None
+        assert plane.repeats == 1
+
+    converse(opened, talk)
+
+
+def test_a_stranger_is_told_so(opened: Opener) -> None:
+    async def talk(link: Link, _plane: RehearsalControlPlane) -> None:
+        with pytest.raises(NotFoundError, match="node not found: gpu-7"):
+            await link.heartbeat(NODE, None, sequence=1)
+        with pytest.raises(NotFoundError, match="node not found: gpu-7"):
+            await link.report_health(NODE, REPORT)
+
+    converse(opened, talk, registered=False)
+
+
+@pytest.mark.parametrize(
+    "error", [InvalidError("a"), NotPossibleError("b"), NotFoundError("c"), UnreachableError("d")]
+)
+def test_a_refusal_keeps_its_kind_and_its_words(opened: Opener, error: NavarchError) -> None:
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        def refuse(_method: str) -> None:
+            raise error
+
+        plane.fault = refuse
+        with pytest.raises(type(error), match=str(error)):
+            await link.acknowledge(NODE, CommandId("c1"))
+        with pytest.raises(type(error), match=str(error)):
+            await link.heartbeat(NODE, None, sequence=1)
+        plane.fault = lambda _method: None
+        assert list(await link.heartbeat(NODE, None, sequence=1)) == []
+
+    converse(opened, talk)
+
+
+def test_old_readings_can_be_handed_over(opened: Opener) -> None:
+    async def talk(link: Link, _plane: RehearsalControlPlane) -> None:
+        await link.report_metrics(NODE, [Sample(at=NOW, metrics=NodeMetrics(cpu_pct=1.0))])
+
+    converse(opened, talk)
+
+
+def test_calls_made_at_the_same_time_do_not_get_each_others_answers(opened: Opener) -> None:
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            beats = [tasks.create_task(link.heartbeat(NODE, None, sequence=i)) for i in range(20)]
+            health = [tasks.create_task(link.report_health(NODE, REPORT)) for _ in range(20)]
+        assert [list(beat.result()) for beat in beats] == [[]] * 20
+        assert {report.result() for report in health} == {NodeStatus.ACTIVE}
+        assert len(plane.beats) == 20
+
+    converse(opened, talk)
+
+
+def test_a_wrong_token_is_an_error_of_its_own_and_a_renewed_one_is_used() -> None:
+    async def main() -> None:
+        server = RehearsalServer(RehearsalControlPlane(), token="new")
+        await server.start()
+        tokens = ["old"]
+        link = open_link(server.url, token=lambda: tokens[-1])
+        with pytest.raises(UnauthorizedError, match="invalid bearer token"):
+            await link.register(REGISTRATION)
+        tokens.append("new")
+        await link.register(REGISTRATION)
+        await link.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_one_connection_serves_many_calls_and_a_broken_one_is_made_again() -> None:
+    async def main() -> None:
+        server = RehearsalServer(RehearsalControlPlane())
+        await server.start()
+        link = open_link(server.url)
+        await link.register(REGISTRATION)
+        for number in range(50):
+            await link.heartbeat(NODE, None, sequence=number)
+        assert server.connections == 1
+
+        server.hang_up()
+        await link.heartbeat(NODE, None, sequence=51)
+        assert server.connections == 2
+        await link.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+def test_nobody_there_is_unreachable_and_somebody_back_is_reached() -> None:
+    async def main() -> None:
+        server = RehearsalServer(RehearsalControlPlane())
+        await server.start()
+        port = server.port
+        link = open_link(server.url)
+        await link.register(REGISTRATION)
+        await server.stop()
+        with pytest.raises(UnreachableError):
+            await link.heartbeat(NODE, None, sequence=1)
+        await server.start(port)
+        await link.heartbeat(NODE, None, sequence=2)
+        await link.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("server", ["", "host:1", "ftp://x", "http://", "http://h:x", "grpc://h:1"])
+def test_an_address_that_means_nothing_is_refused_at_once(server: str) -> None:
+    with pytest.raises(InvalidError):
+        open_link(server)
