@@ -1,0 +1,219 @@
+"""The real agent in a process of its own, killed without warning, over a real wire."""
+
+import asyncio
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from navarch.agent.buffer import ReportBuffer
+from navarch.agent.disk import FolderDisk
+from navarch.agent.rehearsal import RehearsalControlPlane, RehearsalServer
+from navarch.clock.system import SystemClock
+from navarch.core.command import CommandKind
+from navarch.core.health import Health
+
+
+def a_plane() -> RehearsalControlPlane:
+    return RehearsalControlPlane(
+        heartbeat_interval=timedelta(seconds=0.1), health_check_interval=timedelta(seconds=0.1)
+    )
+
+
+@asynccontextmanager
+async def an_agent(
+    server: str, state: Path, *flags: str, env: dict[str, str] | None = None
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "navarch.cli.agent", "--server", server, "--node-id", "gpu-7"),
+        *("--state-dir", str(state), *flags),
+        env={**os.environ, "NAVARCH_AUTH_TOKEN": "secret", **(env or {})},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+    async with asyncio.timeout(within_s):
+        while not holds():
+            await SystemClock().sleep(0.01)
+
+
+def test_killed_again_and_again_it_loses_no_report_and_doubles_none(tmp_path: Path) -> None:
+    chance = random.Random(7)
+
+    async def main() -> None:
+        plane = a_plane()
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        port = server.port
+        url = server.url
+        for life in range(12):
+            if life in (3, 7, 9):
+                await server.stop()
+            if life in (5, 8, 10):
+                await server.start(port)
+            async with an_agent(url, tmp_path, "--simulated-gpus", "2") as process:
+                await asyncio.sleep(chance.uniform(0.2, 1.0))
+                process.send_signal(signal.SIGKILL)
+        told = len(plane.reports)
+        async with an_agent(url, tmp_path, "--simulated-gpus", "2"):
+            await until(lambda: len(plane.reports) > told + 3)
+        await server.stop()
+
+        numbers = [report.number for report in plane.reports]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len({report.stream for report in plane.reports}) == 1
+        times = [report.at for report in plane.reports if report.at is not None]
+        assert times == sorted(times)
+
+    asyncio.run(main())
+
+
+def test_reports_made_while_the_control_plane_was_away_arrive_in_order(tmp_path: Path) -> None:
+    async def main() -> None:
+        plane = a_plane()
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        port, url = server.port, server.url
+        async with an_agent(url, tmp_path, "--simulated-gpus", "2"):
+            await until(lambda: len(plane.reports) >= 2)
+            await server.stop()
+            before = len(plane.reports)
+            await asyncio.sleep(1.0)
+            await server.start(port)
+            await until(lambda: len(plane.reports) > before + 5)
+            await until(lambda: bool(plane.samples))
+        await server.stop()
+        numbers = [report.number for report in plane.reports]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+    asyncio.run(main())
+
+
+def test_sigterm_ends_it_cleanly_with_everything_said(tmp_path: Path) -> None:
+    async def main() -> None:
+        plane = a_plane()
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        async with an_agent(server.url, tmp_path, "--simulated-gpus", "8") as process:
+            await until(lambda: len(plane.reports) >= 2)
+            process.send_signal(signal.SIGTERM)
+            _, log = await process.communicate()
+            assert process.returncode == 0
+        await server.stop()
+        assert len(plane.registrations[0].inventory.gpus) == 8
+        lines = [msgspec.json.decode(line) for line in log.splitlines()]
+        assert [line["event"] for line in lines][-1] == "agent.stopped"
+        state = ReportBuffer(FolderDisk(tmp_path), new_stream="x")
+        assert state.oldest_report(datetime.now(UTC)) is None
+
+    asyncio.run(main())
+
+
+def test_a_machine_without_a_driver_runs_and_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        plane = a_plane()
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        missing = {"NAVARCH_NVML_LIBRARY": str(tmp_path / "libnvidia-ml.so.1")}
+        async with an_agent(server.url, tmp_path / "state", env=missing):
+            await until(lambda: bool(plane.reports and plane.beats))
+        await server.stop()
+        assert plane.registrations[0].inventory.gpus == ()
+        boot = next(result for result in plane.results() if result.check == "boot")
+        assert boot.health is Health.UNHEALTHY
+        assert "no NVIDIA driver" in boot.reason
+
+    asyncio.run(main())
+
+
+def test_terminate_ends_the_process_and_the_result_is_known(tmp_path: Path) -> None:
+    async def main() -> None:
+        plane = a_plane()
+        plane.command(CommandKind.TERMINATE, name="c1", at=datetime.now(UTC))
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        async with an_agent(server.url, tmp_path, "--simulated-gpus", "1") as process:
+            assert await process.wait() == 0
+        await server.stop()
+        assert [(name, ok) for name, ok, _ in plane.finished] == [("c1", True)]
+
+    asyncio.run(main())
+
+
+def test_the_agent_needs_nothing_but_the_base_install() -> None:
+    script = "import navarch.cli.agent, sys; print(*{name.split('.')[0] for name in sys.modules})"
+    out = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    ).stdout
+    loaded = set(out.split())
+
+    heavy = {"numpy", "pydantic", "grpc", "google", "httpx", "yaml", "sqlite3"}
+    assert not loaded & heavy
+
+
+WRITER = """
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from navarch.agent.buffer import ReportBuffer
+from navarch.agent.disk import FolderDisk
+from navarch.core.health import CheckResult, Health
+
+buffer = ReportBuffer(
+    FolderDisk(Path(sys.argv[1])), new_stream="s", bytes_max=1 << 22, segment_bytes=4096
+)
+while True:
+    report = buffer.add_report(
+        [CheckResult(check="gpu", health=Health.HEALTHY, reason="x" * 300)], at=datetime.now(UTC)
+    )
+    print(report.number, flush=True)
+    if report.number % 3 == 0:
+        buffer.report_delivered(report.number - 10)
+"""
+
+
+def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: Path) -> None:
+    chance = random.Random(11)
+    said = 0
+    for _ in range(12):
+        process = subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(chance.randrange(1, 60))]
+        process.kill()
+        lines += process.stdout.readlines()
+        process.wait()
+        process.stdout.close()
+        before = said
+        said = max(int(line) for line in lines if re.fullmatch(rb"\d+\n", line))
+        assert said > before
+
+        disk = FolderDisk(tmp_path)
+        buffer = ReportBuffer(disk, new_stream="t", bytes_max=1 << 22, segment_bytes=4096)
+        assert buffer.stream == "s"
+        numbers = []
+        while report := buffer.oldest_report(datetime.now(UTC)):
+            numbers.append(report.number)
+            buffer.report_delivered(report.number)
+        # At least what it said, at most the one it was about to say.
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+        assert numbers[0] <= max(said - 9, 1)
+        assert numbers[-1] in (said, said + 1)
+        said = numbers[-1]
+        disk.close()
