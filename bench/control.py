@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from navarch.app.control_plane import Timing, build_control_plane
+from navarch.app.control_plane import build_control_plane
 from navarch.control.errands import Errands
 from navarch.control.loop import Reconciler
 from navarch.core.fleet import Change
@@ -91,7 +91,6 @@ async def rounds(nodes: int, repeat: int) -> dict[str, object]:
         providers=[SimulatedCloud(clock, SeededEntropy("cloud"), name="sim")],
         notifier=SimWorkloads(clock, SeededEntropy("w")),
         hearing=hearing,
-        timing=Timing(),
         strict=True,
     )
     async with asyncio.TaskGroup() as tasks:

@@ -42,13 +42,7 @@ class Desk:
         self.fleet = FleetService(
             self.clock, SeededEntropy("1"), self.store, self.columns, offerings=self.offerings
         )
-        self.agents = AgentService(
-            self.clock,
-            self.store,
-            self.columns,
-            heartbeat_interval=timedelta(seconds=30),
-            health_check_interval=timedelta(seconds=60),
-        )
+        self.agents = AgentService(self.clock, self.store, self.columns)
 
     async def offerings(self) -> list[Offering]:
         return [

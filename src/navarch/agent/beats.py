@@ -14,7 +14,7 @@ from navarch.agent.memory import Recall
 from navarch.agent.meter import Meter
 from navarch.agent.pace import Pace
 from navarch.agent.probe import HungError, Probe
-from navarch.core.errors import NavarchError, NotFoundError
+from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import NodeMetrics
 from navarch.core.offering import Offering
@@ -22,7 +22,7 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuReader
 from navarch.ports.host import Host, HostError
-from navarch.ports.link import Link, Sample, UnreachableError
+from navarch.ports.link import Link, Sample
 
 log = structlog.get_logger(__name__)
 

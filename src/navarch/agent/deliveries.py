@@ -7,11 +7,11 @@ from navarch.agent.bell import Bells
 from navarch.agent.buffer import NumberedSample
 from navarch.agent.contact import Contact
 from navarch.agent.memory import Memory, Recall
-from navarch.core.errors import InvalidError, NavarchError, NotFoundError
+from navarch.core.errors import InvalidError, NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.node import NodeStatus
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.link import Link, UnreachableError
+from navarch.ports.link import Link
 
 log = structlog.get_logger(__name__)
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from navarch.core.errors import InvalidError
-from navarch.ports.link import UnreachableError
+from navarch.core.errors import InvalidError, UnreachableError
 
 HEADERS_BYTES_MAX = 64 * 1024
 BODY_BYTES_MAX = 4 * 1024 * 1024

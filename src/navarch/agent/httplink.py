@@ -15,19 +15,20 @@ from navarch.core.errors import (
     NavarchError,
     NotFoundError,
     NotPossibleError,
+    UnreachableError,
 )
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
-from navarch.ports.link import Sample, UnauthorizedError, UnreachableError
+from navarch.ports.link import Sample, UnauthorizedError
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 JSON = "application/json"
-PROTOBUF = "application/x-protobuf"
+PROTOBUF = "application/proto"
 
 _REFUSALS: Mapping[int, type[NavarchError]] = {
     400: InvalidError,

@@ -11,11 +11,11 @@ from navarch.agent.contact import Contact
 from navarch.agent.looks import Looks
 from navarch.agent.memory import Memory, Recall
 from navarch.core.command import Command, CommandKind
-from navarch.core.errors import NavarchError
+from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.health import Health
 from navarch.core.ids import CommandId
 from navarch.ports.clock import Entropy
-from navarch.ports.link import Link, UnreachableError
+from navarch.ports.link import Link
 
 log = structlog.get_logger(__name__)
 

@@ -14,13 +14,19 @@ import msgspec
 
 from navarch.agent.protobuf import orders_bytes, parse_heartbeat
 from navarch.core.command import Command, CommandKind
-from navarch.core.errors import InvalidError, NavarchError, NotFoundError, NotPossibleError
+from navarch.core.errors import (
+    InvalidError,
+    NavarchError,
+    NotFoundError,
+    NotPossibleError,
+    UnreachableError,
+)
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
-from navarch.ports.link import Sample, UnauthorizedError, UnreachableError
+from navarch.ports.link import Sample, UnauthorizedError
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ from navarch.ports.provider import Provider
 from navarch.ports.provision import FirstAvailable, ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Committed, Store
-from navarch.service.agents import AgentService
+from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService, Readings, no_offerings, not_simulated
 
 
@@ -55,20 +55,6 @@ class Hearing(Liveness, Readings, Protocol):
     def forget(self, node: NodeId) -> None:
         """Drop a node that is gone."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """How often agents report, and how long their silence is borne."""
-
-    heartbeat_interval: timedelta = timedelta(seconds=30)
-    heartbeat_timeout: timedelta | None = None
-    health_check_interval: timedelta = timedelta(seconds=60)
-
-    @property
-    def silence(self) -> timedelta:
-        """How long a node may go unheard before it is held to be unhealthy."""
-        return self.heartbeat_timeout or 3 * self.heartbeat_interval
 
 
 class Plane:
@@ -135,7 +121,7 @@ def build_control_plane(
     providers: Iterable[Provider],
     notifier: WorkloadNotifier,
     hearing: Hearing,
-    timing: Timing | None = None,
+    timing: Callable[[], Timing] = Timing,
     opinions: Opinions | None = None,
     alerts: Sequence[AlertNotifier] = (),
     metrics_source: MetricsSource | None = None,
@@ -149,7 +135,6 @@ def build_control_plane(
     `strict` lets a bug in a loop end the whole process instead of only that round: right
     for tests, wrong at three in the morning.
     """
-    timing = timing or Timing()
     opinions = opinions or Opinions()
     dressed = Providers(providers)
 
@@ -164,7 +149,7 @@ def build_control_plane(
             LaunchReconciler(clock, entropy, store, dressed, errands, evidence),
             TerminationReconciler(clock, store, dressed, errands, evidence),
             NoticeReconciler(clock, store, notifier, errands),
-            HeartbeatReconciler(clock, store, hearing, timeout=timing.silence),
+            HeartbeatReconciler(clock, store, hearing),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
         ]
@@ -197,8 +182,7 @@ def build_control_plane(
             clock,
             store,
             hearing,
-            heartbeat_interval=timing.heartbeat_interval,
-            health_check_interval=timing.health_check_interval,
+            timing=timing,
         ),
         reconcilers=reconcilers,
         strict=strict,

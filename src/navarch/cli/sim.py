@@ -22,9 +22,6 @@ XIDS = {
     119: "GSP RPC timeout",
 }
 
-HARMLESS_XIDS = frozenset({13, 31})
-"""Mostly faults of the program on the GPU, after which the GPU is as good as before."""
-
 
 @click.group("sim", cls=Group)
 def sim() -> None:
@@ -62,9 +59,9 @@ def inject(
     if xid is not None and check is not None:
         raise click.UsageError("say --xid or --check, not both")
     if clear:
-        result = CheckResult(check=check or "xid", health=Health.HEALTHY, reason=message)
+        result = CheckResult(check=check or f"xid/0/{gpu}", health=Health.HEALTHY, reason=message)
     elif xid is not None:
-        result = xid_result(xid, gpu, message, fatal=fatal)
+        result = xid_result(xid, gpu, message)
     elif check is not None:
         result = CheckResult(
             check=check, health=health or Health.UNHEALTHY, reason=message, fatal=bool(fatal)
@@ -75,15 +72,12 @@ def inject(
     session.show(result, lambda _: _told(node, result))
 
 
-def xid_result(xid: int, gpu: int, message: str, *, fatal: bool | None) -> CheckResult:
-    """Return what the XID check says about such an error."""
-    text = message or XIDS.get(xid, "unknown error")
-    harmless = xid in HARMLESS_XIDS
+def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
+    """Return such an error; what it means is for the machine's own check to say."""
     return CheckResult(
-        check="xid",
-        health=Health.DEGRADED if harmless else Health.UNHEALTHY,
-        reason=f"XID {xid} on GPU {gpu}: {text}",
-        fatal=not harmless if fatal is None else fatal,
+        check=f"xid/{xid}/{gpu}",
+        health=Health.UNHEALTHY,
+        reason=message or XIDS.get(xid, ""),
         lasting=True,
     )
 

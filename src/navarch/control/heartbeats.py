@@ -25,13 +25,10 @@ class HeartbeatReconciler:
 
     name = "heartbeats"
 
-    def __init__(
-        self, clock: Clock, store: Store, liveness: Liveness, *, timeout: timedelta
-    ) -> None:
+    def __init__(self, clock: Clock, store: Store, liveness: Liveness) -> None:
         self._clock = clock
         self._store = store
         self._liveness = liveness
-        self._timeout = timeout
         self._marked: dict[NodeId, None] = {}
         for node in store.fleet().nodes.values():
             self._note(node)
@@ -43,7 +40,7 @@ class HeartbeatReconciler:
         fleet = self._store.fleet()
         silent = self._liveness.silent()
         judged = [
-            *judge_silence(fleet, silent, timeout=self._timeout, now=now),
+            *judge_silence(fleet, silent, timeout=self._liveness.timeout, now=now),
             *judge_return(fleet, self._marked, silent),
         ]
         if judged:
@@ -58,7 +55,7 @@ class HeartbeatReconciler:
             )
         moments = [
             self._liveness.next_change(),
-            next_verdict_at(fleet, silent, timeout=self._timeout),
+            next_verdict_at(fleet, silent, timeout=self._liveness.timeout),
             # Somebody who is held to be silent may speak at any time; nothing pokes us then.
             now + SWEEP * 5 if self._marked else None,
         ]

@@ -46,7 +46,13 @@ def worst(conditions: Iterable[Condition]) -> Health:
 def explain(conditions: Sequence[Condition]) -> str:
     """Return what is wrong, worst first, as one line."""
     ranked = sorted(conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check))
-    return "; ".join(f"{c.check}: {c.reason or c.health}{_again(c)}" for c in ranked)
+    return "; ".join(f"{_what(c)}{_again(c)}" for c in ranked)
+
+
+def _what(condition: Condition) -> str:
+    kind = condition.check.partition("/")[0]
+    reason = condition.reason or str(condition.health)
+    return reason if reason.lower().startswith(kind.lower()) else f"{kind}: {reason}"
 
 
 def _again(condition: Condition) -> str:

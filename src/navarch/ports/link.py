@@ -6,16 +6,12 @@ from datetime import datetime
 from typing import Protocol
 
 from navarch.core.command import Command
-from navarch.core.errors import NavarchError
+from navarch.core.errors import UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
-
-
-class UnreachableError(NavarchError):
-    """The control plane does not answer, or not sensibly: ask again later."""
 
 
 class UnauthorizedError(UnreachableError):

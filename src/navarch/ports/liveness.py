@@ -1,7 +1,7 @@
 """Who has been heard of lately."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from navarch.core.ids import NodeId
@@ -9,6 +9,11 @@ from navarch.core.ids import NodeId
 
 class Liveness(Protocol):
     """Answers for heartbeats, so that nobody needs to see each one of them."""
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long a node may go unheard before it is overdue."""
+        ...
 
     def silent_since(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of, if it is overdue; None while it is not."""

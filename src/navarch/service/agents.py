@@ -1,7 +1,7 @@
 """What agents may do, in-process."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -18,6 +18,20 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 from navarch.service.attempts import until_no_conflict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """How often agents report, and how long their silence is borne."""
+
+    heartbeat_interval: timedelta = timedelta(seconds=30)
+    heartbeat_timeout: timedelta | None = None
+    health_check_interval: timedelta = timedelta(seconds=60)
+
+    @property
+    def silence(self) -> timedelta:
+        """How long a node may go unheard before it is held to be unhealthy."""
+        return self.heartbeat_timeout or 3 * self.heartbeat_interval
 
 
 class Heard(Protocol):
@@ -37,14 +51,12 @@ class AgentService:
         store: Store,
         heard: Heard,
         *,
-        heartbeat_interval: timedelta,
-        health_check_interval: timedelta,
+        timing: Callable[[], Timing] = Timing,
     ) -> None:
         self._clock = clock
         self._store = store
         self._heard = heard
-        self._heartbeat_interval = heartbeat_interval
-        self._health_check_interval = health_check_interval
+        self._timing = timing
         self._waiting: dict[NodeId, dict[CommandId, Command]] = {}
         for command in store.fleet().commands.values():
             self._note(command)
@@ -56,10 +68,11 @@ class AgentService:
             raise InvalidError("node_id is required")
         name = await until_no_conflict(lambda: self._register(registration))
         self._heard.heard(name, None)
+        timing = self._timing()
         return Welcome(
             node=name,
-            heartbeat_interval=self._heartbeat_interval,
-            health_check_interval=self._health_check_interval,
+            heartbeat_interval=timing.heartbeat_interval,
+            health_check_interval=timing.health_check_interval,
         )
 
     async def _register(self, registration: Registration) -> NodeId:

@@ -13,7 +13,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.core.metrics import NodeMetrics
-from navarch.core.node import Node, NodeStatus, Phase, Retirement, node_status
+from navarch.core.node import InstanceState, Node, NodeStatus, Phase, Retirement, node_status
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.version import VERSION
@@ -130,7 +130,13 @@ class FleetService:
     async def list_instances(self, query: Query) -> Page[InstanceView]:
         """Return the machines that match."""
         fleet = self._store.fleet()
-        bought = (node for node in _nodes(fleet, query.pool) if node.launch or node.attempts)
+        ended = (InstanceState.TERMINATED, InstanceState.FAILED)
+        gone = query.include_gone or query.state in ended
+        bought = (
+            node
+            for node in _nodes(fleet, query.pool)
+            if (node.launch or node.attempts) and (gone or not node.gone)
+        )
         views = (instance_view(node, _pool_of(fleet, node)) for node in bought)
         return page_of_instances(views, query, fleet.revision)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from navarch.core.command import Command, CommandKind
-from navarch.core.errors import NavarchError, NotFoundError
+from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
@@ -15,10 +15,6 @@ from navarch.providers.simulated import Machine
 from navarch.sim.incarnation import Crash
 
 T = TypeVar("T")
-
-
-class UnreachableError(NavarchError):
-    """The control plane does not answer."""
 
 
 @dataclass(slots=True)

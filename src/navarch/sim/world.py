@@ -8,7 +8,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
-from navarch.app.control_plane import Plane, Timing, build_control_plane
+from navarch.app.control_plane import Plane, build_control_plane
+from navarch.core.errors import UnreachableError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -19,9 +20,10 @@ from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
+from navarch.service.agents import Timing
 from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec
-from navarch.sim.agent import SimAgent, UnreachableError
+from navarch.sim.agent import SimAgent
 from navarch.sim.checkers import Checkers
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.incarnation import Crash, Tripwire, WiredNotifier, WiredStore, wired
@@ -220,7 +222,7 @@ class World:
             providers=[wired(self.cloud, self.store, wire)],
             notifier=WiredNotifier(self.workloads, wire),
             hearing=Columns(self.clock, timeout=TIMING.silence, nodes=known),
-            timing=TIMING,
+            timing=lambda: TIMING,
             strict=True,
         )
         self.control = control

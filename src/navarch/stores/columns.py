@@ -31,7 +31,7 @@ class Columns:
 
     def __init__(self, clock: Clock, *, timeout: timedelta, nodes: Iterable[NodeId] = ()) -> None:
         self._clock = clock
-        self._timeout = timeout.total_seconds()
+        self.timeout = timeout
         self._rows: dict[NodeId, int] = {}
         self._spare: list[int] = []
         self._more: dict[NodeId, list[int]] = {}
@@ -43,6 +43,10 @@ class Columns:
         for node in nodes:
             self._row(node)
         self._heard[: len(self._names)] = clock.now().timestamp()
+
+    @property
+    def _patience(self) -> float:
+        return self.timeout.total_seconds()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -93,7 +97,7 @@ class Columns:
     def silent_since(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of, if it is overdue."""
         row = self._rows.get(node)
-        if row is None or self._heard[row] + self._timeout > self._clock.now().timestamp():
+        if row is None or self._heard[row] + self._patience > self._clock.now().timestamp():
             return None
         return _moment(self._heard[row])
 
@@ -102,7 +106,7 @@ class Columns:
         now = self._clock.now().timestamp()
         heard = self._heard[: len(self._names)]
         silent: dict[NodeId, datetime] = {}
-        for row in np.flatnonzero(heard + self._timeout <= now).tolist():
+        for row in np.flatnonzero(heard + self._patience <= now).tolist():
             node = self._names[row]
             if node is not None:
                 silent[node] = _moment(heard[row])
@@ -112,11 +116,11 @@ class Columns:
         """Return when the next node falls silent if nothing more is heard."""
         now = self._clock.now().timestamp()
         heard = self._heard[: len(self._names)]
-        coming = heard[(heard + self._timeout > now) & np.isfinite(heard)]
+        coming = heard[(heard + self._patience > now) & np.isfinite(heard)]
         if not coming.size:
             return None
         # Rounded up to the microsecond, or a wake-up could come a hair before the change.
-        return _moment(coming.min() + self._timeout) + timedelta(microseconds=1)
+        return _moment(coming.min() + self._patience) + timedelta(microseconds=1)
 
     def metrics(self, node: NodeId) -> NodeMetrics | None:
         """Return what `node` said last."""

@@ -20,7 +20,7 @@ from navarch.core.inventory import Gpu, Inventory
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
-from navarch.service.agents import AgentService
+from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
@@ -78,8 +78,7 @@ def build_doors(
         clock,
         store,
         columns,
-        heartbeat_interval=timedelta(seconds=10),
-        health_check_interval=timedelta(seconds=60),
+        timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
     )
     desk = HeartbeatDesk(agents, columns)
     auth = BearerToken(token) if token else Anyone()

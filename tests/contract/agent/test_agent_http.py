@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.agent.http import Endpoint, HttpConnection, Reply, parse_endpoint
-from navarch.ports.link import UnreachableError
+from navarch.core.errors import UnreachableError
 
 
 async def ask(*answers: bytes, times: int = 1, end: bool = False, reply_s: float = 5.0) -> Reply:

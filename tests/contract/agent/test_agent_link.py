@@ -13,7 +13,13 @@ from navarch.agent.links import open_link
 from navarch.agent.rehearsal import RehearsalControlPlane, RehearsalServer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
-from navarch.core.errors import InvalidError, NavarchError, NotFoundError, NotPossibleError
+from navarch.core.errors import (
+    InvalidError,
+    NavarchError,
+    NotFoundError,
+    NotPossibleError,
+    UnreachableError,
+)
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
@@ -21,7 +27,7 @@ from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration
-from navarch.ports.link import Link, Sample, UnauthorizedError, UnreachableError
+from navarch.ports.link import Link, Sample, UnauthorizedError
 
 NODE = NodeId("gpu-7")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

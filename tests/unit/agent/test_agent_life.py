@@ -15,7 +15,7 @@ from navarch.agent.identity import Identity
 from navarch.agent.pace import Pace
 from navarch.agent.rehearsal import RehearsalControlPlane
 from navarch.core.command import CommandKind
-from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
+from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.node import NodeStatus
@@ -24,7 +24,7 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.link import Sample, UnauthorizedError, UnreachableError
+from navarch.ports.link import Sample, UnauthorizedError
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 

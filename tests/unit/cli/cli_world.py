@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from click.testing import CliRunner, Result
 
-from navarch.app import build_control_plane
+from navarch.app.control_plane import build_control_plane
 from navarch.cli.main import navarch
 from navarch.cli.surroundings import Surroundings, Target, Terminal
 from navarch.core.health import CheckResult
@@ -161,7 +161,7 @@ async def _live(habits: Habits, seed: int, ready: asyncio.Future[World]) -> None
             providers=[cloud],
             notifier=workloads,
             hearing=Columns(clock, timeout=TIMING.silence),
-            timing=TIMING,
+            timing=lambda: TIMING,
             offerings=offerings,
             inject=inject,
             strict=True,

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 from cli_world import Desk, Place, a_desk, a_place
 
+from navarch.core.errors import UnreachableError
 from navarch.ports.api import FleetApi, Update
-from navarch.sim.agent import UnreachableError
 
 
 def with_two_nodes(place: Place) -> None:

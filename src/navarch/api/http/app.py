@@ -39,6 +39,8 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.wire.errors import INTERNAL, code_of, text_of
 
 HEARTBEAT = "/v1/agent/heartbeat"
+PROTO_TYPES = frozenset({PROTO, b"application/protobuf", b"application/x-protobuf"})
+"""The names under which protobuf goes about."""
 OPENAPI = "/openapi.json"
 PROBES = ("/healthz", "/readyz", "/metrics")
 """What anybody may ask, without a token."""
@@ -135,7 +137,7 @@ class HttpApp:
     async def _heartbeat(self, scope: Scope, receive: Receive, send: Send) -> bool:
         """Take a packed heartbeat with as few steps as possible; return whether it was one."""
         headers = dict(scope["headers"])
-        if headers.get(b"content-type") != PROTO or scope["method"] != "POST":
+        if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
             return False
         identify(self._auth, headers)
         answer = self._beat(await read_body(receive, size_max=self._limits.body_bytes_max))

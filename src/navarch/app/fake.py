@@ -1,0 +1,253 @@
+"""`provider: fake`: a simulated cloud whose machines run the real agent over the real wire."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from navarch.agent.agent import Agent
+from navarch.agent.disk import FolderDisk
+from navarch.agent.identity import Identity
+from navarch.agent.links import open_link
+from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import InstanceId, NodeId, ProviderName
+from navarch.core.offering import Offering
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.offload import Offload
+from navarch.providers.simulated import Habits, Machine, SimulatedCloud
+from navarch.stores.snapshot import read_whole, write_whole
+
+log = structlog.get_logger(__name__)
+
+GPU_HOUR = Decimal("2.99")
+"""What a simulated GPU costs, unless the configuration says otherwise."""
+
+FIRST_FAULT_S = (1.0, 4.0)
+"""How soon after its boot a badly booted machine shows that something is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeSettings:
+    """How the simulated cloud behaves."""
+
+    name: str = "fake"
+    gpus: int = 8
+    gpu_model: str = "NVIDIA H100 80GB HBM3"
+    boot_s: tuple[float, float] = (3.0, 10.0)
+    bad_boots: float = 0.1
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class InjectedFaults:
+    """A check that finds what somebody asked it to find."""
+
+    name: str = "injected"
+    interval: timedelta | None = None
+    results: dict[str, CheckResult] = field(default_factory=dict)
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Report what was asked for."""
+        del view
+        yield from self.results.values()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Life:
+    gpus: SimulatedGpus
+    faults: InjectedFaults
+    task: asyncio.Task[None]
+
+
+class FakeMachines:
+    """The machines of one simulated cloud, kept alive by this process.
+
+    They outlive it: what was bought is in a file, and when the server starts again, so
+    do they, with the same names, the same GPUs and the buffers of their agents.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        tasks: asyncio.TaskGroup,
+        settings: FakeSettings,
+        *,
+        directory: Path,
+        server: str,
+        token: Callable[[], str | None],
+        offload: Offload,
+        probe_offload: Offload,
+        extra_checks: Sequence[HealthCheck] = (),
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._tasks = tasks
+        self._settings = settings
+        self._directory = directory
+        self._server = server
+        self._token = token
+        self._offload = offload
+        self._probe_offload = probe_offload
+        self._extra_checks = tuple(extra_checks)
+        self._lives: dict[InstanceId, _Life] = {}
+        self.cloud = SimulatedCloud(
+            clock,
+            entropy,
+            Habits(boot_s=settings.boot_s, call_s=(0.05, 0.4), dead_on_arrival=settings.bad_boots),
+            name=settings.name,
+            prices={**{f"h100-{n}x": GPU_HOUR * n for n in (settings.gpus, 1)}, **settings.prices},
+            price_per_hour=GPU_HOUR * settings.gpus,
+            on_launch=self._launched,
+            on_end=self._ended,
+        )
+        self._file = directory / "machines.json"
+
+    def restore(self) -> int:
+        """Start the machines of the last process again; return how many there are."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        saved = read_whole(self._file)
+        if saved is None:
+            return 0
+        for machine in msgspec.json.decode(saved, type=list[Machine]):
+            self.cloud.machines[machine.id] = machine
+            self.cloud.tokens[machine.request.token] = machine.id
+            if machine.alive:
+                self._start(machine)
+        return len(self.cloud.alive())
+
+    async def offerings(self) -> Sequence[Offering]:
+        """Return what this cloud sells: machines of eight GPUs and of one."""
+        return [
+            Offering(
+                provider=ProviderName(self._settings.name),
+                instance_type=f"h100-{gpus}x",
+                region="local",
+                gpus=gpus,
+                gpu_type="h100",
+                price_per_hour=self.cloud.prices[f"h100-{gpus}x"],
+            )
+            for gpus in sorted({self._settings.gpus, 1})
+        ]
+
+    def has(self, node: NodeId) -> bool:
+        """Return whether one of these machines was bought for `node`."""
+        return any(machine.request.name == node for machine in self.cloud.alive())
+
+    async def inject(self, node: NodeId, result: CheckResult) -> None:
+        """Break the machine of `node`, or mend it again."""
+        life = self._life_of(node)
+        kind, _, rest = result.check.partition("/")
+        if kind == "xid":
+            code, gpu = _parse_xid(rest)
+            if result.health is Health.HEALTHY:
+                life.gpus.repair()
+            else:
+                life.gpus.xid(code, index=gpu, text=result.reason)
+        else:
+            life.faults.results[result.check] = result
+
+    def _life_of(self, node: NodeId) -> _Life:
+        for machine in self.cloud.alive():
+            if machine.request.name == node and machine.id in self._lives:
+                return self._lives[machine.id]
+        raise NotPossibleError(f"node {node} has no simulated machine that is up")
+
+    def _launched(self, machine: Machine) -> None:
+        self._save()
+        self._start(machine)
+
+    def _ended(self, machine: Machine) -> None:
+        self._save()
+        life = self._lives.pop(machine.id, None)
+        if life is not None:
+            life.task.cancel()
+
+    def _save(self) -> None:
+        """Keep what was bought. A simulated cloud need not survive a power cut, only a kill."""
+        now = self._clock.now()
+        keep = [
+            machine
+            for machine in self.cloud.machines.values()
+            if machine.ended_at is None or now < machine.ended_at + timedelta(days=1)
+        ]
+        write_whole(self._file, msgspec.json.encode(keep))
+
+    def _start(self, machine: Machine) -> None:
+        gpus = SimulatedGpus(
+            self._clock,
+            self._entropy,
+            count=_gpus_of(machine, self._settings.gpus),
+            seed=machine.id,
+            model=self._settings.gpu_model,
+        )
+        faults = InjectedFaults()
+        task = self._tasks.create_task(
+            self._live(machine, gpus, faults), name=f"machine {machine.id}"
+        )
+        self._lives[machine.id] = _Life(gpus=gpus, faults=faults, task=task)
+
+    async def _live(self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults) -> None:
+        boot_s = (machine.boots_at - self._clock.now()).total_seconds()
+        await self._clock.sleep(max(boot_s, 0.0))
+        async with asyncio.TaskGroup() as tasks:
+            if machine.dead_on_arrival:
+                tasks.create_task(self._fall_off_the_bus(gpus))
+            try:
+                await self._agent(machine, gpus, faults).run()
+            except NavarchError as error:
+                log.warning("fake.agent_failed", machine=machine.id, error=str(error))
+
+    async def _fall_off_the_bus(self, gpus: SimulatedGpus) -> None:
+        await self._clock.sleep(self._entropy.uniform(*FIRST_FAULT_S))
+        gpus.xid(79, index=0, text="GPU has fallen off the bus")
+
+    def _agent(self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults) -> Agent:
+        request = machine.request
+        host = SimulatedHost(self._clock, self._entropy, request.name, boot=f"boot-{machine.id}")
+        identity = Identity(
+            node=NodeId(request.name),
+            token=request.token,
+            labels={
+                key: value
+                for key, value in request.labels.items()
+                if not key.startswith("navarch-")
+            },
+            gpus_expected=len(gpus.list_gpus()),
+        )
+        return Agent(
+            self._clock,
+            self._entropy,
+            open_link(self._server, token=self._token),
+            gpus,
+            host,
+            FolderDisk(self._directory / machine.id),
+            identity=identity,
+            checks=(*standard_checks(), faults, *self._extra_checks),
+            offload=self._offload,
+            probe_offload=self._probe_offload,
+            on_terminate=lambda: None,
+        )
+
+
+def _gpus_of(machine: Machine, usual: int) -> int:
+    """Return how many GPUs the type says: `h100-8x` has eight."""
+    size = machine.request.instance_type.rpartition("-")[2].removesuffix("x")
+    return int(size) if size.isdecimal() else usual
+
+
+def _parse_xid(rest: str) -> tuple[int, int]:
+    code, _, gpu = rest.partition("/")
+    if not code.isdecimal() or (gpu and not gpu.isdecimal()):
+        raise InvalidError(f"check: an XID is named xid/CODE/GPU, not xid/{rest}")
+    return int(code), int(gpu or 0)

@@ -1,0 +1,316 @@
+"""The server: a control plane, its store and its doors, as one process."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from navarch.api.auth import Anyone, Authenticator, BearerToken, Identity
+from navarch.api.grpc.server import GrpcServer
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.app import build_http_app
+from navarch.api.http.server import HttpServer, listen
+from navarch.app.addresses import Address, StartError, parse_listen_address
+from navarch.app.control_plane import Opinions, Plane, build_control_plane
+from navarch.app.extensions import Extensions
+from navarch.app.fake import FakeMachines, FakeSettings
+from navarch.app.patience import Patience
+from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
+from navarch.config.notifier import NotifierConfig
+from navarch.config.provider import FakeConfig
+from navarch.core.errors import NotPossibleError
+from navarch.core.health import CheckResult
+from navarch.core.ids import NodeId
+from navarch.core.offering import Offering
+from navarch.meters.heartbeats import HeartbeatMeter
+from navarch.meters.merged import Merged
+from navarch.notifiers.everyone import Everyone
+from navarch.notifiers.log import LogAlerts, LogWorkloads
+from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.service.agents import Timing
+from navarch.stores.columns import Columns
+from navarch.stores.snapshot import read_whole, write_whole
+from navarch.stores.sqlite import SqliteStore
+
+log = structlog.get_logger(__name__)
+
+READINGS = "readings"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A server that takes requests."""
+
+    server: "Server"
+    plane: Plane
+    http: Address
+    grpc: Address
+    guarded: bool
+    """Whether the doors ask for a token."""
+    nodes: int
+    """How many nodes it found in its store."""
+
+
+class Server:
+    """One process: everything is opened here, and closed again in the opposite order."""
+
+    def __init__(
+        self, config: Config, data_dir: Path, *, extensions: Extensions | None = None
+    ) -> None:
+        self._config = config
+        self._data_dir = data_dir
+        self._extensions = extensions or Extensions()
+        self._clock = SystemClock()
+        self._entropy = SystemEntropy()
+        self._door = _Door(_token(config))
+        self._fakes: list[FakeMachines] = []
+        self._plane: Plane | None = None
+        self._patience: Patience | None = None
+
+    async def run(self, started: Callable[[Running], None]) -> None:
+        """Serve until cancelled; `started` is called once requests are taken."""
+        guarded = self._door.token is not None
+        http = parse_listen_address(self._config.server.address, guarded=guarded)
+        grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
+        with ExitStack() as stack:
+            listener = stack.enter_context(_listening(http))
+            http = Address(host=http.host, port=listener.getsockname()[1])
+            offload = ThreadOffload("navarch-store")
+            stack.callback(offload.close)
+            store = SqliteStore.open(self._data_dir, offload, self._entropy)
+            stack.callback(store.close)
+            columns = self._columns(store)
+            stack.callback(lambda: write_whole(self._data_dir / READINGS, columns.dump()))
+            async with asyncio.TaskGroup() as tasks:
+                plane = self._plane = self._build(stack, tasks, store, columns, offload, http)
+                desk = HeartbeatDesk(plane.agents, columns)
+                stack.callback(desk.flush)
+                app = build_http_app(
+                    self._clock,
+                    self._entropy,
+                    plane.fleet,
+                    plane.agents,
+                    auth=self._door,
+                    desk=desk,
+                )
+                doors = HttpServer(
+                    self._clock,
+                    app,
+                    listener=listener,
+                    heartbeat_interval=self._config.server.heartbeat_interval,
+                )
+                grpc_door = _grpc(plane, self._door, desk, grpc)
+                self._patience = Patience(self._clock, store, columns, self._timing)
+                await self._patience.adopt()
+                await self._put_pools(list(self._config.pools))
+                for work in (
+                    desk.run(self._clock),
+                    doors.run(),
+                    grpc_door.run(),
+                    plane.run(),
+                    self._patience.run(),
+                ):
+                    tasks.create_task(work)
+                for machines in self._fakes:
+                    machines.restore()
+                while not doors.started:
+                    await self._clock.sleep(0.005)
+                started(
+                    Running(
+                        server=self,
+                        plane=plane,
+                        http=http,
+                        grpc=Address(host=grpc.host, port=grpc_door.port),
+                        guarded=guarded,
+                        nodes=sum(not node.gone for node in store.fleet().nodes.values()),
+                    )
+                )
+
+    async def reload(self, config: Config) -> Reload:
+        """Apply what can be changed while running; the answer says what cannot."""
+        change = compare(self._config, config)
+        self._config = change.config
+        token = _token(change.config)
+        if (token is None) is (self._door.token is None):
+            self._door.change(token)
+        if self._patience is not None:
+            await self._patience.adopt()
+        await self._put_pools(change.pools_changed)
+        return change
+
+    def _timing(self) -> Timing:
+        server = self._config.server
+        return Timing(
+            heartbeat_interval=server.heartbeat_interval,
+            heartbeat_timeout=server.heartbeat_timeout,
+            health_check_interval=server.health_check_interval,
+        )
+
+    def _columns(self, store: SqliteStore) -> Columns:
+        known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
+        columns = Columns(self._clock, timeout=self._timing().silence, nodes=known)
+        saved = read_whole(self._data_dir / READINGS)
+        if saved is not None and not columns.restore(saved):
+            log.warning("server.readings_lost", path=str(self._data_dir / READINGS))
+        return columns
+
+    def _build(
+        self,
+        stack: ExitStack,
+        tasks: asyncio.TaskGroup,
+        store: SqliteStore,
+        columns: Columns,
+        offload: ThreadOffload,
+        http: Address,
+    ) -> Plane:
+        disks, probes = ThreadOffload("navarch-fake-disk"), ThreadOffload("navarch-fake-probe")
+        stack.callback(disks.close)
+        stack.callback(probes.close)
+        for provider in self._config.providers.values():
+            if not isinstance(provider, FakeConfig):
+                raise StartError(
+                    f"provider {provider.name!r}: this version has no provider of type "
+                    f"{provider.type}; register one with ControlPlane(providers=...)"
+                )
+            self._fakes.append(
+                FakeMachines(
+                    self._clock,
+                    self._entropy,
+                    tasks,
+                    _fake_settings(provider),
+                    directory=self._data_dir / "fake" / provider.name,
+                    server=f"http://{http.reachable()}",
+                    token=lambda: self._door.token,
+                    offload=disks,
+                    probe_offload=probes,
+                    extra_checks=self._extensions.health_checks,
+                )
+            )
+        given = self._extensions
+
+        async def save_readings() -> None:
+            data = columns.dump()
+            await offload.run(lambda: write_whole(self._data_dir / READINGS, data))
+
+        return build_control_plane(
+            self._clock,
+            self._entropy,
+            store,
+            providers=[*(machines.cloud for machines in self._fakes), *given.providers],
+            notifier=self._notifier(stack),
+            hearing=columns,
+            timing=self._timing,
+            opinions=Opinions(
+                provision_scheduler=given.provision_scheduler,
+                remediator=given.remediator,
+                autoscalers=given.autoscalers,
+                autoscale_interval=self._config.server.autoscale_interval,
+            ),
+            alerts=[LogAlerts(), *given.alert_notifiers],
+            metrics_source=Merged([*given.metrics_sources, HeartbeatMeter(store, columns)]),
+            offerings=self._offerings,
+            inject=self._inject,
+            save_readings=save_readings,
+        )
+
+    def _notifier(self, stack: ExitStack) -> WorkloadNotifier:
+        told = list(self._extensions.workload_notifiers)
+        urls = _webhook(self._config.server.notifier)
+        if urls is not None:
+            threads = ThreadOffload("navarch-webhook")
+            stack.callback(threads.close)
+            told.append(WebhookWorkloads(self._clock, threads, urls))
+        if len(told) > 1:
+            return Everyone(told)
+        return told[0] if told else LogWorkloads()
+
+    async def _put_pools(self, names: Sequence[str]) -> None:
+        assert self._plane is not None
+        catalogue = BuiltInCatalogue()
+        for name in names:
+            spec = to_pool_spec(self._config, self._config.pools[name], catalogue)
+            await self._plane.fleet.put_pool(spec, reason="the configuration says so")
+
+    async def _offerings(self) -> Sequence[Offering]:
+        return [offering for machines in self._fakes for offering in await machines.offerings()]
+
+    async def _inject(self, node: NodeId, result: CheckResult) -> None:
+        for machines in self._fakes:
+            if machines.has(node):
+                await machines.inject(node, result)
+                return
+        raise NotPossibleError(f"node {node} is not simulated; its faults are its own")
+
+
+class _Door:
+    """What the doors ask for, which a reload may change."""
+
+    def __init__(self, token: str | None) -> None:
+        self.token = token
+        self._inner: Authenticator = Anyone()
+        self.change(token)
+
+    def change(self, token: str | None) -> None:
+        """Ask for another token from now on."""
+        self.token = token
+        self._inner = BearerToken(token) if token else Anyone()
+
+    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
+        """Return who is asking."""
+        return self._inner.authenticate(headers)
+
+
+def _token(config: Config) -> str | None:
+    return config.server.auth_token.reveal() if config.server.auth_token else None
+
+
+def _listening(address: Address) -> socket.socket:
+    try:
+        return listen(address.host, address.port)
+    except OSError as error:
+        raise _taken(address, "address", error.strerror or str(error)) from error
+
+
+def _grpc(plane: Plane, door: _Door, desk: HeartbeatDesk, address: Address) -> GrpcServer:
+    try:
+        return GrpcServer(plane.fleet, plane.agents, auth=door, desk=desk, address=str(address))
+    except RuntimeError as error:
+        raise _taken(address, "grpc-address", "it cannot be had") from error
+
+
+def _taken(address: Address, option: str, why: str) -> StartError:
+    return StartError(
+        f"cannot listen on {address}: {why}. Another server may be running there; stop it, "
+        f"or choose another place with --{option}"
+    )
+
+
+def _fake_settings(config: FakeConfig) -> FakeSettings:
+    return FakeSettings(
+        name=config.name,
+        gpus=config.gpu_count,
+        gpu_model=config.gpu_type,
+        boot_s=(config.boot_min.total_seconds(), config.boot_max.total_seconds()),
+        bad_boots=config.bad_boot_share,
+        prices=config.prices,
+    )
+
+
+def _webhook(config: NotifierConfig) -> WebhookUrls | None:
+    hook = config.webhook
+    if hook is None or config.type != "webhook":
+        return None
+    return WebhookUrls(
+        cordon=hook.cordon_url or "",
+        uncordon=hook.uncordon_url or "",
+        drain=hook.drain_url or "",
+        drain_status=hook.drain_status_url or "",
+        timeout=hook.timeout,
+        headers={name: value.reveal() for name, value in hook.headers.items()},
+    )

@@ -1,0 +1,177 @@
+"""`navarch serve`: runs the control plane."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import structlog
+
+from navarch.app.addresses import StartError
+from navarch.app.server import Running, Server
+from navarch.config import Config, ConfigError, Secret, default_config, load_config
+from navarch.core.errors import NavarchError, StoreError
+from navarch.core.version import VERSION
+
+log = structlog.get_logger("navarch.serve")
+
+
+@click.command("serve")
+@click.option(
+    "-c",
+    "--config",
+    "config_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Configuration file. Without one: no pools, and the defaults.",
+)
+@click.option(
+    "--data-dir",
+    envvar="NAVARCH_DATA_DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder that holds all state.  [default: ~/.navarch]",
+)
+@click.option("--address", help="Where to serve HTTP.  [default: :50051]")
+@click.option("--grpc-address", help="Where to serve gRPC.  [default: :50052]")
+@click.option(
+    "--auth-token", envvar="NAVARCH_AUTH_TOKEN", help="Bearer token that every door asks for."
+)
+@click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
+def serve(
+    *,
+    config_file: Path | None,
+    data_dir: Path | None,
+    address: str | None,
+    grpc_address: str | None,
+    auth_token: str | None,
+    log_json: bool,
+) -> None:
+    """Run the control plane: keep pools filled, nodes healthy, and answer.
+
+    State lives in one folder; stop it in any way and start it again, and nothing is lost.
+    """
+    _configure_logs(as_json=log_json)
+
+    def read() -> Config:
+        config = load_config(config_file) if config_file else default_config(os.environ)
+        return _overridden(config, address, grpc_address, auth_token)
+
+    try:
+        config = read()
+        for warning in config.warnings:
+            click.echo(f"warning: {warning}", err=True)
+        folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
+        server = Server(config, folder)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(server, read, folder))
+    except ConfigError as error:
+        click.echo(f"{error}", err=True)
+        sys.exit(2)
+    except (StartError, StoreError) as error:
+        click.echo(f"navarch serve: {error}", err=True)
+        sys.exit(1)
+    except NavarchError as error:
+        click.echo(f"navarch serve: {error}", err=True)
+        sys.exit(1)
+
+
+async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None:
+    loop = asyncio.get_running_loop()
+    reloads = asyncio.Event()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            serving = tasks.create_task(
+                server.run(lambda running: click.echo(render_banner(running, folder)))
+            )
+            reloading = tasks.create_task(_reload(server, read, reloads))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, serving.cancel)
+            loop.add_signal_handler(signal.SIGHUP, reloads.set)
+            try:
+                await asyncio.wait([serving])
+            finally:
+                reloading.cancel()
+    except BaseExceptionGroup as group:
+        # One reason is enough for a person; the others are usually its echo.
+        raise _first(group) from None
+
+
+async def _reload(server: Server, read: Callable[[], Config], wanted: asyncio.Event) -> None:
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        try:
+            change = await server.reload(read())
+        except NavarchError as error:
+            click.echo(f"configuration not reloaded, the old one stays:\n{error}", err=True)
+        else:
+            click.echo(f"configuration reloaded: {change}")
+
+
+def render_banner(running: Running, folder: Path) -> str:
+    """Return what a person wants to know once the server is up."""
+    url = f"http://{running.http.reachable()}"
+    lines = [
+        f"navarch {VERSION} serves {url} (gRPC on {running.grpc.reachable()})",
+        f"  state    {folder}, {running.nodes} nodes in it",
+    ]
+    if not running.guarded:
+        lines.append("  access   this machine only, since there is no token (NAVARCH_AUTH_TOKEN)")
+    program = "navarch" if url.endswith(":50051") else f"navarch -s {url}"
+    lines += [
+        "",
+        "Try, in another terminal:",
+        f"  {program} status",
+        f"  {program} up --gpus 16 --type h100 --name demo --wait",
+        f"  {program} sim inject demo-0 --xid 79",
+        f"  {program} why node demo-0",
+        f"  {program} down demo",
+    ]
+    return "\n".join(lines)
+
+
+def _overridden(
+    config: Config, address: str | None, grpc_address: str | None, auth_token: str | None
+) -> Config:
+    server = config.server
+    if address:
+        server = replace(server, address=address)
+    if grpc_address:
+        server = replace(server, grpc_address=grpc_address)
+    if auth_token:
+        server = replace(server, auth_token=Secret(auth_token))
+    return replace(config, server=server)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ModuleNotFoundError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def _configure_logs(*, as_json: bool) -> None:
+    renderer = (
+        structlog.processors.JSONRenderer()
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
