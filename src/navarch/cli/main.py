@@ -96,8 +96,6 @@ def _exit_code(run: Callable[[], object], words: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo(err=True)
         return INTERRUPTED
-    except BrokenPipeError:
-        return _reader_left()
     except Exception as error:  # noqa: BLE001 - the last line of defence before a traceback
         return _report(error, words)
     return code if isinstance(code, int) else 0
@@ -127,9 +125,3 @@ def _report(error: Exception, words: list[str]) -> int:
     title = click.style("Error:", fg="red")
     click.echo(f"{title} {failure}", err=True, color=False if refused else None)
     return failure.code
-
-
-def _reader_left() -> int:
-    """End quietly when `| head` has seen enough; Python would complain again while closing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0

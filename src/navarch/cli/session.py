@@ -54,7 +54,8 @@ class Session:
     def server(self) -> str:
         """The server's address: as told, else from the environment, else on this machine."""
         environ = self.surroundings.environ
-        return self.chosen.server or environ.get("NAVARCH_SERVER") or DEFAULT_SERVER
+        told = self.chosen.server or environ.get("NAVARCH_SERVER") or DEFAULT_SERVER
+        return told.rstrip("/")
 
     @property
     def token(self) -> str | None:

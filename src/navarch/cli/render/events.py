@@ -39,7 +39,7 @@ def render_event(entry: Recorded, canvas: Canvas) -> str:
     at, about, kind, reason = _row(entry, canvas)
     columns = (
         Column(name=" " * 8),
-        Column(name=" " * 20),
+        Column(name=" " * (20 if canvas.width is not None and canvas.width < 120 else 26)),
         Column(name=" " * 16),
         Column(name="", width_min=24, wrap=True),
     )
