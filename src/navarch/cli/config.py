@@ -1,16 +1,14 @@
 """Commands about settings: credentials of clouds, tokens of servers, configuration files."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TextIO, cast
+from typing import TextIO
 
 import click
 
 from navarch.cli.commands import Group
 from navarch.cli.credentials import Credentials, read_credentials, write_credentials
-from navarch.cli.failures import CommandError
 from navarch.cli.session import Session, with_session
 
 
@@ -118,11 +116,20 @@ def _secret(file: TextIO | None, name: str) -> str:
 def view(session: Session, file: str | None) -> None:
     """Show how this program is set up; of FILE, what it comes to with every default."""
     if file is not None:
-        module = _config_module()
-        click.echo(str(module.render_config(module.load_config(Path(file)))).rstrip("\n"))
+        _show_file(session, file)
         return
     facts = _setup(session)
     session.show(facts, lambda _: "\n".join(f"{k + ':':<13}{_words(v)}" for k, v in facts.items()))
+
+
+def _show_file(session: Session, file: str) -> None:
+    # Loaded late: the schema is large, and a token can be kept without it.
+    import yaml
+
+    from navarch.config import load_config, render_config
+
+    text = render_config(load_config(file))
+    session.show(yaml.safe_load(text), lambda _: text.rstrip("\n"))
 
 
 def _setup(session: Session) -> dict[str, str | list[str]]:
@@ -147,27 +154,6 @@ def _words(value: str | list[str]) -> str:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 def validate(file: str) -> None:
     """Say whether the control plane would accept FILE, and what is wrong with it."""
-    _config_module().load_config(Path(file))
-    click.echo(f"{file} is valid")
+    from navarch.config import load_config, render_verdict
 
-
-class ConfigModule(Protocol):
-    """What is asked of the module that knows the schema."""
-
-    def load_config(self, path: Path) -> object:
-        """Return the configuration in a file, or raise what is wrong with it."""
-        ...
-
-    def render_config(self, config: object) -> str:
-        """Return a configuration as a file that says everything, secrets left out."""
-        ...
-
-
-def _config_module() -> ConfigModule:
-    """Return the one module that knows the schema, which a bare agent does without."""
-    try:
-        return cast("ConfigModule", importlib.import_module("navarch.config"))
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            f"reading configuration needs {error.name}; run: pip install 'navarch[server]'"
-        ) from error
+    click.echo(render_verdict(file, load_config(file)).rstrip("\n"))

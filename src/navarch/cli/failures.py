@@ -61,7 +61,6 @@ RULES: dict[str, Rule] = {
         remedy="set NAVARCH_AUTH_TOKEN, or keep a token with: navarch config set-token",
     ),
     "ForbiddenError": Rule(code=NOT_ALLOWED),
-    "PermissionDeniedError": Rule(code=NOT_ALLOWED),
     "UnreachableError": Rule(
         code=UNREACHABLE, remedy="is `navarch serve` running there, and is --server right?"
     ),

@@ -6,8 +6,6 @@ from enum import StrEnum
 
 import msgspec
 
-from navarch.cli.failures import CommandError
-
 
 class Output(StrEnum):
     """How an answer is written."""
@@ -41,11 +39,7 @@ def _plain(value: object) -> object:
 
 
 def _yaml(data: object) -> str:
-    try:
-        import yaml
-    except ModuleNotFoundError as error:
-        raise CommandError(
-            "YAML output needs PyYAML; install it with: pip install 'navarch[cli]'"
-        ) from error
+    import yaml  # Loaded late: it takes as long as the rest of a command.
+
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     return text.rstrip("\n")

@@ -19,16 +19,10 @@ from navarch.core.errors import (
     NotPossibleError,
     StoreError,
     TransientError,
+    UnauthenticatedError,
+    UnreachableError,
 )
 from navarch.ports.api import FleetApi, FleetStatus
-
-
-class UnauthenticatedError(NavarchError):
-    """As the client has it."""
-
-
-class UnreachableError(NavarchError):
-    """As the client has it."""
 
 
 class Broken:

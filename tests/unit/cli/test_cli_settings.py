@@ -188,3 +188,26 @@ def test_the_tab_key_offers_commands_words_and_the_names_of_nodes() -> None:
         assert offered(["list", "--status"], "d") == ["draining"]
         assert offered(["cordon"], "demo-") == ["demo-0", "demo-1"]
         assert offered(["pool", "scale"], "d") == ["demo"]
+
+
+GOOD = """\
+providers: {sim: {type: fake, gpu_count: 8}}
+pools:
+  training: {provider: sim, instance_type: h100-8x, min_nodes: 1, max_nodes: 2}
+"""
+
+
+def test_a_file_is_validated_and_shown(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good.write_text(GOOD)
+    bad.write_text(GOOD.replace("max_nodes", "max_nods"))
+
+    valid = at_desk(tmp_path, f"config validate {good}").results[0]
+    shown = at_desk(tmp_path, f"config view {good} -o json").results[0]
+    broken = at_desk(tmp_path, f"config validate {bad}").results[0]
+
+    assert valid.exit_code == 0, valid.output
+    assert f"{good} is valid" in valid.stdout
+    assert json.loads(shown.stdout)["pools"]["training"]["max_nodes"] == 2
+    assert broken.exit_code == 1
+    assert f"{bad}:3:" in broken.stderr
