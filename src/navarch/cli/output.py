@@ -41,5 +41,7 @@ def _plain(value: object) -> object:
 def _yaml(data: object) -> str:
     import yaml  # Loaded late: it takes as long as the rest of a command.
 
-    text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
+    # The one written in C is ten times as fast, where it was built.
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True)
     return text.rstrip("\n")

@@ -89,5 +89,7 @@ def _risen(pool: PoolView) -> str:
     return (
         f"Pool {name} is up: {count(pool.serving, 'node')}, {count(gpus, 'GPU')}, "
         f"{price(pool.price_per_hour)}/h\n"
-        f"Next: navarch list --pool {name}, navarch ssh {name}-0, navarch down {name}"
+        f"Next: navarch list --pool {name}\n"
+        f"      navarch ssh NODE\n"
+        f"      navarch down {name}"
     )

@@ -1,6 +1,7 @@
 """The fleet on one screen."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_recent
@@ -12,7 +13,8 @@ WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name m
 
 
 def render_status(status: FleetStatus, canvas: Canvas) -> str:
-    """Return what `navarch status` prints."""
+    """Return what `navarch status` prints, as of the server's own time."""
+    canvas = replace(canvas, now=status.now)
     parts = [_headline(status, canvas)]
     parts.append(render_pools(status.pools, canvas) if status.pools else WELCOME)
     if status.recent:

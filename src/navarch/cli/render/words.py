@@ -100,11 +100,15 @@ def size(number: float) -> str:
 
 def printable(text: str) -> str:
     """Return `text` on one line, without what could move the cursor: reasons come from machines."""
+    if text.isprintable() and "  " not in text:
+        return text.strip()
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def cells(text: str) -> int:
     """Return how many columns `text` takes on a terminal."""
+    if text.isascii():
+        return len(text)
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
         for c in text
