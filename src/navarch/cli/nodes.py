@@ -176,7 +176,7 @@ async def _warn_if_stale(session: Session, api: FleetApi, name: NodeId) -> None:
         return  # The request itself will say it better.
     last = detail.node.last_heartbeat
     if last is None:
-        if detail.node.registered_at is not None:
+        if detail.node.status not in (None, NodeStatus.TERMINATED):
             click.echo(f"Warning: node {name} has never sent a heartbeat", err=True)
         return
     silent = session.clock.now() - last

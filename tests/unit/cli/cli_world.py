@@ -63,9 +63,11 @@ class Desk:
     executed: list[Sequence[str]]
     results: list[Result] = field(default_factory=list)
 
-    def type(self, line: str | Sequence[str], *, stdin: str | None = None) -> Result:
+    def type(
+        self, line: str | Sequence[str], *, stdin: str | None = None, color: bool = False
+    ) -> Result:
         words = line.split() if isinstance(line, str) else list(line)
-        return CliRunner().invoke(navarch, words, obj=self.surroundings, input=stdin)
+        return CliRunner().invoke(navarch, words, obj=self.surroundings, input=stdin, color=color)
 
 
 def a_desk(
