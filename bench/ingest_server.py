@@ -1,0 +1,93 @@
+"""A control plane with one door open, to be measured from outside: `python -m bench.ingest_server`.
+
+Prints `ready PORT`; on SIGTERM prints what it received as JSON, and ends.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import signal
+from datetime import timedelta
+
+import uvloop
+
+from navarch.api.auth import BearerToken
+from navarch.api.grpc.server import GrpcServer
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.app import build_http_app
+from navarch.api.http.server import HttpServer, listen
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.fleet import Change
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase
+from navarch.core.ownership import Cluster
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+
+INTERVAL = timedelta(seconds=10)
+
+
+async def serve(door: str, nodes: int, token: str) -> None:
+    clock, entropy = SystemClock(), SystemEntropy()
+    store = MemoryStore(Cluster(id="bench", secret=bytes(32)))
+    now = clock.now()
+    known = [
+        Node(
+            id=NodeId(f"node-{i:06d}"),
+            pool=None,
+            phase=Phase.READY,
+            since=now,
+            created_at=now,
+            registered_at=now,
+        )
+        for i in range(nodes)
+    ]
+    await store.commit(Change(nodes=known), based_on=0)
+    columns = Columns(clock, timeout=3 * INTERVAL)
+    for node in known:
+        columns.heard(node.id)
+    agents = AgentService(
+        clock, store, columns, heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL
+    )
+    fleet = FleetService(clock, entropy, store, columns)
+    desk = HeartbeatDesk(agents, columns)
+    auth = BearerToken(token)
+    stopping = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(desk.run(clock))]
+        if door == "http":
+            listener = listen("127.0.0.1", 0)
+            port = listener.getsockname()[1]
+            app = build_http_app(clock, entropy, fleet, agents, auth=auth, desk=desk)
+            server = HttpServer(clock, app, listener=listener, heartbeat_interval=INTERVAL)
+            running.append(tasks.create_task(server.run()))
+        else:
+            grpc_server = GrpcServer(fleet, agents, auth=auth, desk=desk, address="127.0.0.1:0")
+            port = grpc_server.port
+            running.append(tasks.create_task(grpc_server.run()))
+        print(f"ready {port}", flush=True)
+        await stopping.wait()
+        for task in running:
+            task.cancel()
+    desk.flush()
+    heard = sum(columns.metrics(node.id) is not None for node in known)
+    print(json.dumps({"received": desk.received, "nodes": heard}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--door", choices=["http", "grpc"], required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--token", required=True)
+    options = parser.parse_args()
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    uvloop.run(serve(options.door, options.nodes, options.token))
+
+
+if __name__ == "__main__":
+    main()
