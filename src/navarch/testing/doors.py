@@ -1,11 +1,14 @@
 """A control plane with all its doors open on loopback, for tests of what goes through them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote
 
 from navarch.api.auth import Anyone, Authenticator, BearerToken
 from navarch.api.grpc.server import GrpcServer
@@ -129,3 +132,50 @@ def _injecting(
         injected.append((node, result))
 
     return inject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an application said, in full."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever it is
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+async def ask(
+    app: HttpApp,
+    method: str,
+    path: str,
+    body: bytes = b"",
+    **headers: str,
+) -> Answer:
+    """Ask an application without a server; `content_type=...` is the header of that name."""
+    route, _, query = path.partition("?")
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(route),
+        "raw_path": route.encode(),
+        "query_string": query.encode(),
+        "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
+    }
+    said: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    await app(scope, receive, send)
+    return Answer(
+        status=said[0]["status"],
+        headers={name.decode(): value.decode() for name, value in said[0]["headers"]},
+        body=b"".join(message.get("body", b"") for message in said[1:]),
+    )

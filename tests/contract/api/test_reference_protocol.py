@@ -1,0 +1,500 @@
+"""The Go system's protocol, in its exact JSON and protobuf: methods, errors and statuses."""
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+
+from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.fleet import Change
+from navarch.core.health import Health
+from navarch.core.ids import InstanceId, NodeId, PoolName, Token
+from navarch.core.launch import Launch
+from navarch.core.node import Node, Phase
+from navarch.testing.doors import H100, Answer, Doors, ask, build_doors
+from navarch.wire.reference import navarch_pb2 as pb
+
+SERVICE = "/navarch.ControlPlaneService/"
+REGISTER = {
+    "nodeId": "gpu-node-1",
+    "provider": "gcp",
+    "region": "us-central1",
+    "zone": "us-central1-a",
+    "instanceType": "a3-highgpu-8g",
+    "gpus": [
+        {
+            "index": 1,
+            "uuid": "GPU-1",
+            "name": "NVIDIA H100 80GB HBM3",
+            "pciBusId": "0000:1a:00.0",
+            "memoryTotal": "85899345920",
+        }
+    ],
+    "metadata": {"hostname": "gpu-node-1", "labels": {"pool": "training"}},
+}
+
+
+def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_doors()), 20))
+
+
+async def call(doors: Doors, method: str, body: dict[str, Any]) -> Answer:
+    text = json.dumps(body).encode()
+    return await ask(doors.app, "POST", SERVICE + method, text, content_type="application/json")
+
+
+async def registered(doors: Doors) -> None:
+    answer = await call(doors, "RegisterNode", REGISTER)
+    assert answer.status == 200
+
+
+def test_registering_returns_the_agents_configuration() -> None:
+    async def story(doors: Doors) -> None:
+        answer = await call(doors, "RegisterNode", REGISTER)
+        assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+        assert answer.json == {
+            "success": True,
+            "message": "registration successful",
+            "config": {
+                "healthCheckIntervalSeconds": 60,
+                "heartbeatIntervalSeconds": 10,
+                "enabledHealthChecks": ["boot", "nvml", "xid"],
+            },
+        }
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "status", "code", "message"),
+    [
+        ("RegisterNode", {}, 400, "invalid_argument", "node_id is required"),
+        ("GetNode", {}, 400, "invalid_argument", "node_id is required"),
+        ("GetNode", {"nodeId": "x"}, 404, "not_found", "node not found: x"),
+        ("SendHeartbeat", {"nodeId": "x"}, 404, "not_found", "node not found: x"),
+        ("ReportHealth", {"nodeId": "x"}, 404, "not_found", "node not found: x"),
+        ("IssueCommand", {}, 400, "invalid_argument", "node_id is required"),
+        ("IssueCommand", {"nodeId": "x"}, 400, "invalid_argument", "command_type is required"),
+        (
+            "IssueCommand",
+            {"nodeId": "x", "commandType": "NODE_COMMAND_TYPE_CORDON"},
+            404,
+            "not_found",
+            "node not found: x",
+        ),
+        (
+            "IssueCommand",
+            {"nodeId": "gpu-node-1", "commandType": "NODE_COMMAND_TYPE_UNCORDON"},
+            400,
+            "failed_precondition",
+            "node gpu-node-1 is not cordoned (current status: NODE_STATUS_ACTIVE)",
+        ),
+        ("GetInstance", {}, 400, "invalid_argument", "instance_id is required"),
+        ("GetInstance", {"instanceId": "i"}, 404, "not_found", "instance not found: i"),
+    ],
+)
+def test_refusals_have_the_references_code_text_and_status(
+    method: str, body: dict[str, Any], status: int, code: str, message: str
+) -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        answer = await call(doors, method, body)
+        assert answer.status == status
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.json == {"code": code, "message": message}
+
+    tell(story)
+
+
+def test_a_node_looks_as_it_does_in_the_reference() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        node = (await call(doors, "GetNode", {"nodeId": "gpu-node-1"})).json["node"]
+        heartbeat = node.pop("lastHeartbeat")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", heartbeat)
+        assert node == {**REGISTER, "status": "NODE_STATUS_ACTIVE"}, "defaults are left out"
+
+    tell(story)
+
+
+def test_field_names_may_be_in_snake_case_and_unknown_ones_are_ignored() -> None:
+    async def story(doors: Doors) -> None:
+        body = {
+            "node_id": "n",
+            "instance_type": "t",
+            "shoe_size": 44,
+            "gpus": [{"memory_total": 5}],
+        }
+        assert (await call(doors, "RegisterNode", body)).status == 200
+        node = (await call(doors, "GetNode", {"node_id": "n"})).json["node"]
+        assert (node["instanceType"], node["gpus"]) == ("t", [{"memoryTotal": "5"}])
+
+    tell(story)
+
+
+def test_protobuf_says_the_same_as_json() -> None:
+    async def story(doors: Doors) -> None:
+        request = json_format.ParseDict(REGISTER, pb.RegisterNodeRequest())
+        answer = await ask(
+            doors.app,
+            "POST",
+            SERVICE + "RegisterNode",
+            request.SerializeToString(),
+            content_type="application/proto",
+        )
+        assert (answer.status, answer.headers["content-type"]) == (200, "application/proto")
+        assert pb.RegisterNodeResponse.FromString(answer.body).success
+
+        listed = await ask(
+            doors.app, "POST", SERVICE + "ListNodes", b"", content_type="application/proto"
+        )
+        (node,) = pb.ListNodesResponse.FromString(listed.body).nodes
+        spoken = (await call(doors, "ListNodes", {})).json["nodes"][0]
+        assert json_format.MessageToDict(node) == spoken
+
+        refused = await ask(
+            doors.app,
+            "POST",
+            SERVICE + "GetNode",
+            pb.GetNodeRequest(node_id="x").SerializeToString(),
+            content_type="application/proto",
+        )
+        assert (refused.status, refused.json["code"]) == (404, "not_found"), "errors are JSON"
+
+    tell(story)
+
+
+def test_lists_are_filtered() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        await call(doors, "RegisterNode", {**REGISTER, "nodeId": "b", "provider": "lambda"})
+
+        async def names(**filters: str) -> list[str]:
+            answer = await call(doors, "ListNodes", filters)
+            return [node["nodeId"] for node in answer.json.get("nodes", [])]
+
+        assert sorted(await names()) == ["b", "gpu-node-1"]
+        assert await names(provider="lambda") == ["b"]
+        assert await names(region="elsewhere") == []
+        assert await names(status="NODE_STATUS_CORDONED") == []
+        assert len(await names(status="NODE_STATUS_UNKNOWN")) == 2, "unknown is no filter"
+
+    tell(story)
+
+
+def test_heartbeats_bring_metrics_and_are_acknowledged() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        gpu = {"temperature": 61, "powerUsage": 500, "utilizationPercent": 97.5, "memoryUsed": "7"}
+        metrics = {"cpuUsagePercent": 12.5, "gpuMetrics": [gpu]}
+        answer = await call(doors, "SendHeartbeat", {"nodeId": "gpu-node-1", "metrics": metrics})
+        assert (answer.status, answer.json) == (200, {"acknowledged": True})
+        kept = doors.columns.metrics(NodeId("gpu-node-1"))
+        assert kept is not None
+        assert (kept.cpu_pct, kept.gpus[0].temperature_c, kept.gpus[0].memory_used_bytes) == (
+            12.5,
+            61.0,
+            7.0,
+        )
+
+    tell(story)
+
+
+def test_cordon_uncordon_and_drain_change_the_node_and_are_not_sent_to_it() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        for command, status in (
+            ("CORDON", "CORDONED"),
+            ("CORDON", "CORDONED"),
+            ("UNCORDON", "ACTIVE"),
+            ("DRAIN", "DRAINING"),
+        ):
+            answer = await issue(doors, command, reason="because")
+            assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f-]{18,}", answer["commandId"])
+            assert "issuedAt" in answer
+            node = (await call(doors, "GetNode", {"nodeId": "gpu-node-1"})).json["node"]
+            assert node["status"] == f"NODE_STATUS_{status}"
+        fetched = await call(doors, "GetNodeCommands", {"nodeId": "gpu-node-1"})
+        assert fetched.json == {}
+        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].cordoned == "because"
+
+    tell(story)
+
+
+def test_a_fetched_command_counts_as_acknowledged_and_not_as_done() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        issued = await issue(doors, "RUN_DIAGNOSTIC", test_type="quick")
+        first = (await call(doors, "GetNodeCommands", {"nodeId": "gpu-node-1"})).json
+        again = (await call(doors, "GetNodeCommands", {"nodeId": "gpu-node-1"})).json
+        assert first["commands"] == [
+            {
+                "commandId": issued["commandId"],
+                "type": "NODE_COMMAND_TYPE_RUN_DIAGNOSTIC",
+                "parameters": {"test_type": "quick"},
+                "issuedAt": issued["issuedAt"],
+            }
+        ]
+        assert again == {}
+        (command,) = doors.store.fleet().commands.values()
+        assert command.status is CommandStatus.ACKNOWLEDGED
+
+    tell(story)
+
+
+def test_nobody_fetches_commands_for_a_node_that_does_not_exist() -> None:
+    async def story(doors: Doors) -> None:
+        answer = await call(doors, "GetNodeCommands", {"nodeId": "x"})
+        assert (answer.status, answer.json) == (200, {})
+
+    tell(story)
+
+
+def test_terminate_gives_a_bought_machine_back_and_tells_its_agent() -> None:
+    async def story(doors: Doors) -> None:
+        await bought(doors)
+        answer = await call(
+            doors,
+            "IssueCommand",
+            {"nodeId": "training-0", "commandType": "NODE_COMMAND_TYPE_TERMINATE"},
+        )
+        assert answer.status == 200
+        assert doors.store.fleet().nodes[NodeId("training-0")].retiring is not None
+        (command,) = doors.store.fleet().commands.values()
+        assert command.kind is CommandKind.TERMINATE
+
+    tell(story)
+
+
+def test_an_agent_may_go_by_the_name_that_its_cloud_gave_the_machine() -> None:
+    async def story(doors: Doors) -> None:
+        await bought(doors)
+        for method, body in (
+            ("RegisterNode", {"nodeId": "i-123"}),
+            ("SendHeartbeat", {"nodeId": "i-123"}),
+            ("ReportHealth", {"nodeId": "i-123"}),
+            ("GetNodeCommands", {"nodeId": "i-123"}),
+        ):
+            assert (await call(doors, method, body)).status == 200, method
+        assert list(doors.store.fleet().nodes) == ["training-0"]
+
+    tell(story)
+
+
+def test_machines_are_listed_with_their_state() -> None:
+    async def story(doors: Doors) -> None:
+        await bought(doors)
+        (seen,) = (await call(doors, "ListInstances", {"poolName": "training"})).json["instances"]
+        one = (await call(doors, "GetInstance", {"instanceId": "i-123"})).json["instance"]
+        none = (await call(doors, "ListInstances", {"state": "INSTANCE_STATE_FAILED"})).json
+        assert seen == one
+        assert (one["instanceId"], one["poolName"], one["instanceType"]) == (
+            "i-123",
+            "training",
+            "h100-8x",
+        )
+        assert one["state"] == "INSTANCE_STATE_RUNNING"
+        assert none == {}
+
+    tell(story)
+
+
+def test_registering_again_clears_neither_cordon_nor_drain_nor_unhealthy() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        await issue(doors, "CORDON")
+        await report(doors, {"results": [result("gpu", "UNHEALTHY")]})
+        await registered(doors)
+        node = doors.store.fleet().nodes[NodeId("gpu-node-1")]
+        assert node.cordoned is not None
+        assert node.health is Health.UNHEALTHY
+
+        await issue(doors, "DRAIN")
+        await registered(doors)
+        assert doors.store.fleet().nodes[node.id].phase is Phase.DRAINING
+
+    tell(story)
+
+
+def test_the_worst_result_of_a_report_decides() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        for words, status, health in (
+            (["HEALTHY", "UNKNOWN"], "ACTIVE", Health.HEALTHY),
+            (["HEALTHY", "DEGRADED"], "ACTIVE", Health.DEGRADED),
+            (["DEGRADED", "UNHEALTHY"], "UNHEALTHY", Health.UNHEALTHY),
+        ):
+            results = [result(f"check-{i}", word) for i, word in enumerate(words)]
+            answer = await report(doors, {"results": results})
+            assert answer == {"acknowledged": True, "nodeStatus": f"NODE_STATUS_{status}"}
+            assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is health
+
+    tell(story)
+
+
+def test_a_fatal_xid_outlasts_the_quiet_rounds_after_it() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        await report(doors, {"events": [xid("79", "GPU has fallen off the bus")]})
+        quiet = await report(doors, {"results": [result("health_events", "HEALTHY")]})
+        assert quiet["nodeStatus"] == "NODE_STATUS_UNHEALTHY"
+        (condition,) = doors.store.fleet().nodes[NodeId("gpu-node-1")].conditions
+        assert condition.reason == "XID 79 on GPU 0: GPU has fallen off the bus"
+        assert condition.lasting
+
+    tell(story)
+
+
+def test_a_milder_event_is_taken_back_by_the_next_quiet_round() -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        quiet = result("health_events", "HEALTHY")
+        await report(doors, {"results": [quiet], "events": [xid("8", "fault")]})
+        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.DEGRADED
+        await report(doors, {"results": [quiet]})
+        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is Health.HEALTHY
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("event", "health"),
+    [
+        ({"eventType": "HEALTH_EVENT_TYPE_ECC_DBE"}, Health.UNHEALTHY),
+        (
+            {"system": "HEALTH_WATCH_SYSTEM_MEM", "metrics": {"ecc_dbe_count": "1"}},
+            Health.UNHEALTHY,
+        ),
+        (
+            {"eventType": "HEALTH_EVENT_TYPE_ECC_SBE", "metrics": {"ecc_sbe_count": "101"}},
+            Health.DEGRADED,
+        ),
+        (
+            {"eventType": "HEALTH_EVENT_TYPE_ECC_SBE", "metrics": {"ecc_sbe_count": "100"}},
+            Health.HEALTHY,
+        ),
+        (
+            {"eventType": "HEALTH_EVENT_TYPE_THERMAL", "metrics": {"temperature": "95"}},
+            Health.UNHEALTHY,
+        ),
+        (
+            {"eventType": "HEALTH_EVENT_TYPE_THERMAL", "metrics": {"temperature": "85.0"}},
+            Health.DEGRADED,
+        ),
+        (
+            {"eventType": "HEALTH_EVENT_TYPE_THERMAL", "metrics": {"temperature": "hot"}},
+            Health.HEALTHY,
+        ),
+        ({"eventType": "HEALTH_EVENT_TYPE_NVLINK"}, Health.DEGRADED),
+        ({"system": "HEALTH_WATCH_SYSTEM_PCIE"}, Health.DEGRADED),
+        ({"eventType": "HEALTH_EVENT_TYPE_POWER"}, Health.DEGRADED),
+        ({"eventType": "HEALTH_EVENT_TYPE_DRIVER_ERROR"}, Health.HEALTHY),
+    ],
+)
+def test_events_are_judged_as_by_the_references_default_rules(
+    event: dict[str, Any], health: Health
+) -> None:
+    async def story(doors: Doors) -> None:
+        await registered(doors)
+        await report(doors, {"results": [result("boot", "HEALTHY")], "events": [event]})
+        assert doors.store.fleet().nodes[NodeId("gpu-node-1")].health is health
+
+    tell(story)
+
+
+def test_bodies_may_be_gzipped() -> None:
+    async def story(doors: Doors) -> None:
+        path, kind = SERVICE + "RegisterNode", "application/json"
+        body = gzip.compress(json.dumps(REGISTER).encode())
+        good = await ask(doors.app, "POST", path, body, content_type=kind, content_encoding="gzip")
+        bomb = await ask(
+            doors.app,
+            "POST",
+            path,
+            gzip.compress(bytes(2**24)),
+            content_type=kind,
+            content_encoding="gzip",
+        )
+        assert (good.status, bomb.status) == (200, 413)
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "content_type", "body", "status"),
+    [
+        ("GET", "GetNode", "application/json", b"", 405),
+        ("POST", "Frobnicate", "application/json", b"{}", 404),
+        ("POST", "GetNode", "text/plain", b"{}", 415),
+        ("POST", "GetNode", "application/json", b"{", 400),
+        ("POST", "GetNode", "application/json", b'{"nodeId": 3}', 400),
+        ("POST", "GetNode", "application/json", b"[" * 50_000, 400),
+        ("POST", "GetNode", "application/proto", b"\xff\xff\xff", 400),
+        ("POST", "GetNode", "application/json", b"\xff", 400),
+        ("POST", "IssueCommand", "application/json", b'{"nodeId":"a","commandType":77}', 400),
+    ],
+)
+def test_what_is_no_call_is_refused(
+    method: str, path: str, content_type: str, body: bytes, status: int
+) -> None:
+    async def story(doors: Doors) -> None:
+        answer = await ask(doors.app, method, SERVICE + path, body, content_type=content_type)
+        assert answer.status == status
+        assert set(answer.json) == {"code", "message"}
+
+    tell(story)
+
+
+async def issue(doors: Doors, command: str, **parameters: str) -> Any:  # noqa: ANN401
+    kind = f"NODE_COMMAND_TYPE_{command}"
+    body = {"nodeId": "gpu-node-1", "commandType": kind, "parameters": parameters}
+    answer = await call(doors, "IssueCommand", body)
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+async def report(doors: Doors, body: dict[str, Any]) -> Any:  # noqa: ANN401
+    answer = await call(doors, "ReportHealth", {"nodeId": "gpu-node-1", **body})
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def result(check: str, word: str) -> dict[str, str]:
+    return {"checkName": check, "status": f"HEALTH_STATUS_{word}", "message": word.lower()}
+
+
+def xid(code: str, message: str) -> dict[str, Any]:
+    return {
+        "timestamp": "2026-01-01T00:00:00Z",
+        "system": "HEALTH_WATCH_SYSTEM_DRIVER",
+        "eventType": "HEALTH_EVENT_TYPE_XID",
+        "metrics": {"xid_code": code},
+        "message": message,
+    }
+
+
+async def bought(doors: Doors) -> None:
+    """Put a node with a machine into the store, as the control loops would have."""
+    await doors.register("stranger")
+    stranger = doors.store.fleet().nodes[NodeId("stranger")]
+    name, pool = NodeId("training-0"), PoolName("training")
+    launch = Launch(
+        token=Token("launch-1"),
+        node=name,
+        pool=pool,
+        offering=H100,
+        asked_at=stranger.created_at,
+        instance=InstanceId("i-123"),
+        launched_at=stranger.created_at,
+    )
+    node: Node = replace(stranger, id=name, pool=pool, launch=launch, offering=None)
+    await doors.store.commit(
+        Change(nodes=[node], forget_nodes=[stranger.id]),
+        based_on=doors.store.fleet().revision,
+    )
