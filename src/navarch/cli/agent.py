@@ -94,7 +94,6 @@ def agent(
     simulated_gpus: int | None,
 ) -> None:
     """Run the node agent: register, beat, check the hardware, obey."""
-    log_as_json()
     place = None
     if provider or region or zone or instance_type:
         place = Offering(
@@ -110,12 +109,13 @@ def agent(
         gpus_expected=gpus_expected,
     )
     link = _link(server, _token_source(auth_token, auth_token_file))
-    gpus = _gpus(_simulated_count(simulated_gpus), name)
+    simulated = _simulated_count(simulated_gpus)
     try:
         disk = FolderDisk(state_dir or _default_state_dir())
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
-    sys.exit(_run(identity, link, gpus, disk))
+    log_as_json()
+    sys.exit(_run(identity, link, _gpus(simulated, name), disk))
 
 
 def _run(identity: Identity, link: Link, gpus: GpuReader, disk: FolderDisk) -> int:

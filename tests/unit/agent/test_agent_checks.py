@@ -1,0 +1,157 @@
+"""The checks, each given a small world."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from navarch.core.health import CheckResult, Health
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.boot import BootCheck
+from navarch.health.checks.gpu import GpuCheck
+from navarch.health.checks.xid import APPLICATION, FATAL, XidCheck
+from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.sim.clock import SeededEntropy
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class StoppedClock:
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise NotImplementedError(seconds)
+
+
+def some_gpus(count: int = 4) -> SimulatedGpus:
+    return SimulatedGpus(StoppedClock(), SeededEntropy("gpus"), count=count, seed="m")
+
+
+def look(
+    check: HealthCheck, gpus: SimulatedGpus, *, expected: int | None = None
+) -> list[CheckResult]:
+    host = SimulatedHost(StoppedClock(), SeededEntropy("host"), "m")
+    view = MachineView(now=NOW, gpus=gpus, host=host, gpus_expected=expected)
+    return list(check.run(view))
+
+
+@pytest.mark.parametrize(
+    ("count", "missing", "expected", "trouble"),
+    [
+        (8, [], None, ""),
+        (8, [], 8, ""),
+        (8, [3], 8, "7 of 8 GPUs found"),
+        (8, [3], None, ""),
+        (4, [], 8, "4 of 8 GPUs found"),
+        (0, [], None, "no GPUs found"),
+        (0, [], 0, ""),
+    ],
+)
+def test_the_boot_check_counts(
+    count: int, missing: list[int], expected: int | None, trouble: str
+) -> None:
+    gpus = some_gpus(count)
+    for index in missing:
+        gpus.remove(index)
+
+    [result] = look(BootCheck(), gpus, expected=expected)
+
+    assert result.reason == trouble
+    assert result.health is (Health.UNHEALTHY if trouble else Health.HEALTHY)
+
+
+def test_the_boot_check_says_why_there_is_no_driver() -> None:
+    gpus = some_gpus()
+    gpus.break_driver("Driver/library version mismatch")
+
+    [result] = look(BootCheck(), gpus)
+
+    assert result.health is Health.UNHEALTHY
+    assert "Driver/library version mismatch" in result.reason
+
+
+@pytest.mark.parametrize(
+    ("heat", "health"),
+    [
+        (84.9, Health.HEALTHY),
+        (85.0, Health.DEGRADED),
+        (91.9, Health.DEGRADED),
+        (92.0, Health.UNHEALTHY),
+    ],
+)
+def test_the_gpu_check_knows_hot_from_too_hot_by_the_cards_own_threshold(
+    heat: float, health: Health
+) -> None:
+    gpus = some_gpus()
+    gpus.heat(heat, index=2)
+
+    [result] = look(GpuCheck(), gpus)
+
+    assert result.health is health
+    assert not result.fatal
+    assert ("GPU 2" in result.reason) == (health is not Health.HEALTHY)
+
+
+def test_the_gpu_check_names_every_bad_gpu_and_is_as_bad_as_the_worst() -> None:
+    gpus = some_gpus()
+    gpus.heat(88.0, index=0)
+    gpus.corrupt(3, index=1)
+    gpus.lose(2)
+
+    [result] = look(GpuCheck(), gpus)
+
+    assert result.health is Health.UNHEALTHY
+    assert result.fatal, "a GPU that is lost does not come back by itself"
+    for words in ("GPU 0 is at 88 °C", "GPU 1 has 3 uncorrected", "GPU 2 is lost"):
+        assert words in result.reason
+
+
+def test_the_gpu_check_finds_a_driver_that_fails_unhealthy() -> None:
+    gpus = some_gpus()
+    gpus.break_driver("Unknown Error")
+
+    [result] = look(GpuCheck(), gpus)
+
+    assert (result.health, result.reason) == (Health.UNHEALTHY, "Unknown Error")
+
+
+@pytest.mark.parametrize(
+    ("code", "health", "fatal"),
+    [
+        (79, Health.UNHEALTHY, True),
+        (48, Health.UNHEALTHY, True),
+        (63, Health.DEGRADED, False),
+        (31, Health.HEALTHY, False),
+        (999, Health.DEGRADED, False),
+    ],
+)
+def test_an_xid_is_a_lasting_result_of_its_own(code: int, health: Health, fatal: bool) -> None:
+    gpus = some_gpus()
+    gpus.xid(code, index=1, text="words")
+
+    quiet, result = look(XidCheck(), gpus)
+
+    assert (quiet.check, quiet.health) == ("xid", Health.HEALTHY)
+    assert result.check == f"xid/{code}/GPU-m-1"
+    assert (result.health, result.fatal, result.lasting) == (health, fatal, True)
+    assert "words" in result.reason
+
+
+def test_the_same_xid_many_times_is_one_result_that_counts() -> None:
+    gpus = some_gpus()
+    for _ in range(3):
+        gpus.xid(74, index=0)
+    gpus.xid(74, index=1)
+
+    _, first, second = look(XidCheck(), gpus)
+
+    assert "(3 times)" in first.reason
+    assert "times" not in second.reason
+
+
+def test_no_code_is_both_fatal_and_the_programs_fault() -> None:
+    assert not FATAL & APPLICATION

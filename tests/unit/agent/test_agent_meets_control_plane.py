@@ -1,0 +1,153 @@
+"""The real agent and the real control plane, in virtual time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from navarch.agent.agent import Agent
+from navarch.agent.directlink import DirectLink
+from navarch.agent.disk import MemoryDisk
+from navarch.agent.identity import Identity
+from navarch.app import ControlPlane, Timing, build_control_plane
+from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.ids import NodeId
+from navarch.core.node import NodeStatus, node_status
+from navarch.core.ownership import Cluster
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.agents import AgentApi
+from navarch.ports.link import UnreachableError
+from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.sim.workloads import SimWorkloads
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+
+TIMING = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=timedelta(seconds=60))
+
+
+@dataclass
+class Site:
+    """A control plane and one machine that nobody bought."""
+
+    clock: SimClock
+    store: MemoryStore
+    control: ControlPlane
+    tasks: asyncio.TaskGroup
+    cut: bool = False
+    disk: MemoryDisk = field(default_factory=MemoryDisk)
+    boot: str = "boot-1"
+
+    def __post_init__(self) -> None:
+        self.gpus = SimulatedGpus(self.clock, SeededEntropy("g"), count=8, seed="m")
+
+    def api(self) -> AgentApi:
+        if self.cut:
+            raise UnreachableError("no route")
+        return self.control.agents
+
+    def start_agent(self) -> None:
+        entropy = SeededEntropy("a")
+        self.agent = Agent(
+            self.clock,
+            entropy,
+            DirectLink(self.clock, self.api, wire_s=lambda: entropy.uniform(0.001, 0.05)),
+            self.gpus,
+            SimulatedHost(self.clock, entropy, "gpu-7", boot=self.boot),
+            self.disk,
+            identity=Identity(node=NodeId("gpu-7")),
+            checks=standard_checks(),
+            offload=InlineOffload(),
+            probe_offload=InlineOffload(),
+        )
+        self.life = self.tasks.create_task(self.agent.run())
+
+    def status(self) -> NodeStatus | None:
+        return node_status(self.store.fleet().nodes[NodeId("gpu-7")])
+
+
+def play(story: Callable[[Site], Awaitable[None]]) -> None:
+    async def main() -> None:
+        clock = SimClock()
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        control = build_control_plane(
+            clock,
+            SeededEntropy("control"),
+            store,
+            providers=[],
+            notifier=SimWorkloads(clock, SeededEntropy("w"), 0.0),
+            hearing=Columns(clock, timeout=TIMING.silence, nodes=[]),
+            timing=TIMING,
+            strict=True,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(control.run())
+            site = Site(clock, store, control, tasks)
+            site.start_agent()
+            try:
+                await story(site)
+            finally:
+                site.agent.stop()
+                await site.life
+                life.cancel()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_a_node_comes_up_and_a_fatal_xid_makes_it_unhealthy_for_this_boot() -> None:
+    async def story(site: Site) -> None:
+        await site.clock.sleep(2.0)
+        assert site.status() is NodeStatus.ACTIVE
+
+        site.gpus.xid(48, index=3)
+        await site.clock.sleep(3.0)
+        assert site.status() is NodeStatus.UNHEALTHY
+
+        site.agent.stop()
+        await site.life
+        site.start_agent()
+        await site.clock.sleep(300.0)
+        assert site.status() is NodeStatus.UNHEALTHY, "a restart of the agent clears nothing"
+
+        site.agent.stop()
+        await site.life
+        site.boot = "boot-2"
+        site.start_agent()
+        await site.clock.sleep(10.0)
+        assert site.status() is NodeStatus.ACTIVE, "the boot check vouches for the new boot"
+
+    play(story)
+
+
+def test_what_happened_while_cut_off_is_known_once_the_wire_is_back() -> None:
+    async def story(site: Site) -> None:
+        await site.clock.sleep(2.0)
+        site.cut = True
+        await site.clock.sleep(30.0)
+        site.gpus.xid(95, index=3)
+        await site.clock.sleep(3600.0)
+        assert site.agent.not_ready is not None
+        site.cut = False
+        await site.clock.sleep(60.0)
+
+        node = site.store.fleet().nodes[NodeId("gpu-7")]
+        assert "xid/95/GPU-m-3" in {condition.check for condition in node.conditions}
+        assert site.agent.not_ready is not None, "the control plane agrees"
+
+    play(story)
+
+
+def test_a_command_is_carried_out_and_its_result_is_in_the_store() -> None:
+    async def story(site: Site) -> None:
+        await site.clock.sleep(2.0)
+        issued = await site.control.fleet.issue(NodeId("gpu-7"), CommandKind.RUN_DIAGNOSTIC)
+        await site.clock.sleep(15.0)
+
+        command = site.store.fleet().commands[issued.id]
+        assert command.status is CommandStatus.COMPLETED
+        assert "healthy" in command.result
+
+    play(story)
