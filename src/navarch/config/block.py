@@ -1,5 +1,6 @@
 """Blocks: a mapping in the file to a dataclass, with everything that is wrong noted."""
 
+import functools
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
@@ -8,7 +9,7 @@ from typing import TypeVar
 from navarch.config.kinds import SECRET
 from navarch.config.place import Place
 from navarch.config.reading import Refused, Scope
-from navarch.config.schema import Fault, Key, key_names, keys_of, rules_of
+from navarch.config.schema import Fault, Key, Rule, key_names, keys_of, rules_of
 from navarch.config.secretfile import read_secret_file
 from navarch.config.suggestion import MOVED, suggest
 from navarch.config.tree import Entries, Items, Leaf, Tree, is_empty, is_nothing
@@ -47,6 +48,11 @@ def read_block(
     if pass_.failed:
         raise Refused(scope.label)
     return cls(**(given or {}), **pass_.values)
+
+
+@functools.cache
+def _needs(rule: Rule) -> tuple[str, ...]:
+    return tuple(inspect.signature(rule).parameters)
 
 
 class _Pass:
@@ -138,7 +144,7 @@ class _Pass:
         outside = {k: v for k, v in self.scope.reading.context.items() if k not in self.keys}
         known = {**outside, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
-            needs = inspect.signature(rule).parameters
+            needs = _needs(rule)
             if all(name in known for name in needs):
                 self._note(rule(**{name: known[name] for name in needs}))
 

@@ -6,7 +6,8 @@ and documenting all walk the same declarations, so none of them can forget a key
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+import functools
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, dataclass_transform, overload
 
@@ -116,7 +117,8 @@ _KEY = "navarch.config.key"
 _RULES: dict[type, tuple[Rule, ...]] = {}
 
 
-def keys_of(cls: type) -> dict[str, Key]:
+@functools.cache
+def keys_of(cls: type) -> Mapping[str, Key]:
     """Return the keys of a block, in the order they are declared."""
     return {
         field.name: dataclasses.replace(field.metadata[_KEY], name=field.name)
@@ -125,6 +127,7 @@ def keys_of(cls: type) -> dict[str, Key]:
     }
 
 
+@functools.cache
 def key_names(cls: type) -> list[str]:
     """Return every name that may stand in a block."""
     return [

@@ -10,16 +10,21 @@ from navarch.config.secret import MASK
 WIDTH_MAX = 100
 """Longer lines are cut to the part around the caret."""
 
+_WHOLE_MAX = 1_000
+"""Of a longer line no more than this is looked at; looking for secrets takes time."""
+
+_ENDLESS = re.compile(r"[^\s,{}\[\]:]{80,}")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
 # A line that is shown may hold a secret, even where the secret is not what is wrong with it,
 # and the key it stands under may be misspelt.
-_SECRET_VALUE = re.compile(
-    r"""(?ix)
-    (?P<key> ["']? [\w.-]* (?:tok|secr|passw|pwd|auth|cred|cookie|api[_-]?k)
-             [\w.-]* ["']? \s* : \s+ )
-    (?P<value> "[^"]*" | '[^']*' | [^,}\]]+ )
-    """
+_SECRET_KEY = r"""
+    ["']? [\w.-]{0,40} (?:tok|secr|passw|pwd|auth|cred|cookie|api[_-]?k) [\w.-]{0,40} ["']?
+    \s{0,9} : \s{1,40}
+"""
+_SECRET_LINE = re.compile(rf"(?ix) ^(?P<key> [\s-]{{0,200}} {_SECRET_KEY}) (?P<value> .+)")
+_SECRET_ENTRY = re.compile(
+    rf"""(?ix) (?P<key> {_SECRET_KEY}) (?P<value> "[^"]*" | '[^']*' | [^,}}\]]+)"""
 )
 _NOT_SECRET = re.compile(r"""(?i)(_file|_env|_path)["']?\s*:\s+$""")
 
@@ -50,7 +55,7 @@ class Source:
         if not 1 <= place.line <= len(self.lines):
             return ""
         number = str(place.line)
-        line, column = _window(_masked(self.lines[place.line - 1]), place.column - 1)
+        line, column = _window(self.lines[place.line - 1], place.column - 1)
         return f"  {number} | {line}\n  {' ' * len(number)} | {' ' * column}^"
 
     def place_of(self, index: int) -> Place:
@@ -61,21 +66,29 @@ class Source:
         return Place(line, index - start + 1)
 
 
-def _masked(line: str) -> str:
-    return _SECRET_VALUE.sub(_mask, line)
-
-
-def _mask(found: re.Match[str]) -> str:
-    key, value = found["key"], found["value"]
-    if _NOT_SECRET.search(key) or value.lstrip().startswith(("${", "|", ">", "{", "[")):
-        return found[0]
-    return key + MASK
-
-
 def _window(line: str, column: int) -> tuple[str, int]:
-    """Return the part of a line around a column, and where the column is in it."""
+    """Return the part of a line around a column, fit to be shown, and where the column is in it."""
     column = min(column, len(line))
+    if len(line) > _WHOLE_MAX:
+        start = max(0, column - _WHOLE_MAX // 2)
+        line, column = line[start : start + _WHOLE_MAX], column - start
+    # What goes before the column is masked by itself, so that the caret moves along with it.
+    column = len(_masked(line[:column]))
+    line = _masked(line)
     start = max(0, column - WIDTH_MAX // 2) if len(line) > WIDTH_MAX else 0
     shown = line[start : start + WIDTH_MAX]
     # An escape sequence in a file must not reach the terminal of whoever validates it.
     return "".join(c if c.isprintable() else " " for c in shown).rstrip(), column - start
+
+
+def _masked(line: str) -> str:
+    masked = _SECRET_ENTRY.sub(_mask, _SECRET_LINE.sub(_mask, line))
+    # The key of a value that fills the whole part is out of sight, so it is not known what it is.
+    return _ENDLESS.sub(MASK, masked) if len(line) > WIDTH_MAX else masked
+
+
+def _mask(found: re.Match[str]) -> str:
+    key, value = found["key"], found["value"]
+    if _NOT_SECRET.search(key) or value.lstrip().startswith(("${", "|", ">")):
+        return found[0]
+    return key + MASK

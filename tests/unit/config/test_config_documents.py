@@ -131,6 +131,9 @@ def test_tags_and_odd_keys_are_refused(text: str, message: str) -> None:
     [
         ("auth_tokn: hunter2", "auth_tokn: ***"),
         ("x_secret: 'hunter2'", "x_secret: ***"),
+        ("auth_tokn: hunt, hunter2]", "auth_tokn: ***"),
+        ("wrong: {auth: hunter2, b: 1}", "wrong: {auth: ***, b: 1}"),
+        ("password: [hunter2]", "password: ***"),
         ("api_key_env_: ${HUNTER2}", "api_key_env_: ${HUNTER2}"),
         ("token_file: /run/token", "token_file: /run/token"),
     ],
@@ -140,6 +143,20 @@ def test_a_line_that_is_shown_does_not_give_a_secret_away(line: str, shown: str)
 
     assert f"  1 | {shown}\n" in str(error)
     assert "hunter2" not in str(error)
+
+
+def test_the_caret_moves_along_with_what_is_masked_before_it() -> None:
+    text = POOL + "server: {auth_token: hunter2hunter2, colour: blue}\n"
+
+    assert refusal(text).problems[0].excerpt == (
+        "  3 | server: {auth_token: ***, colour: blue}\n    |                           ^"
+    )
+
+
+def test_a_value_of_a_million_characters_is_refused_at_once_and_not_shown() -> None:
+    error = refusal("server: " + "hunter2" * 100_000)
+
+    assert "hunter2hunter2hunter2hunter2hunter2hunter2hunter2" not in str(error)
 
 
 def test_a_variable_is_shown_by_its_name_and_not_by_what_it_holds() -> None:
