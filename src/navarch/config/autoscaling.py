@@ -113,7 +113,7 @@ class WindowConfig:
 
 
 _AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
-    options=lambda: AUTOSCALING_TYPES, unknown="unknown autoscaler type"
+    options=lambda _: AUTOSCALING_TYPES, unknown="unknown autoscaler type"
 )
 
 

@@ -11,6 +11,7 @@ from navarch.config.config import Config
 from navarch.config.document import parse_document
 from navarch.config.limits import TEXT_MAX
 from navarch.config.problem import ConfigError, Problem
+from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
 from navarch.config.server import ServerConfig
 from navarch.config.source import Source
@@ -19,7 +20,9 @@ from navarch.config.tree import Entries, Leaf, Tree
 SECRET_MAX = 64 * 1024
 
 
-def load_config(path: str | os.PathLike[str]) -> Config:
+def load_config(
+    path: str | os.PathLike[str], *, provider_types: Mapping[str, type] = PROVIDER_TYPES
+) -> Config:
     """Return the configuration in a file, or raise ConfigError with all that is wrong.
 
     Variables come from this process's environment.
@@ -32,6 +35,7 @@ def load_config(path: str | os.PathLike[str]) -> Config:
         folder=Path(source).absolute().parent,
         environment=os.environ,
         read_file=read_secret,
+        provider_types=provider_types,
     )
 
 
@@ -42,11 +46,13 @@ def parse_config(
     folder: Path | None = None,
     environment: Mapping[str, str] | None = None,
     read_file: ReadFile | None = None,
+    provider_types: Mapping[str, type] = PROVIDER_TYPES,
 ) -> Config:
     """Return the configuration in a text, or raise ConfigError with all that is wrong.
 
     It looks at nothing but its arguments: `source` names the text in messages, relative paths
-    start from `folder` (or where `source` is), `read_file` opens what `*_file` keys name.
+    start from `folder` (or where `source` is), `read_file` opens what `*_file` keys name, and
+    `provider_types` are the blocks that providers may be, which extensions can add to.
     """
     reading = Reading(
         source=Source(source, text.removeprefix("\ufeff")),
@@ -54,6 +60,7 @@ def parse_config(
         environment=environment or {},
         read_file=read_file or _no_files,
     )
+    reading.context["provider_types"] = provider_types
     root = parse_document(reading.source, reading.problems)
     config = None
     try:

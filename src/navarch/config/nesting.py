@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from navarch.config.block import read_block
 from navarch.config.kinds import name_remedy
@@ -12,6 +12,15 @@ from navarch.config.suggestion import suggest
 from navarch.config.tree import Entries, Entry, Tree, describe, is_nothing
 
 B = TypeVar("B")
+
+
+class HasType(Protocol):
+    """A block that says which of several it is."""
+
+    type: ClassVar[str]
+
+
+V = TypeVar("V", bound=HasType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,30 +40,30 @@ class Nested(Generic[B]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tagged(Generic[B]):
+class Tagged(Generic[V]):
     """One of several blocks; which one, the block says itself under `type`."""
 
-    options: Callable[[], Mapping[str, type[Any]]]
+    options: Callable[[Mapping[str, object]], Mapping[str, type[Any]]]
+    """Returns the blocks by type, given what is known about the file."""
     unknown: str
     """Begins the message for a type that does not exist."""
     noun: str = "a mapping"
 
-    def read(self, node: Tree, scope: Scope) -> B:
+    def read(self, node: Tree, scope: Scope) -> V:
         """Return the block of the type it says it is."""
         return self.read_named(node, scope, given={})
 
-    def read_named(self, node: Tree, scope: Scope, given: Mapping[str, object]) -> B:
+    def read_named(self, node: Tree, scope: Scope, given: Mapping[str, object]) -> V:
         """Return the block, with fields that the file does not spell out."""
         if is_nothing(node):
             node = Entries(entries=(), place=scope.home)
         if not isinstance(node, Entries):
             raise scope.wrong_type(node, self.noun, "{type: ...}")
-        return read_block(
-            self._type(node, scope), node, scope, given=given, tag="type", siblings=self.options()
-        )
+        options = self.options(scope.reading.context)
+        cls = self._choose(options, node, scope)
+        return read_block(cls, node, scope, given=given, tag="type", siblings=options)
 
-    def _type(self, node: Entries, scope: Scope) -> type[B]:
-        options = self.options()
+    def _choose(self, options: Mapping[str, type[V]], node: Entries, scope: Scope) -> type[V]:
         names = list(options)
         entry = node.get("type")
         if entry is None or is_nothing(entry.value):
@@ -68,10 +77,9 @@ class Tagged(Generic[B]):
         known = ", ".join(names)
         raise scope.refuse(leaf, f"{self.unknown}: {leaf.shown}", f"{remedy}known are {known}")
 
-    def plain(self, value: B) -> object:
+    def plain(self, value: V) -> object:
         """Return a mapping that begins with its type."""
-        names = [name for name, cls in self.options().items() if cls is type(value)]
-        return {"type": names[0], **plain_block(value)}
+        return {"type": value.type, **plain_block(value)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -235,6 +235,11 @@ PROVIDER_TYPES: Mapping[str, type] = {
     for cls in (LambdaConfig, GcpConfig, AwsConfig, FakeConfig, DockerConfig, BareMetalConfig)
 }
 
-PROVIDER: Tagged[ProviderConfig] = Tagged(
-    options=lambda: PROVIDER_TYPES, unknown="unknown provider type"
-)
+
+def _types(context: Mapping[str, object]) -> Mapping[str, type]:
+    types = context.get("provider_types", PROVIDER_TYPES)
+    assert isinstance(types, Mapping), types
+    return types
+
+
+PROVIDER: Tagged[ProviderConfig] = Tagged(options=_types, unknown="unknown provider type")

@@ -6,7 +6,6 @@ and documenting all walk the same declarations, so none of them can forget a key
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, dataclass_transform, overload
@@ -107,6 +106,7 @@ def block(*, rules: tuple[Rule, ...] = ()) -> Callable[[type[B]], type[B]]:
 
     def make(cls: type[B]) -> type[B]:
         made = dataclass(frozen=True, slots=True, kw_only=True)(cls)
+        _KEYS[made] = _declared(made)
         _RULES[made] = rules
         return made
 
@@ -114,12 +114,16 @@ def block(*, rules: tuple[Rule, ...] = ()) -> Callable[[type[B]], type[B]]:
 
 
 _KEY = "navarch.config.key"
+_KEYS: dict[type, Mapping[str, Key]] = {}
 _RULES: dict[type, tuple[Rule, ...]] = {}
 
 
-@functools.cache
 def keys_of(cls: type) -> Mapping[str, Key]:
     """Return the keys of a block, in the order they are declared."""
+    return _KEYS[cls]
+
+
+def _declared(cls: type[Any]) -> Mapping[str, Key]:
     return {
         field.name: dataclasses.replace(field.metadata[_KEY], name=field.name)
         for field in dataclasses.fields(cls)
@@ -127,7 +131,6 @@ def keys_of(cls: type) -> Mapping[str, Key]:
     }
 
 
-@functools.cache
 def key_names(cls: type) -> list[str]:
     """Return every name that may stand in a block."""
     return [

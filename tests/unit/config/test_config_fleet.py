@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -21,7 +22,10 @@ from navarch.config import (
     to_pool_specs,
 )
 from navarch.config.autoscaling import CompositeConfig, Day, ReactiveConfig, ScheduledConfig
+from navarch.config.kinds import COUNT
 from navarch.config.pool import Strategy
+from navarch.config.provider import PROVIDER_TYPES
+from navarch.config.schema import block, key
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "config").glob("*.yaml"))
@@ -143,6 +147,12 @@ def test_the_classic_schema_is_accepted_in_full() -> None:
     assert config.pools["fungible"].strategy is Strategy.ROUND_ROBIN
 
 
+def test_both_doors_may_ask_for_any_free_port() -> None:
+    text = SMALL.replace('address: ":1"', 'address: ":0", grpc_address: ":0"')
+
+    assert parse_config(text).server.grpc_address == ":0"
+
+
 def test_defaults_stand_in_for_what_pools_leave_out() -> None:
     pools = parse_config(CLASSIC).pools
 
@@ -243,6 +253,31 @@ def test_a_spec_becomes_a_pool_with_its_own_label() -> None:
     training = pools[to_pool_specs(config, BuiltInCatalogue())[0].name]
     assert training.labels == {"workload": "training", "pool": "training"}
     assert (training.nodes_min, training.nodes_max, training.size) == (2, 20, 2)
+
+
+@block()
+class RackConfig:
+    """A provider from another package."""
+
+    type: ClassVar[str] = "rack"
+    name: str
+    aisle: int = key(COUNT, doc="which aisle")
+
+
+def test_a_provider_from_elsewhere_brings_its_own_keys() -> None:
+    text = """\
+providers: {r: {type: rack, aisle: %s}}
+pools: {p: {provider: r, instance_type: x, max_nodes: 1}}
+"""
+    types = {**PROVIDER_TYPES, "rack": RackConfig}
+
+    config = parse_config(text % 3, provider_types=types)
+
+    provider: object = config.providers["r"]
+    assert provider == RackConfig(name="r", aisle=3)
+    assert to_pool_specs(config, BuiltInCatalogue())[0].offerings[0].provider == "r"
+    with pytest.raises(ConfigError, match="aisle must be a whole number"):
+        parse_config(text % "x", provider_types=types)
 
 
 def test_what_can_change_is_applied_and_what_cannot_is_named() -> None:

@@ -33,7 +33,7 @@ def inner_blocks(kind: object) -> list[type]:
         case Nested(cls=cls):
             return [cls]
         case Tagged(options=options):
-            return list(options().values())
+            return list(options({}).values())
     return []
 
 
