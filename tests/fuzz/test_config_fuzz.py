@@ -45,7 +45,7 @@ def mangled(seed: int) -> str:
     """Return a valid text after a few accidents."""
     chance = random.Random(seed)
     text = chance.choice(EXAMPLES)
-    for _ in range(chance.randint(1, 6)):
+    for _ in range(chance.randint(1, 4)):
         text = chance.choice(ACCIDENTS)(chance, text)
     return text
 

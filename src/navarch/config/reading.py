@@ -16,6 +16,9 @@ PROBLEMS_MAX = 1_000
 """A file with more is not a configuration with mistakes; reading on would only cost time."""
 
 
+MESSAGE_MAX = 500
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileText:
     """What a file that the configuration points at holds."""
@@ -106,4 +109,10 @@ class Scope:
     def _problem(self, at: Tree | Place, message: str, remedy: str) -> Problem:
         place = at if isinstance(at, Place) else at.place
         text = f"{self.subject}: {message}" if self.subject else message
-        return self.reading.source.problem(place, text, remedy)
+        return self.reading.source.problem(place, _fit(text), _fit(remedy))
+
+
+def _fit(text: str) -> str:
+    """Return a message fit for a terminal, whatever value it quotes."""
+    short = text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
+    return "".join(c if c.isprintable() else " " for c in short)

@@ -168,6 +168,15 @@ def test_a_variable_is_shown_by_its_name_and_not_by_what_it_holds() -> None:
     assert "hunter2" not in str(error)
 
 
+def test_what_a_message_quotes_cannot_drive_a_terminal() -> None:
+    text = POOL.replace("provider: c", 'provider: "\\e[2J' + "x" * 10_000 + '"')
+
+    (problem,) = refusal(text).problems
+
+    assert problem.message.startswith('pool "p": unknown provider " [2Jxxx')
+    assert len(str(problem)) < 1_000
+
+
 def test_a_long_line_is_cut_to_the_part_in_question() -> None:
     text = f"a: {{{', '.join(f'k{i}: v' for i in range(500))}, pools: 1}}"
 
