@@ -22,7 +22,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
-from navarch.service.agents import AgentService
+from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
@@ -49,9 +49,8 @@ async def serve(door: str, nodes: int, token: str) -> None:
     columns = Columns(clock, timeout=3 * INTERVAL)
     for node in known:
         columns.heard(node.id)
-    agents = AgentService(
-        clock, store, columns, heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL
-    )
+    timing = Timing(heartbeat_interval=INTERVAL, health_check_interval=6 * INTERVAL)
+    agents = AgentService(clock, store, columns, timing=lambda: timing)
     fleet = FleetService(clock, entropy, store, columns)
     desk = HeartbeatDesk(agents, columns)
     auth = BearerToken(token)

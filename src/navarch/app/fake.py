@@ -153,7 +153,8 @@ class FakeMachines:
             if result.health is Health.HEALTHY:
                 life.gpus.repair()
             else:
-                life.gpus.xid(code, index=gpu, text=result.reason)
+                text = result.reason.removeprefix(f"XID {code} on GPU {gpu}: ")
+                life.gpus.xid(code, index=gpu, text=text)
         else:
             life.faults.results[result.check] = result
 

@@ -77,7 +77,7 @@ def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
     return CheckResult(
         check=f"xid/{xid}/{gpu}",
         health=Health.UNHEALTHY,
-        reason=message or XIDS.get(xid, ""),
+        reason=f"XID {xid} on GPU {gpu}: {message or XIDS.get(xid, 'unknown error')}",
         lasting=True,
     )
 

@@ -8,6 +8,8 @@ NavarchError
 ├── InvalidError               the request makes no sense; the message names the field
 ├── UnauthenticatedError       nobody we know is asking; bring a valid token
 ├── UnreachableError           the control plane does not answer; ask again later
+├── ConfigError                a configuration file is wrong; see config/problem.py
+├── StartError                 the server cannot start as asked; see app/addresses.py
 ├── StoreError                 the durable state cannot be read or written; stop
 ├── NotifierError              a workload system did not listen; tell it again later
 └── ProviderError              a cloud said no

@@ -9,8 +9,9 @@ from navarch.agent.agent import Agent
 from navarch.agent.directlink import DirectLink
 from navarch.agent.disk import MemoryDisk
 from navarch.agent.identity import Identity
-from navarch.app import ControlPlane, Timing, build_control_plane
+from navarch.app.control_plane import Plane, build_control_plane
 from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, node_status
 from navarch.core.ownership import Cluster
@@ -18,7 +19,7 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import AgentApi
-from navarch.ports.link import UnreachableError
+from navarch.service.agents import Timing
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.sim.workloads import SimWorkloads
@@ -34,7 +35,7 @@ class Site:
 
     clock: SimClock
     store: MemoryStore
-    control: ControlPlane
+    control: Plane
     tasks: asyncio.TaskGroup
     cut: bool = False
     disk: MemoryDisk = field(default_factory=MemoryDisk)
@@ -79,7 +80,7 @@ def play(story: Callable[[Site], Awaitable[None]]) -> None:
             providers=[],
             notifier=SimWorkloads(clock, SeededEntropy("w"), 0.0),
             hearing=Columns(clock, timeout=TIMING.silence, nodes=[]),
-            timing=TIMING,
+            timing=lambda: TIMING,
             strict=True,
         )
         async with asyncio.TaskGroup() as tasks:

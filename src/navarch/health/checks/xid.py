@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.ports.checks import MachineView
-from navarch.ports.gpu import GpuEvent
+from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
 
 # Until the catalogue comes with the package: the codes that NVIDIA's own answers with a reset, a
 # reboot or a replacement ...
@@ -36,10 +36,11 @@ class XidCheck:
         times = Counter((event.code, event.gpu) for event in view.gpus.events())
         latest = {(event.code, event.gpu): event for event in view.gpus.events()}
         yield CheckResult(check=self.name, health=Health.HEALTHY)
+        names = _names(view.gpus) if latest else {}
         for key, event in latest.items():
-            yield self._result(event, times[key])
+            yield self._result(event, times[key], names.get(event.gpu, event.gpu))
 
-    def _result(self, event: GpuEvent, times: int) -> CheckResult:
+    def _result(self, event: GpuEvent, times: int, name: str) -> CheckResult:
         again = f" ({times} times)" if times > 1 else ""
         if event.code in self.fatal:
             health = Health.UNHEALTHY
@@ -48,7 +49,15 @@ class XidCheck:
         return CheckResult(
             check=f"{self.name}/{event.code}/{event.gpu}",
             health=health,
-            reason=f"XID {event.code} on {event.gpu}{again}" + (event.text and f": {event.text}"),
+            reason=f"XID {event.code} on {name}{again}" + (event.text and f": {event.text}"),
             fatal=event.code in self.fatal,
             lasting=True,
         )
+
+
+def _names(gpus: GpuReader) -> dict[str, str]:
+    """Return what people call each GPU; nothing where the driver does not answer any more."""
+    try:
+        return {gpu.uuid: f"GPU {gpu.index}" for gpu in gpus.list_gpus()}
+    except GpuError:
+        return {}
