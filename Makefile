@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help setup check format test test-all bench-control clean
+.PHONY: help setup serve proto check format test test-all bench-control bench-ingest clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -16,6 +16,12 @@ setup: $(STAMP) ## make .venv with everything developers need
 $(STAMP): pyproject.toml constraints.txt scripts/make-venv
 	@scripts/make-venv $(PYTHON) $(VENV)
 	@touch $(STAMP)
+
+serve: setup ## a control plane with a simulated cloud, on http://localhost:50051
+	@$(BIN)/navarch serve --config examples/config/simulated.yaml --data-dir .navarch $(ARGS)
+
+proto: setup ## generate the code of the wire messages
+	$(BIN)/python -m navarch.wire.generate
 
 check: setup ## format, lint, types and layer contracts
 	$(BIN)/ruff format --check .
@@ -35,6 +41,9 @@ test-all: check ## the gate, and what is too long for it
 
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
+
+bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON
+	$(BIN)/python -m bench.ingest $(ARGS)
 
 clean: ## forget the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -16,13 +16,13 @@ from navarch.agent.pace import Pace
 from navarch.agent.probe import HungError, Probe
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuReader
 from navarch.ports.host import Host, HostError
-from navarch.ports.link import Link, Sample
+from navarch.ports.link import Link
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,7 @@ import msgspec
 from navarch.agent.disk import Disk
 from navarch.agent.segments import SEGMENT_BYTES, Record, SegmentLog
 from navarch.core.health import CheckResult, HealthReport
-from navarch.core.metrics import NodeMetrics
-from navarch.ports.link import Sample
+from navarch.core.metrics import NodeMetrics, Sample
 
 BYTES_MAX = 64 * 1024 * 1024
 AGE_MAX = timedelta(hours=24)

@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from navarch.core.command import Command
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.clock import Clock
-from navarch.ports.link import Sample
 
 
 class DirectLink:
@@ -45,9 +44,9 @@ class DirectLink:
         return await (await self._reach()).report_health(node, report)
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Drop old readings: nobody in a simulation wants them."""
-        del node, samples
-        await self._reach()
+        """Hand over readings from before."""
+        api = await self._reach()
+        await api.report_metrics(node, samples)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""

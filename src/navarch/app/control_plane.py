@@ -24,7 +24,7 @@ from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, Token
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
@@ -50,6 +50,10 @@ class Hearing(Liveness, Readings, Protocol):
 
     def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
         """Note that `node` is alive now."""
+        ...
+
+    def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Take readings from before."""
         ...
 
     def forget(self, node: NodeId) -> None:

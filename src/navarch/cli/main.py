@@ -9,7 +9,6 @@ from typing import NoReturn
 
 import click
 
-from navarch import __version__
 from navarch.cli.commands import Entry, LazyGroup
 from navarch.cli.failures import (
     BAD_USAGE,
@@ -18,6 +17,7 @@ from navarch.cli.failures import (
     explain_failure,
     first_cause,
 )
+from navarch.core.version import VERSION
 
 FLEET, NODES, POOLS, STORY, SETUP, PROCESSES = (
     "GPUs",
@@ -107,7 +107,7 @@ def _exit_code(run: Callable[[], object], words: list[str]) -> int:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Try first: navarch up --gpus 8 --type h100 --name my-cluster --wait",
 )
-@click.version_option(__version__, message="navarch version %(version)s")
+@click.version_option(VERSION, message="navarch version %(version)s")
 def navarch() -> None:
     """Navarch keeps GPU fleets healthy: it buys machines, watches them and replaces bad ones."""
 

@@ -8,6 +8,7 @@ from navarch.cli.options import health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
+from navarch.health.checks.xid import FATAL, judge_xid
 
 XIDS = {
     13: "graphics engine exception",
@@ -76,8 +77,9 @@ def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
     """Return such an error; what it means is for the machine's own check to say."""
     return CheckResult(
         check=f"xid/{xid}/{gpu}",
-        health=Health.UNHEALTHY,
+        health=judge_xid(xid),
         reason=f"XID {xid} on GPU {gpu}: {message or XIDS.get(xid, 'unknown error')}",
+        fatal=xid in FATAL,
         lasting=True,
     )
 

@@ -5,9 +5,9 @@ import sys
 
 import click
 
-from navarch import __version__
 from navarch.cli.commands import Command
 from navarch.cli.session import Session, with_session
+from navarch.core.version import VERSION
 
 
 @click.command("version", cls=Command)
@@ -15,7 +15,7 @@ from navarch.cli.session import Session, with_session
 def version(session: Session) -> None:
     """Show which Navarch this is; nothing is asked of the server."""
     facts = {
-        "version": __version__,
+        "version": VERSION,
         "python": ".".join(map(str, sys.version_info[:3])),
         "platform": f"{platform.system().lower()}/{platform.machine()}",
     }

@@ -29,6 +29,10 @@ BUSY = timedelta(seconds=10)
 """Between listings while a machine's birth or death is awaited."""
 
 
+PROMPT = timedelta(seconds=2)
+"""After a change that a listing should soon confirm; most clouds answer within seconds."""
+
+
 class ObservationReconciler:
     """Keeps our picture of one provider true."""
 
@@ -113,7 +117,7 @@ class ObservationReconciler:
 
     def _changed(self, committed: Committed) -> None:
         if any(self._awaits(node) for node in committed.change.nodes):
-            self._due = min(self._due, self._clock.now() + BUSY)
+            self._due = min(self._due, self._clock.now() + PROMPT)
 
     def _awaits(self, node: Node) -> bool:
         """Return whether the machine of `node` is about to appear here, or to go."""

@@ -1,6 +1,7 @@
 """Readings that come with every heartbeat: used, averaged, and forgotten."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +21,11 @@ class NodeMetrics:
     cpu_pct: float = 0.0
     memory_pct: float = 0.0
     gpus: tuple[GpuMetrics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Readings that could not be sent when they were taken."""
+
+    at: datetime
+    metrics: NodeMetrics

@@ -9,7 +9,7 @@ from navarch.core.command import Command
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
 from navarch.core.inventory import Inventory
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 
@@ -52,6 +52,10 @@ class AgentApi(Protocol):
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Say what the checks found; return the node's status after it."""
+        ...
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Hand over readings that were taken while the control plane could not be reached."""
         ...
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:

@@ -1,29 +1,19 @@
 """An agent's way to the control plane."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 
 
 class UnauthorizedError(UnreachableError):
     """The control plane does not accept the token. Somebody may still correct that."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """Readings that could not be sent when they were taken."""
-
-    at: datetime
-    metrics: NodeMetrics
 
 
 class Link(Protocol):

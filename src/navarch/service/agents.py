@@ -11,7 +11,7 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
 from navarch.fleet.verdicts import with_results
 from navarch.ports.agents import Registration, Welcome
@@ -39,6 +39,10 @@ class Heard(Protocol):
 
     def heard(self, node: NodeId, metrics: NodeMetrics | None) -> None:
         """Note that `node` is alive now."""
+        ...
+
+    def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Take readings from before; nothing newer is overwritten by them."""
         ...
 
 
@@ -126,6 +130,13 @@ class AgentService:
             change = Change(nodes=[after], events=events)
             await self._store.commit(change, based_on=fleet.revision)
         return node_status(after)
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Take readings that come late."""
+        known = self._store.fleet().nodes.get(node)
+        if known is None or known.registered_at is None:
+            raise NotFoundError(f"node not found: {node}")
+        self._heard.heard_late(node, samples)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Note that a command has arrived."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from navarch.core.ids import NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.ports.clock import Clock
 
 GPUS_PER_ROW = 8
@@ -57,6 +57,13 @@ class Columns:
         self._heard[row] = self._clock.now().timestamp()
         if metrics is not None:
             self._write(node, row, metrics)
+
+    def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Take the newest of readings from before, if there are none for `node` yet."""
+        row = self._row(node)
+        if samples and not self._gpus[row]:
+            newest = max(samples, key=lambda sample: sample.at)
+            self._write(node, row, newest.metrics)
 
     def take(self, nodes: Sequence[NodeId], hosts: Floats, readings: Floats) -> None:
         """Write the newest readings of many nodes that all have equally many GPUs.

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from navarch.core.command import Command, CommandKind
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 
 T = TypeVar("T")
@@ -49,6 +49,14 @@ class Injection:
 
     node: NodeId
     result: CheckResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LateReadings:
+    """Readings that could not be sent when they were taken."""
+
+    node: NodeId
+    samples: tuple[Sample, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

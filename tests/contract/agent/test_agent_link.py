@@ -23,11 +23,11 @@ from navarch.core.errors import (
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration
-from navarch.ports.link import Link, Sample, UnauthorizedError
+from navarch.ports.link import Link, UnauthorizedError
 
 NODE = NodeId("gpu-7")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

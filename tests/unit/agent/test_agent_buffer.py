@@ -14,8 +14,7 @@ from navarch.agent.buffer import ReportBuffer
 from navarch.agent.disk import DiskError, MemoryDisk
 from navarch.agent.segments import Record, SegmentLog, parse_records, record_bytes
 from navarch.core.health import CheckResult, Health
-from navarch.core.metrics import GpuMetrics, NodeMetrics
-from navarch.ports.link import Sample
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -18,13 +18,14 @@ from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, ProviderName, Token
+from navarch.core.metrics import Sample
 from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
-from navarch.ports.link import Sample, UnauthorizedError
+from navarch.ports.link import UnauthorizedError
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 

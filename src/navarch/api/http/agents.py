@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
 from navarch.ports.agents import AgentApi, Registration, Welcome
-from navarch.wire.bodies import Arrival, Beat, Findings, Orders, Outcome, Standing
+from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing
 
 
 class AgentRoutes:
@@ -20,6 +20,7 @@ class AgentRoutes:
             ("register", "Introduce a machine", self._register, Registration, Welcome),
             ("heartbeat", "Say that a node is alive", self._heartbeat, Beat, Orders),
             ("health", "Say what the checks found", self._health, Findings, Standing),
+            ("metrics", "Hand over readings from before", self._metrics, LateReadings, None),
             ("acknowledge", "Say that a command has arrived", self._acknowledge, Arrival, None),
             ("finish", "Say how a command ended", self._finish, Outcome, None),
         ):
@@ -42,6 +43,10 @@ class AgentRoutes:
     async def _health(self, request: Request) -> Standing:
         findings = request.json(Findings)
         return Standing(status=await self._agents.report_health(findings.node, findings.report))
+
+    async def _metrics(self, request: Request) -> None:
+        late = request.json(LateReadings)
+        await self._agents.report_metrics(late.node, late.samples)
 
     async def _acknowledge(self, request: Request) -> None:
         arrival = request.json(Arrival)

@@ -8,7 +8,6 @@ from datetime import timedelta
 import msgspec
 import structlog
 
-from navarch import __version__
 from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, identify
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
@@ -33,6 +32,7 @@ from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
 from navarch.api.metrics import fleet_metrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
+from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
@@ -111,7 +111,7 @@ class HttpApp:
         self._metrics_text = metrics_text
         self._limits = limits
         self._closing = asyncio.Event()
-        document = render_openapi(router.routes, version=__version__)
+        document = render_openapi(router.routes, version=VERSION)
         self._openapi = Reply(body=msgspec.json.encode(document))
 
     def close(self) -> None:

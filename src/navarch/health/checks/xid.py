@@ -28,8 +28,6 @@ class XidCheck:
 
     name: str = "xid"
     interval: timedelta | None = timedelta(seconds=1)
-    fatal: frozenset[int] = FATAL
-    application: frozenset[int] = APPLICATION
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Report what has happened since the last settled round."""
@@ -42,17 +40,20 @@ class XidCheck:
 
     def _result(self, event: GpuEvent, times: int, name: str) -> CheckResult:
         again = f" ({times} times)" if times > 1 else ""
-        if event.code in self.fatal:
-            health = Health.UNHEALTHY
-        else:
-            health = Health.HEALTHY if event.code in self.application else Health.DEGRADED
         return CheckResult(
             check=f"{self.name}/{event.code}/{event.gpu}",
-            health=health,
+            health=judge_xid(event.code),
             reason=f"XID {event.code} on {name}{again}" + (event.text and f": {event.text}"),
-            fatal=event.code in self.fatal,
+            fatal=event.code in FATAL,
             lasting=True,
         )
+
+
+def judge_xid(code: int) -> Health:
+    """Return what an XID says about the GPU it happened on."""
+    if code in FATAL:
+        return Health.UNHEALTHY
+    return Health.HEALTHY if code in APPLICATION else Health.DEGRADED
 
 
 def _names(gpus: GpuReader) -> dict[str, str]:

@@ -1,0 +1,76 @@
+"""Navarch inside another program."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from navarch.app.extensions import Extensions
+from navarch.app.server import Running, Server
+from navarch.config import Config, default_config
+from navarch.core.errors import InvalidError
+from navarch.core.ids import PoolName
+from navarch.fleet.disruption.unhealthy import CordonAndReplace
+from navarch.ports.alerts import AlertNotifier
+from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.checks import HealthCheck
+from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.provider import Provider
+from navarch.ports.provision import FirstAvailable, ProvisionScheduler
+from navarch.ports.remediator import Remediator
+
+
+class ControlPlane:
+    """A control plane with parts of your own.
+
+    ```python
+    plane = ControlPlane(
+        data_dir=Path("state"), providers=[MyCloud()], provision_scheduler=Cheapest()
+    )
+    plane.register_provider(MyOtherCloud())
+    asyncio.run(plane.run())
+    ```
+
+    Every parameter is a port from `navarch.ports`; nothing has to be inherited. Where a
+    configuration is given, its providers and pools come on top.
+    """
+
+    def __init__(
+        self,
+        *,
+        data_dir: Path,
+        config: Config | None = None,
+        providers: Sequence[Provider] = (),
+        provision_scheduler: ProvisionScheduler | None = None,
+        autoscalers: Mapping[str, Autoscaler] | None = None,
+        health_checks: Sequence[HealthCheck] = (),
+        remediator: Remediator | None = None,
+        workload_notifiers: Sequence[WorkloadNotifier] = (),
+        alert_notifiers: Sequence[AlertNotifier] = (),
+        metrics_sources: Sequence[MetricsSource] = (),
+    ) -> None:
+        self._data_dir = data_dir
+        self._config = config or default_config()
+        self._extensions = Extensions(
+            provision_scheduler=provision_scheduler or FirstAvailable(),
+            autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
+            health_checks=tuple(health_checks),
+            remediator=remediator or CordonAndReplace(),
+            workload_notifiers=tuple(workload_notifiers),
+            alert_notifiers=tuple(alert_notifiers),
+            metrics_sources=tuple(metrics_sources),
+        )
+        for provider in providers:
+            self.register_provider(provider)
+
+    def register_provider(self, provider: Provider) -> None:
+        """Let pools buy from `provider` too. To be called before `run`."""
+        taken = {known.name for known in self._extensions.providers} | set(self._config.providers)
+        if provider.name in taken:
+            raise InvalidError(f"there is a provider named {provider.name!r} already")
+        providers = (*self._extensions.providers, provider)
+        self._extensions = replace(self._extensions, providers=providers)
+
+    async def run(self, started: Callable[[Running], None] = lambda _: None) -> None:
+        """Serve until cancelled; `started` is called with the running control plane."""
+        server = Server(self._config, self._data_dir, extensions=self._extensions)
+        await server.run(started)

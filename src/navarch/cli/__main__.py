@@ -1,0 +1,5 @@
+"""`python -m navarch.cli`: the same as `navarch`."""
+
+from navarch.cli.main import main
+
+main()

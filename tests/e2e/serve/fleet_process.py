@@ -1,0 +1,123 @@
+"""A real `navarch serve` in a child process, and how to talk to it."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from navarch.client.connect import FleetClient, connect_fleet
+from navarch.core.errors import UnreachableError
+
+T = TypeVar("T")
+
+CONFIG = """
+server:
+  heartbeat_interval: 1s
+  health_check_interval: 1s
+providers:
+  fake: {type: fake, boot_min: 100ms, boot_max: 500ms, bad_boot_share: BAD}
+pools:
+  training: {provider: fake, instance_type: h100-8x, min_nodes: 2, max_nodes: 4}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class FleetProcess:
+    """Starts, kills and asks one server."""
+
+    def __init__(self, folder: Path, *, token: str | None = None, bad_boots: float = 0.0) -> None:
+        self.folder = folder
+        self.data_dir = folder / "state"
+        self.port, self.grpc_port = free_port(), free_port()
+        self.token = token
+        self.config = folder / "navarch.yaml"
+        self.config.write_text(CONFIG.replace("BAD", str(bad_boots)))
+        self.log = folder / "serve.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> float:
+        """Start the server; return how long it took to answer."""
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("NAVARCH_")}
+        if self.token:
+            environment["NAVARCH_AUTH_TOKEN"] = self.token
+        began = time.monotonic()
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self.command(), "--config", str(self.config), "--data-dir", str(self.data_dir)],
+                stdout=log,
+                stderr=log,
+                env=environment,
+            )
+        while not self.answers():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() - began < 60, self.log.read_text()
+            time.sleep(0.02)
+        return time.monotonic() - began
+
+    def command(self) -> list[str]:
+        doors = [f"--address=127.0.0.1:{self.port}", f"--grpc-address=127.0.0.1:{self.grpc_port}"]
+        return [sys.executable, "-m", "navarch.cli", "serve", *doors]
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+    def ask(self, request: Callable[[FleetClient], Awaitable[T]]) -> T:
+        async def main() -> T:
+            client = connect_fleet(self.url, token=self.token, timeout_s=10.0)
+            try:
+                return await request(client)
+            finally:
+                await client.close()
+
+        return asyncio.run(main())
+
+    def until(self, holds: Callable[[], bool], *, within_s: float = 60.0) -> None:
+        deadline = time.monotonic() + within_s
+        while True:
+            try:
+                if holds():
+                    return
+            except UnreachableError:
+                pass
+            assert time.monotonic() < deadline, self.log.read_text()[-4000:]
+            time.sleep(0.05)
+
+    def navarch(self, *words: str) -> subprocess.CompletedProcess[str]:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("NAVARCH_")}
+        if self.token:
+            environment["NAVARCH_AUTH_TOKEN"] = self.token
+        return subprocess.run(
+            [sys.executable, "-m", "navarch.cli", "-s", self.url, *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            timeout=120,
+        )

@@ -1,0 +1,201 @@
+"""A real server, real agents, a real wire."""
+
+import json
+import random
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from fleet_process import FleetProcess
+
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import NodeStatus, Phase
+from navarch.ports.api import NodeView, Query
+from navarch.providers.simulated import Machine
+
+Start = Callable[..., FleetProcess]
+TRAINING = PoolName("training")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Start]:
+    made: list[FleetProcess] = []
+
+    def make(*, token: str | None = None, bad_boots: float = 0.0) -> FleetProcess:
+        server = FleetProcess(tmp_path, token=token, bad_boots=bad_boots)
+        made.append(server)
+        server.start()
+        return server
+
+    yield make
+    for server in made:
+        if server.process is not None and server.process.poll() is None:
+            server.kill()
+
+
+def active(fleet: FleetProcess, pool: str = "training") -> list[NodeId]:
+    page = fleet.ask(lambda api: api.list_nodes(Query(pool=PoolName(pool), page_size=1000)))
+    return [node.id for node in page.items if node.status is NodeStatus.ACTIVE]
+
+
+def every_node(fleet: FleetProcess) -> list[NodeView]:
+    query = Query(page_size=1000, include_gone=True)
+    return list(fleet.ask(lambda api: api.list_nodes(query)).items)
+
+
+def machines(fleet: FleetProcess) -> list[Machine]:
+    saved = (fleet.data_dir / "fake" / "fake" / "machines.json").read_bytes()
+    return [m for m in msgspec.json.decode(saved, type=list[Machine]) if m.alive]
+
+
+def test_a_stranger_sees_a_broken_gpu_replaced_and_reads_why(fleet: Start) -> None:
+    server = fleet()
+    up = server.navarch("up", "--gpus", "16", "--type", "h100", "--name", "demo", "--wait")
+    assert up.returncode == 0, up.stderr
+    broken = server.navarch("sim", "inject", "demo-0", "--xid", "79")
+    assert broken.returncode == 0, broken.stderr
+    server.until(lambda: active(server, "demo") == ["demo-1", "demo-2"])
+    server.until(lambda: not any(m.request.name == "demo-0" for m in machines(server)))
+    why = server.navarch("why", "node", "demo-2")
+    assert "replaces demo-0" in why.stdout
+    assert "XID 79 on GPU 0: GPU has fallen off the bus" in why.stdout
+    down = server.navarch("down", "demo")
+    assert down.returncode == 0, down.stderr
+    assert all(not m.request.name.startswith("demo-") for m in machines(server))
+    pools = json.loads(server.navarch("pool", "list", "-o", "json").stdout)
+    assert [pool["spec"]["name"] for pool in pools] == ["training"]
+
+
+def test_a_machine_that_boots_badly_is_replaced_without_anybody_asking(fleet: Start) -> None:
+    server = fleet(bad_boots=0.5)
+    server.until(lambda: len(active(server)) == 2)
+    server.until(lambda: any(node.phase is Phase.GONE for node in every_node(server)))
+    server.until(lambda: len(active(server)) == 2)
+
+
+def test_a_second_start_is_quick_and_has_lost_nothing(fleet: Start) -> None:
+    server = fleet()
+    server.until(lambda: len(active(server)) == 2)
+    before = active(server)
+    assert server.stop() == 0
+    assert server.start() < 3.0
+    assert [n.id for n in every_node(server) if n.status is NodeStatus.ACTIVE] == before
+    time.sleep(3.5)  # Longer than the timeout of heartbeats: their agents must be back.
+    assert active(server) == before
+    assert len(machines(server)) == 2
+
+
+def test_kills_at_random_moments_leak_double_and_lose_nothing(fleet: Start) -> None:
+    server = fleet()
+    chance = random.Random(7)
+    sizes = [2, 4, 3, 4, 2, 3]
+    for size in sizes:
+        time.sleep(chance.uniform(0.0, 1.2))
+        server.until(lambda: scaled(server, size))  # noqa: B023
+        time.sleep(chance.uniform(0.0, 0.8))
+        server.kill()
+        server.start()
+    server.until(lambda: len(active(server)) == sizes[-1], within_s=120)
+    server.until(lambda: len(machines(server)) == sizes[-1], within_s=120)
+    nodes = every_node(server)
+    living = {node.instance for node in nodes if node.phase is not Phase.GONE}
+    assert living == {machine.id for machine in machines(server)}
+    names = [m.request.name for m in machines(server)]
+    assert len(names) == len(set(names)), "a node was bought twice"
+
+
+def scaled(server: FleetProcess, size: int) -> bool:
+    server.ask(lambda api: api.scale(TRAINING, size, reason="the test"))
+    return True
+
+
+def test_a_token_is_asked_for_at_every_door_and_agents_have_it(fleet: Start) -> None:
+    """B12: neither the CLI nor the fake provider's agents could authenticate."""
+    server = fleet(token="s3cret")
+    server.until(lambda: len(active(server)) == 2)
+    assert server.navarch("status").returncode == 0
+    server.token = "wrong"
+    refused = server.navarch("status")
+    assert refused.returncode == 4, refused
+    assert "s3cret" not in server.log.read_text()
+
+
+def test_a_second_server_on_the_same_state_is_refused_in_a_sentence(
+    fleet: Start, tmp_path: Path
+) -> None:
+    server = fleet()
+    other = FleetProcess(tmp_path)
+    done = subprocess.run(
+        [*other.command(), "--config", str(server.config), "--data-dir", str(server.data_dir)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "in use by another navarch server" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_a_sentence(fleet: Start, tmp_path: Path) -> None:
+    server = fleet()
+    other = FleetProcess(tmp_path)
+    other.port = server.port
+    done = subprocess.run(
+        [*other.command(), "--data-dir", str(tmp_path / "elsewhere")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{server.port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_server_without_a_token_will_not_listen_to_strangers(tmp_path: Path) -> None:
+    other = FleetProcess(tmp_path)
+    done = subprocess.run(
+        [*other.command(), "--address=0.0.0.0:0", "--data-dir", str(tmp_path / "elsewhere")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "NAVARCH_AUTH_TOKEN" in done.stderr
+
+
+def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path) -> None:
+    other = FleetProcess(tmp_path)
+    other.config.write_text(other.config.read_text().replace("max_nodes", "maxnodes"))
+    done = subprocess.run(
+        [*other.command(), "--config", str(other.config), "--data-dir", str(tmp_path / "s")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "maxnodes" in done.stderr
+    assert "max_nodes" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reload_applies_what_can_change_and_says_what_cannot(fleet: Start) -> None:
+    server = fleet()
+    server.until(lambda: len(active(server)) == 2)
+    text = server.config.read_text().replace("min_nodes: 2", "min_nodes: 3")
+    server.config.write_text(text.replace("boot_min: 100ms", "boot_min: 200ms"))
+    assert server.process is not None
+    server.process.send_signal(1)
+    server.until(lambda: len(active(server)) == 3)
+    server.until(lambda: "configuration reloaded" in server.log.read_text())
+    assert "boot_min" in server.log.read_text()
+    server.config.write_text("pools: [nonsense")
+    server.process.send_signal(1)
+    server.until(lambda: "configuration not reloaded" in server.log.read_text())
+    assert len(active(server)) == 3
