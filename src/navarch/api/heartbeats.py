@@ -23,6 +23,7 @@ BATCH_MAX = 4096
 GPUS_MAX = 64
 """More than any machine has; a bound on what one heartbeat may claim."""
 READINGS = 4
+READING_MAX = np.float32(1e9)
 _MIB = np.float32(2**20)
 
 
@@ -93,10 +94,9 @@ class HeartbeatDesk:
         for size, batch in batches.items():
             shape = (len(batch.nodes), READINGS, size // 4)
             readings = np.frombuffer(b"".join(batch.readings), "<f4").reshape(shape)
-            readings = np.nan_to_num(readings, posinf=0.0, neginf=0.0)
+            readings = _plausible(readings)
             readings[:, 3] *= _MIB
-            hosts = np.nan_to_num(np.array(batch.hosts, np.float32), posinf=0.0, neginf=0.0)
-            self._sink.take(batch.nodes, hosts, readings)
+            self._sink.take(batch.nodes, _plausible(np.array(batch.hosts, np.float32)), readings)
 
     async def run(self, clock: Clock) -> None:
         """Flush at every tick, until cancelled."""
@@ -112,6 +112,11 @@ class _Batch:
         self.nodes: list[NodeId] = []
         self.hosts: list[tuple[float, float]] = []
         self.readings: list[bytes] = []
+
+
+def _plausible(readings: Floats) -> Floats:
+    """Return a copy in which what no sensor says has become zero, or the largest it could say."""
+    return np.clip(np.nan_to_num(readings, posinf=0.0, neginf=0.0), 0.0, READING_MAX)
 
 
 def _packed(body: bytes) -> HeartbeatWire:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import Enum
 
 from navarch.core.errors import InvalidError
+from navarch.ports.agents import Registration
 
 INT_MAX = 2**53
 """Beyond this, numbers change on their way through other people's JSON."""
@@ -56,3 +57,24 @@ def _check_parts(value: object, path: str) -> None:
 def _check(holds: bool, path: str, complaint: str) -> None:
     if not holds:
         raise InvalidError(f"{complaint} - at `{path}`")
+
+
+NAME_LENGTH_MAX = 253
+"""The longest host name there is."""
+GPU_INDEX_MAX = 1023
+
+
+def check_registration(registration: Registration) -> None:
+    """Raise InvalidError for a machine that cannot exist.
+
+    What is let in here is shown through every door from then on, so it must fit through all.
+    """
+    check_limits(registration)
+    _check(len(registration.node) <= NAME_LENGTH_MAX, "$.node", "is too long a name")
+    _check(registration.node.isprintable(), "$.node", "must be printable")
+    gpus = registration.inventory.gpus
+    _check(len(gpus) <= GPU_INDEX_MAX + 1, "$.inventory.gpus", "are too many")
+    for place, gpu in enumerate(gpus):
+        path = f"$.inventory.gpus[{place}]"
+        _check(0 <= gpu.index <= GPU_INDEX_MAX, f"{path}.index", f"must be 0 to {GPU_INDEX_MAX}")
+        _check(gpu.memory_bytes >= 0, f"{path}.memory_bytes", "must not be negative")

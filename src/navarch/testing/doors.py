@@ -166,9 +166,16 @@ async def ask(
         "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()],
     }
     said: list[MutableMapping[str, Any]] = []
+    coming: list[MutableMapping[str, Any]] = [
+        {"type": "http.request", "body": body, "more_body": False}
+    ]
 
     async def receive() -> MutableMapping[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        if coming:
+            return coming.pop()
+        # Nobody hangs up here; whoever waits for it is cancelled in the end.
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
 
     async def send(message: MutableMapping[str, Any]) -> None:
         said.append(message)

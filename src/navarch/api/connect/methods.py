@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from navarch.api.connect import messages
 from navarch.api.connect.events import judge_events
+from navarch.api.limits import check_limits, check_registration
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.health import HealthReport
@@ -38,7 +39,9 @@ class ReferenceMethods:
         """Introduce a machine."""
         if not request.node_id:
             raise InvalidError("node_id is required")
-        welcome = await self._agents.register(messages.registration(request))
+        registration = messages.registration(request)
+        check_registration(registration)
+        welcome = await self._agents.register(registration)
         if welcome.node != request.node_id:
             self._aliases[NodeId(request.node_id)] = welcome.node
         return messages.welcome_message(welcome)
@@ -48,6 +51,7 @@ class ReferenceMethods:
         # Events come last: what they say about a check outweighs what the agent says.
         results = (*messages.check_results(request.results), *judge_events(request.events))
         report = HealthReport(results=results)
+        check_limits(report)
         status = await self._about(
             request.node_id, lambda node: self._agents.report_health(node, report)
         )
@@ -56,6 +60,7 @@ class ReferenceMethods:
     async def send_heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         """Note that a node is alive. Our clock says when, whatever the agent's clock says."""
         metrics = messages.node_metrics(request.metrics) if request.HasField("metrics") else None
+        check_limits(metrics, "$.metrics")
 
         async def beat(node: NodeId) -> None:
             self._agents.heartbeat(node, metrics)
@@ -108,6 +113,7 @@ class ReferenceMethods:
             raise InvalidError(f"unknown command_type: {request.command_type}")
         detail = await self._detail(request.node_id)
         parameters = dict(request.parameters)
+        check_limits(parameters, "$.parameters")
         if kind in (CommandKind.CORDON, CommandKind.UNCORDON, CommandKind.DRAIN):
             await self._change(detail, kind, parameters.get("reason", ""))
             # Done already: there is no command to look up, but callers print its name.

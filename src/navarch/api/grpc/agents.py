@@ -7,7 +7,7 @@ from google.protobuf.message import DecodeError
 
 from navarch.api.grpc.guard import Context, guarded, refusal
 from navarch.api.heartbeats import HeartbeatDesk
-from navarch.api.limits import check_limits
+from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -40,7 +40,7 @@ class AgentCalls:
 
     async def _register(self, body: bytes) -> bytes:
         registration = read_message(Registration, pb.Registration.FromString(body))
-        check_limits(registration)
+        check_registration(registration)
         welcome = await self._agents.register(registration)
         return write_message(welcome, pb.Welcome()).SerializeToString()
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
+from navarch.api.limits import check_registration
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing
 
@@ -34,7 +35,9 @@ class AgentRoutes:
             )
 
     async def _register(self, request: Request) -> Welcome:
-        return await self._agents.register(request.json(Registration))
+        registration = request.json(Registration)
+        check_registration(registration)
+        return await self._agents.register(registration)
 
     async def _heartbeat(self, request: Request) -> Orders:
         beat = request.json(Beat)

@@ -95,7 +95,7 @@ class Request:
             value_of_kind = msgspec.convert(given, kind, strict=False)
         except msgspec.ValidationError as error:
             raise InvalidError(str(error)) from error
-        check_limits(given)
+        check_limits(value_of_kind)
         return value_of_kind
 
 

@@ -1,0 +1,131 @@
+"""Who may come in."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import grpc
+import pytest
+
+from navarch.api.auth import Anyone, BearerToken, Chain, Identity
+from navarch.client.connect import connect_fleet
+from navarch.core.errors import UnauthenticatedError
+from navarch.testing.doors import Doors, ask, build_doors, open_doors
+
+TOKEN = "s3cret"
+
+
+def test_the_token_is_the_key() -> None:
+    identity = BearerToken(TOKEN).authenticate({b"authorization": b"Bearer s3cret"})
+    assert identity == Identity(subject="system:authenticated")
+
+
+def test_no_credentials_are_neither_right_nor_wrong() -> None:
+    assert BearerToken(TOKEN).authenticate({}) is None
+
+
+@pytest.mark.parametrize(
+    ("header", "complaint"),
+    [
+        (b"Bearer wrong", "invalid bearer token"),
+        (b"Bearer s3cret ", "invalid bearer token"),
+        (b"Bearer ", "malformed authorization header"),
+        (b"Basic s3cret", "malformed authorization header"),
+        (b"", "malformed authorization header"),
+        ("Bearer ü".encode(), "invalid bearer token"),
+    ],
+)
+def test_wrong_credentials_are_an_error(header: bytes, complaint: str) -> None:
+    with pytest.raises(UnauthenticatedError, match=complaint):
+        BearerToken(TOKEN).authenticate({b"authorization": header})
+
+
+def test_an_empty_token_lets_nobody_in() -> None:
+    assert BearerToken("").authenticate({b"authorization": b"Bearer "}) is None
+
+
+def test_in_a_chain_the_first_to_know_decides_and_so_does_the_first_no() -> None:
+    chain = Chain([BearerToken("a", subject="alice"), BearerToken("b", subject="bob")])
+    alice = chain.authenticate({b"authorization": b"Bearer a"})
+    assert alice is not None
+    assert alice.subject == "alice"
+    with pytest.raises(UnauthenticatedError):
+        chain.authenticate({b"authorization": b"Bearer b"})
+    assert chain.authenticate({}) is None
+    assert Chain([BearerToken("a"), Anyone()]).authenticate({}) is not None
+
+
+def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_doors(token=TOKEN)), 20))
+
+
+@pytest.mark.parametrize("authorization", [None, "Bearer wrong", "nonsense"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/status"),
+        ("GET", "/v1/nothing"),
+        ("GET", "/openapi.json"),
+        ("GET", "/v1/watch"),
+        ("POST", "/v1/agent/heartbeat"),
+        ("POST", "/navarch.ControlPlaneService/ListNodes"),
+        ("GET", "/%68ealthz"),
+    ],
+)
+def test_strangers_are_turned_away_everywhere(
+    method: str, path: str, authorization: str | None
+) -> None:
+    async def story(doors: Doors) -> None:
+        headers = {} if authorization is None else {"authorization": authorization}
+        for kind in ("application/proto", "application/json"):
+            answer = await ask(doors.app, method, path, b"", content_type=kind, **headers)
+            assert (answer.status, answer.body) == (401, b"unauthorized")
+            assert answer.headers["www-authenticate"] == 'Bearer realm="navarch"'
+
+    tell(story)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_need_no_token(path: str) -> None:
+    async def story(doors: Doors) -> None:
+        assert (await ask(doors.app, "GET", path)).status == 200
+
+    tell(story)
+
+
+@pytest.mark.parametrize("door", ["http", "grpc"])
+@pytest.mark.parametrize("token", [None, "wrong"])
+def test_a_client_without_the_right_token_is_told_so(door: str, token: str | None) -> None:
+    async def story(doors: Doors) -> None:
+        async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
+            client = connect_fleet(doors.http_url or doors.grpc_url, token, 5.0)
+            with pytest.raises(UnauthenticatedError):
+                await client.status()
+            with pytest.raises(UnauthenticatedError):
+                async for _ in client.watch(after_revision=0):
+                    pass
+            await client.close()
+
+    tell(story)
+
+
+def test_grpc_health_is_open_and_everything_else_is_not() -> None:
+    async def story(doors: Doors) -> None:
+        async with (
+            open_doors(doors, http=False),
+            grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+        ):
+            check: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                "/grpc.health.v1.Health/Check"
+            )
+            assert await check(b"", wait_for_ready=True) == b"\x08\x01"
+            attach: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+                "/navarch.v1.AgentService/Attach"
+            )
+            stream = attach()
+            assert await stream.code() is grpc.StatusCode.UNAUTHENTICATED
+            reflect: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+                "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+            )
+            assert await reflect().code() is grpc.StatusCode.UNAUTHENTICATED
+
+    tell(story)

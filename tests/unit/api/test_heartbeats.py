@@ -1,0 +1,218 @@
+"""Packed heartbeats: what comes in as bytes comes out as readings."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.client.connect import connect_agent
+from navarch.core.command import CommandKind
+from navarch.core.errors import InvalidError, NotFoundError
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.node import NodeStatus
+from navarch.ports.agents import Registration
+from navarch.testing.doors import Doors, build_doors, open_doors
+from navarch.wire.v1.agent_pb2 import HeartbeatRequest, HeartbeatResponse
+
+
+def tell(story: Callable[[Doors], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_doors()), 20))
+
+
+def packed(node: str, gpus: int, base: float = 50.0) -> HeartbeatRequest:
+    return HeartbeatRequest(
+        node_id=node,
+        cpu_pct=12.5,
+        memory_pct=25.0,
+        temperature_c=[base + i for i in range(gpus)],
+        power_w=[500.0 + i for i in range(gpus)],
+        utilization_pct=[90.0] * gpus,
+        memory_used_mib=[2.0] * gpus,
+    )
+
+
+def readings(gpus: int, base: float = 50.0) -> NodeMetrics:
+    return NodeMetrics(
+        cpu_pct=12.5,
+        memory_pct=25.0,
+        gpus=tuple(
+            GpuMetrics(
+                temperature_c=base + i,
+                power_w=500.0 + i,
+                utilization_pct=90.0,
+                memory_used_bytes=2.0 * 2**20,
+            )
+            for i in range(gpus)
+        ),
+    )
+
+
+def test_readings_arrive_with_the_next_tick() -> None:
+    async def story(doors: Doors) -> None:
+        for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
+            await doors.register(name)
+            assert doors.desk.beat(packed(name, gpus).SerializeToString()) == b""
+        doors.desk.flush()
+        for name, gpus in (("a", 8), ("b", 4), ("c", 8), ("d", 16), ("e", 1)):
+            assert doors.columns.metrics(NodeId(name)) == readings(gpus)
+
+    tell(story)
+
+
+def test_the_later_of_two_heartbeats_counts() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        for base in (40.0, 60.0):
+            doors.desk.beat(packed("a", 8, base).SerializeToString())
+        doors.desk.flush()
+        assert doors.columns.metrics(NodeId("a")) == readings(8, 60.0)
+
+    tell(story)
+
+
+def test_arrays_that_came_unpacked_are_read_as_well() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        loose = b"\x0a\x01a" + np.float32(12.5).tobytes().join((b"\x1d", b""))
+        loose += b"\x25" + np.float32(25.0).tobytes()
+        for field, name in ((5, "temperature_c"), (6, "power_w"), (7, "utilization_pct")):
+            for value in getattr(packed("a", 8), name):
+                loose += bytes([field << 3 | 5]) + np.float32(value).tobytes()
+        for _ in range(8):
+            loose += bytes([8 << 3 | 5]) + np.float32(2.0).tobytes()
+        doors.desk.beat(loose)
+        doors.desk.flush()
+        assert doors.columns.metrics(NodeId("a")) == readings(8)
+
+    tell(story)
+
+
+def test_impossible_numbers_become_zero() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        beat = packed("a", 2)
+        beat.temperature_c[0] = float("nan")
+        beat.power_w[1] = float("inf")
+        doors.desk.beat(beat.SerializeToString())
+        doors.desk.flush()
+        kept = doors.columns.metrics(NodeId("a"))
+        assert kept is not None
+        assert (kept.gpus[0].temperature_c, kept.gpus[1].power_w) == (0.0, 0.0)
+
+    tell(story)
+
+
+def test_a_node_that_never_registered_is_told_to() -> None:
+    async def story(doors: Doors) -> None:
+        with pytest.raises(NotFoundError, match="node not found: x"):
+            doors.desk.beat(packed("x", 8).SerializeToString())
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"power_w": [1.0]},
+        {"temperature_c": [1.0] * 9},
+        {"temperature_c": [], "power_w": [], "utilization_pct": []},
+    ],
+)
+def test_arrays_of_different_lengths_are_refused(change: dict[str, list[float]]) -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        beat = packed("a", 8)
+        for name, values in change.items():
+            del getattr(beat, name)[:]
+            getattr(beat, name).extend(values)
+        with pytest.raises(InvalidError, match="one value per GPU"):
+            doors.desk.beat(beat.SerializeToString())
+
+    tell(story)
+
+
+def test_a_node_that_is_forgotten_before_the_tick_is_passed_over() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        await doors.register("b")
+        for name in ("a", "b"):
+            doors.desk.beat(packed(name, 8).SerializeToString())
+        doors.columns.forget(NodeId("a"))
+        doors.desk.flush()
+        assert doors.columns.metrics(NodeId("a")) is None
+        assert doors.columns.metrics(NodeId("b")) == readings(8)
+
+    tell(story)
+
+
+def test_commands_come_with_the_reply_until_they_are_acknowledged() -> None:
+    async def story(doors: Doors) -> None:
+        node = await doors.register("a")
+        command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC, {"level": "2"})
+        async with open_doors(doors, grpc=False):
+            agent = connect_agent(doors.http_url, None, 5.0)
+            body = packed("a", 8).SerializeToString()
+            for _ in range(2):
+                reply = HeartbeatResponse.FromString(await agent.packed_heartbeat(body))
+                (told,) = reply.commands
+                assert (told.command_id, told.kind) == (command.id, "run_diagnostic")
+                assert dict(told.parameters) == {"level": "2"}
+            await agent.acknowledge(node, command.id)
+            assert await agent.packed_heartbeat(body) == b""
+            with pytest.raises(NotFoundError):
+                await agent.packed_heartbeat(packed("x", 8).SerializeToString())
+            with pytest.raises(InvalidError):
+                await agent.packed_heartbeat(b"\xff")
+            await agent.close()
+
+    tell(story)
+
+
+def test_an_agent_can_do_everything_in_json() -> None:
+    async def story(doors: Doors) -> None:
+        async with open_doors(doors, grpc=False):
+            agent = connect_agent(doors.http_url, None, 5.0)
+            node = NodeId("a")
+            welcome = await agent.register(Registration(node=node))
+            assert welcome.node == node
+            command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
+            assert list(await agent.heartbeat(node, replace(readings(8)))) == [command]
+            assert doors.columns.metrics(node) == readings(8)
+            sick = CheckResult(check="gpu", health=Health.UNHEALTHY)
+            report = HealthReport(results=(sick,), stream="s", number=1)
+            assert await agent.report_health(node, report) is NodeStatus.UNHEALTHY
+            await agent.finish(node, command.id, succeeded=True, result="fine")
+            assert (await doors.fleet.get_command(command.id)).result == "fine"
+            await agent.close()
+
+    tell(story)
+
+
+class Nowhere:
+    """A sink that only counts."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def take(self, nodes: object, hosts: object, readings: np.ndarray) -> None:  # noqa: ARG002
+        self.taken += len(readings)
+
+
+def test_a_flood_between_two_ticks_is_written_in_batches() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        sink = Nowhere()
+        desk = HeartbeatDesk(doors.agents, sink)
+        body = packed("a", 8).SerializeToString()
+        for _ in range(5000):
+            desk.beat(body)
+        assert sink.taken == 4096
+        desk.flush()
+        assert sink.taken == desk.received == 5000
+
+    tell(story)

@@ -1,0 +1,253 @@
+"""The HTTP door: what it serves besides use cases, and how it refuses."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from navarch.api.http.app import HttpLimits
+from navarch.core.ids import NodeId
+from navarch.testing.doors import Doors, ask, build_doors, open_doors
+
+JSON = "application/json"
+
+
+def tell(story: Callable[[Doors], Awaitable[None]], **settings: Any) -> None:  # noqa: ANN401
+    asyncio.run(asyncio.wait_for(story(build_doors(**settings)), 20))
+
+
+def test_probes_answer_as_the_references_do() -> None:
+    async def story(doors: Doors) -> None:
+        assert (await ask(doors.app, "GET", "/healthz")).body == b"ok"
+        assert (await ask(doors.app, "GET", "/readyz")).body == b"ready"
+        head = await ask(doors.app, "HEAD", "/healthz")
+        assert (head.status, head.body) == (200, b"")
+        assert (await ask(doors.app, "POST", "/healthz")).status == 405
+
+    tell(story)
+
+
+def test_a_server_that_is_not_ready_says_why() -> None:
+    async def story(doors: Doors) -> None:
+        answer = await ask(doors.app, "GET", "/readyz")
+        assert (answer.status, answer.body) == (503, b"database not ready")
+
+    tell(story, ready=lambda: "database not ready")
+
+
+def test_metrics_count_nodes_and_gpus() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        await doors.register('b"\n\\', gpus=4)
+        await doors.fleet.cordon(NodeId("a"), reason="")
+        text = (await ask(doors.app, "GET", "/metrics")).body.decode()
+        assert 'navarch_nodes_total{status="active"} 1\n' in text
+        assert 'navarch_nodes_total{status="cordoned"} 1\n' in text
+        assert 'navarch_nodes_total{status="terminated"} 0\n' in text
+        assert 'navarch_gpus_total{provider="sim"} 12\n' in text
+        assert 'navarch_node_health_status{node_id="a",status="unknown"} 0\n' in text
+        assert 'node_id="b\\"\\n\\\\"' in text
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "message"),
+    [
+        ("GET", "/v1/nodes/x", "", 404, "node not found: x"),
+        ("GET", "/nowhere", "", 404, "there is nothing at this path; see /openapi.json"),
+        ("PATCH", "/v1/pools/a", "", 405, "PATCH is not possible here; use DELETE, GET, PUT"),
+        ("POST", "/v1/nodes/a:explode", "{}", 405, None),
+        ("GET", "/v1/nodes?colour=red", "", 400, "unknown parameter - at `$.colour`"),
+        ("GET", "/v1/nodes?pool=a&pool=b", "", 400, "given twice - at `$.pool`"),
+        ("GET", "/v1/nodes?label=a", "", 400, "a label is given as name=value - at `$.label`"),
+        ("GET", "/v1/nodes?page_size=x", "", 400, "Expected `int`, got `str` - at `$.page_size`"),
+        ("GET", "/v1/nodes?status=busy", "", 400, "Invalid enum value 'busy' - at `$.status`"),
+        ("GET", "/v1/nodes/%ff", "", 400, "the path is not UTF-8"),
+        ("GET", "/v1/events?limit=0", "", 400, "Expected `int` >= 1 - at `$.limit`"),
+        ("GET", f"/v1/events?after={10**30}", "", 400, None),
+        ("GET", "/v1/watch?after_revision=99", "", 409, None),
+        ("GET", "/v1/pools?x=1", "", 400, None),
+        ("POST", "/v1/nodes/a:cordon", '{"reason": 3}', 400, None),
+        ("POST", "/v1/nodes/a:cordon", "{", 400, "Input data was truncated"),
+        ("POST", "/v1/nodes/a:cordon", "[" * 10_000, 400, None),
+        ("POST", "/v1/nodes/a:cordon", '{"reason": "a\\u0000"}', 400, None),
+        (
+            "PUT",
+            "/v1/pools/p",
+            '{"name":"p","nodes_min":0,"nodes_max":1,"offerings":[{"provider":"sim"}]}',
+            400,
+            "Object missing required field `instance_type` - at `$.offerings[0]`",
+        ),
+        (
+            "PUT",
+            "/v1/pools/p",
+            '{"name":"q","nodes_min":0,"nodes_max":1,"offerings":[]}',
+            400,
+            "must be the name in the path - at `$.name`",
+        ),
+        (
+            "PUT",
+            "/v1/pools/p",
+            '{"name":"p","nodes_min":0,"nodes_max":1,'
+            '"offerings":[{"provider":"s","instance_type":"t","price_per_hour":"NaN"}]}',
+            400,
+            "is not a usable amount - at `$.offerings[0].price_per_hour`",
+        ),
+        (
+            "PUT",
+            "/v1/pools/p",
+            '{"name":"p","nodes_min":0,"nodes_max":1,"boot_deadline":"P99999999D",'
+            '"offerings":[{"provider":"s","instance_type":"t"}]}',
+            400,
+            "must be 0 to 3660 d - at `$.boot_deadline`",
+        ),
+        ("PUT", "/v1/pools/p", f'{{"name":"p","nodes_min":0,"nodes_max":{10**40}}}', 400, None),
+        ("POST", "/v1/agent/register", '{"node":""}', 400, "node_id is required"),
+        ("POST", "/v1/agent/heartbeat", '{"node":"x"}', 404, "node not found: x"),
+        (
+            "POST",
+            "/v1/agent/health",
+            '{"node":"a","report":{"results":[],"at":"2026-01-01T00:00:00"}}',
+            400,
+            "needs a time zone - at `$.report.at`",
+        ),
+    ],
+)
+def test_a_refusal_says_what_is_wrong_and_where(
+    method: str, path: str, body: str, status: int, message: str | None
+) -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        before = doors.store.fleet().revision
+        answer = await ask(doors.app, method, path, body.encode(), content_type=JSON)
+        assert answer.status == status, answer.body
+        assert set(answer.json) == {"code", "message"}
+        if message is not None:
+            assert answer.json["message"] == message
+        assert doors.store.fleet().revision == before
+
+    tell(story)
+
+
+def test_a_body_must_say_that_it_is_json() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        body = b'{"reason":"x"}'
+        for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
+            answer = await ask(doors.app, "POST", "/v1/nodes/a:cordon", body, content_type=kind)
+            assert answer.status == 415
+        assert doors.store.fleet().nodes[NodeId("a")].cordoned is None
+
+    tell(story)
+
+
+def test_a_web_page_of_another_site_gets_no_answer() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        path = "/v1/nodes/a:cordon"
+        evil = await ask(
+            doors.app, "POST", path, origin="http://evil.example", host="localhost:50051"
+        )
+        own = await ask(
+            doors.app, "POST", path, origin="http://localhost:50051", host="localhost:50051"
+        )
+        assert (evil.status, own.status) == (403, 200)
+
+    tell(story)
+
+
+def test_a_body_over_the_limit_is_refused() -> None:
+    async def story(doors: Doors) -> None:
+        for path in ("/v1/agent/register", "/navarch.ControlPlaneService/GetNode"):
+            answer = await ask(doors.app, "POST", path, b" " * 101, content_type=JSON)
+            assert answer.status == 413
+            assert answer.headers["connection"] == "close"
+        packed = await ask(
+            doors.app, "POST", "/v1/agent/heartbeat", b" " * 101, content_type="application/proto"
+        )
+        assert packed.status == 413
+
+    tell(story, limits=HttpLimits(body_bytes_max=100))
+
+
+def test_the_api_describes_itself() -> None:
+    async def story(doors: Doors) -> None:
+        document = (await ask(doors.app, "GET", "/openapi.json")).json
+        assert document["openapi"] == "3.1.0"
+        operations = [op for path in document["paths"].values() for op in path.values()]
+        names = [operation["operationId"] for operation in operations]
+        assert len(names) == len(set(names))
+        schemas = document["components"]["schemas"]
+        for reference in references(document):
+            assert reference.removeprefix("#/components/schemas/") in schemas
+        cordon = document["paths"]["/v1/nodes/{node}:cordon"]["post"]
+        assert cordon["parameters"][0]["in"] == "path"
+        nodes = document["paths"]["/v1/nodes"]["get"]["parameters"]
+        status = next(p["schema"] for p in nodes if p["name"] == "status")
+        assert "cordoned" in status["enum"]
+        assert "application/proto" in str(document["paths"]["/v1/agent/heartbeat"])
+
+    tell(story)
+
+
+def references(value: object) -> list[str]:
+    if isinstance(value, dict):
+        found = [value["$ref"]] if isinstance(value.get("$ref"), str) else []
+        return found + [ref for item in value.values() for ref in references(item)]
+    if isinstance(value, list):
+        return [ref for item in value for ref in references(item)]
+    return []
+
+
+def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
+    async def story(doors: Doors) -> None:
+        for name in ("a", "b", "c"):
+            await doors.register(name)
+        async with open_doors(doors, grpc=False):
+            host, port = doors.http_url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(
+                b"GET /v1/watch HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n"
+                b"Last-Event-ID: 1\r\n\r\n"
+            )
+            text = (await reader.readuntil(b"id: 3\n")).decode()
+            data = (await reader.readuntil(b"\n")).removeprefix(b"data: ")
+            writer.close()
+            assert "text/event-stream" in text
+            assert "id: 2\n" in text
+            assert "id: 1\n" not in text
+            assert json.loads(data)["nodes"][0]["id"] == "c"
+
+    tell(story)
+
+
+def test_a_server_that_stops_ends_its_watches() -> None:
+    async def story(doors: Doors) -> None:
+        async with asyncio.timeout(3):
+            async with open_doors(doors, grpc=False):
+                host, port = doors.http_url.removeprefix("http://").split(":")
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(b"GET /v1/watch HTTP/1.1\r\nHost: x\r\n\r\n")
+                await reader.readuntil(b"\r\n\r\n")
+            assert (await reader.read()).endswith(b"0\r\n\r\n")
+            writer.close()
+
+    tell(story)
+
+
+def test_an_endless_header_is_cut_off() -> None:
+    async def story(doors: Doors) -> None:
+        async with open_doors(doors, grpc=False):
+            host, port = doors.http_url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b"GET / HTTP/1.1\r\nX: ")
+            for _ in range(64):
+                writer.write(b"y" * 2**14)
+            answer = await reader.read(12)
+            writer.close()
+            assert answer == b"HTTP/1.1 431"
+
+    tell(story)
