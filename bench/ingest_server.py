@@ -13,6 +13,7 @@ from datetime import timedelta
 import uvloop
 
 from navarch.api.auth import BearerToken
+from navarch.api.collector import settle_collector
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
@@ -68,6 +69,7 @@ async def serve(door: str, nodes: int, token: str) -> None:
             grpc_server = GrpcServer(fleet, agents, auth=auth, desk=desk, address="127.0.0.1:0")
             port = grpc_server.port
             running.append(tasks.create_task(grpc_server.run()))
+        settle_collector()
         print(f"ready {port}", flush=True)
         await stopping.wait()
         for task in running:

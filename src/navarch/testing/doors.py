@@ -92,7 +92,13 @@ def build_doors(
 
 
 @asynccontextmanager
-async def open_doors(doors: Doors, *, http: bool = True, grpc: bool = True) -> AsyncIterator[Doors]:
+async def open_doors(
+    doors: Doors,
+    *,
+    http: bool = True,
+    grpc: bool = True,
+    request_within: timedelta = timedelta(seconds=30),
+) -> AsyncIterator[Doors]:
     """Listen on free ports of loopback until the block ends."""
     async with asyncio.TaskGroup() as tasks:
         running = []
@@ -104,6 +110,7 @@ async def open_doors(doors: Doors, *, http: bool = True, grpc: bool = True) -> A
                 doors.app,
                 listener=listener,
                 heartbeat_interval=timedelta(seconds=10),
+                request_within=request_within,
             )
             running.append(tasks.create_task(server.run()))
         if grpc:

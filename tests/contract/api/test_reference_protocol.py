@@ -395,6 +395,7 @@ def test_a_milder_event_is_taken_back_by_the_next_quiet_round() -> None:
         ({"system": "HEALTH_WATCH_SYSTEM_PCIE"}, Health.DEGRADED),
         ({"eventType": "HEALTH_EVENT_TYPE_POWER"}, Health.DEGRADED),
         ({"eventType": "HEALTH_EVENT_TYPE_DRIVER_ERROR"}, Health.HEALTHY),
+        ({"eventType": -1, "system": 99}, Health.HEALTHY),
     ],
 )
 def test_events_are_judged_as_by_the_references_default_rules(
@@ -447,6 +448,24 @@ def test_what_is_no_call_is_refused(
         answer = await ask(doors.app, method, SERVICE + path, body, content_type=content_type)
         assert answer.status == status
         assert set(answer.json) == {"code", "message"}
+
+    tell(story)
+
+
+def test_another_version_of_the_protocol_is_refused() -> None:
+    async def story(doors: Doors) -> None:
+        path = SERVICE + "ListNodes"
+        for version, status in (("1", 200), ("2", 400)):
+            answer = await ask(
+                doors.app,
+                "POST",
+                path,
+                b"{}",
+                content_type="application/json",
+                connect_protocol_version=version,
+                connect_timeout_ms="1000",
+            )
+            assert answer.status == status
 
     tell(story)
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -249,5 +250,33 @@ def test_an_endless_header_is_cut_off() -> None:
             answer = await reader.read(12)
             writer.close()
             assert answer == b"HTTP/1.1 431"
+
+    tell(story)
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"GET /v1/status HT", b"POST /v1/up HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"]
+)
+def test_a_request_that_does_not_arrive_is_cut_off(beginning: bytes) -> None:
+    async def story(doors: Doors) -> None:
+        async with open_doors(doors, grpc=False, request_within=timedelta(seconds=0.05)):
+            host, port = doors.http_url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(beginning)
+            assert await reader.read() == b""
+            writer.close()
+
+    tell(story)
+
+
+def test_a_connection_serves_one_request_after_the_other() -> None:
+    async def story(doors: Doors) -> None:
+        async with open_doors(doors, grpc=False):
+            host, port = doors.http_url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            for _ in range(3):
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
+            writer.close()
 
     tell(story)

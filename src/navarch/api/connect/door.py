@@ -58,6 +58,7 @@ class ConnectDoor:
             raise Refusal(415, "invalid_argument", text, headers=accepted)
         kind, call = self._calls[name]
         try:
+            _check_version(request)
             message = parse_message(kind, _inflated(request), form)
             async with asyncio.timeout(_timeout_s(request)):
                 reply = await call(message)
@@ -103,6 +104,13 @@ def _inflated(request: Request) -> bytes:
     if len(body) > INFLATED_MAX:
         raise too_large(INFLATED_MAX)
     return body
+
+
+def _check_version(request: Request) -> None:
+    version = request.headers.get(b"connect-protocol-version", b"1")
+    if version != b"1":
+        told = version.decode("latin-1")
+        raise InvalidError(f'connect-protocol-version must be "1": got "{told}"')
 
 
 def _timeout_s(request: Request) -> float | None:

@@ -93,5 +93,6 @@ def _told(event: pb.HealthEvent) -> str:
     if event.event_type == _TYPES.HEALTH_EVENT_TYPE_XID:
         code = event.metrics.get("xid_code", "?")
         return f"XID {code} on {where}: {event.message}".removesuffix(": ")
-    kind = _TYPES.Name(event.event_type).removeprefix("HEALTH_EVENT_TYPE_").lower()
+    known = event.event_type in _TYPES.values()
+    kind = _TYPES.Name(event.event_type)[len("HEALTH_EVENT_TYPE_") :].lower() if known else "event"
     return f"{kind} on {where}: {event.message}".removesuffix(": ")

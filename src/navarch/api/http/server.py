@@ -76,11 +76,13 @@ class HttpServer:
         *,
         listener: socket.socket,
         heartbeat_interval: timedelta,
+        request_within: timedelta = REQUEST_WITHIN,
         stop_within: timedelta = timedelta(seconds=5),
     ) -> None:
         self._clock = clock
         self._app = app
         self._listener = listener
+        self._request_within_s = request_within.total_seconds()
         # A connection that closed between two heartbeats would cost a handshake for each.
         keep_alive_s = max(75, int(3 * heartbeat_interval.total_seconds()))
         self._server = _Server(
@@ -121,9 +123,9 @@ class HttpServer:
 
     async def _sweep(self) -> None:
         """Cut off requests that do not arrive."""
-        patience = REQUEST_WITHIN.total_seconds()
+        patience = self._request_within_s
         while True:
-            await self._clock.sleep(SWEEP_S)
+            await self._clock.sleep(min(SWEEP_S, patience))
             now = asyncio.get_running_loop().time()
             for connection in tuple(self._server.server_state.connections):
                 since = getattr(connection, "arriving_since", None)
