@@ -1,7 +1,7 @@
 """The control plane over HTTP: heartbeats as packed protobuf, everything else as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -30,17 +30,28 @@ T = TypeVar("T")
 JSON = "application/json"
 PROTOBUF = "application/proto"
 
-_REFUSALS: Mapping[int, type[NavarchError]] = {
+_REFUSALS: Mapping[str | int, type[NavarchError]] = {
+    "invalid_argument": InvalidError,
+    "resource_exhausted": InvalidError,
+    "not_found": NotFoundError,
+    "failed_precondition": NotPossibleError,
+    "aborted": ConflictError,
+    "unauthenticated": UnauthorizedError,
+    # For those who say no more than a status: a proxy on the way, most likely.
     400: InvalidError,
     401: UnauthorizedError,
     403: UnauthorizedError,
-    404: NotFoundError,
     409: ConflictError,
     412: NotPossibleError,
     413: InvalidError,
     422: InvalidError,
 }
-"""Every other status is the server's trouble rather than ours, and may pass."""
+"""What each refusal means for the agent. All others are the server's trouble rather than ours, and
+may pass. So may a bare 404: only the control plane itself can say that it does not know a node,
+and a proxy that has lost its routes must not make a whole fleet register again."""
+
+
+_NO_SUCH_CALL = frozenset({404, 405, 501})
 
 
 class _Refusal(msgspec.Struct):
@@ -89,8 +100,11 @@ class HttpLink:
         return NodeStatus(status) if status in set(NodeStatus) else None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over old readings."""
-        await self._post_json("/v1/agent/metrics", {"node": node, "samples": samples})
+        """Hand over old readings, to a control plane that has a place for them."""
+        body = self._encoder.encode({"node": node, "samples": samples})
+        reply = await self._send("/v1/agent/metrics", body, JSON)
+        if reply.status not in _NO_SUCH_CALL:
+            _check("/v1/agent/metrics", reply)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""
@@ -111,23 +125,28 @@ class HttpLink:
         return await self._post(path, self._encoder.encode(body), JSON)
 
     async def _post(self, path: str, body: bytes, content_type: str) -> Reply:
+        reply = await self._send(path, body, content_type)
+        _check(path, reply)
+        return reply
+
+    async def _send(self, path: str, body: bytes, content_type: str) -> Reply:
         headers = {"Content-Type": content_type, "Accept": content_type}
         token = self._token()
         if token:
             headers["Authorization"] = f"Bearer {token}"
-        reply = await self._connection.post(path, body, headers)
-        if reply.status // 100 != 2:
-            _refuse(path, reply)
-        return reply
+        return await self._connection.post(path, body, headers)
 
 
-def _refuse(path: str, reply: Reply) -> NoReturn:
+def _check(path: str, reply: Reply) -> None:
+    """Raise what a refusal means."""
+    if reply.status // 100 == 2:
+        return
     try:
-        said = msgspec.json.decode(reply.body, type=_Refusal).message
+        said = msgspec.json.decode(reply.body, type=_Refusal)
     except msgspec.DecodeError:
-        said = ""
-    error = _REFUSALS.get(reply.status, UnreachableError)
-    raise error(said or f"{path}: status {reply.status}")
+        said = _Refusal()
+    error = _REFUSALS.get(said.code) or _REFUSALS.get(reply.status, UnreachableError)
+    raise error(said.message or f"{path}: status {reply.status}")
 
 
 def _decoded(reply: Reply, wanted: type[T]) -> T:

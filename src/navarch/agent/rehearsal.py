@@ -12,9 +12,11 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from navarch.agent.httplink import PROTOBUF
 from navarch.agent.protobuf import orders_bytes, parse_heartbeat
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import (
+    ConflictError,
     InvalidError,
     NavarchError,
     NotFoundError,
@@ -196,15 +198,18 @@ class RehearsalServer:
         if self.token is not None and headers.get("authorization") != f"Bearer {self.token}":
             return 401, _refusal("unauthenticated", "invalid bearer token")
         try:
-            return 200, await self._call(path.removeprefix("/v1/agent/"), body)
+            return 200, await self._call(path.removeprefix("/v1/agent/"), headers, body)
         except NavarchError as error:
-            return _STATUS.get(type(error), 503), _refusal("refused", str(error))
+            status, code = _REFUSALS.get(type(error), (500, "internal"))
+            return status, _refusal(code, str(error))
         except msgspec.DecodeError as error:
             return 400, _refusal("invalid_argument", str(error))
 
-    async def _call(self, method: str, body: bytes) -> bytes:
+    async def _call(self, method: str, headers: Mapping[str, str], body: bytes) -> bytes:
         plane = self.plane
         if method == "heartbeat":
+            if headers.get("content-type") != PROTOBUF:
+                raise InvalidError("a heartbeat is packed protobuf")
             node, _, metrics = parse_heartbeat(body)
             return orders_bytes(plane.heartbeat(node, metrics))
         if method == "register":
@@ -247,12 +252,13 @@ class _Done(msgspec.Struct):
     result: str = ""
 
 
-_STATUS: Mapping[type[NavarchError], int] = {
-    InvalidError: 400,
-    UnauthorizedError: 401,
-    NotFoundError: 404,
-    NotPossibleError: 412,
-    UnreachableError: 503,
+_REFUSALS: Mapping[type[NavarchError], tuple[int, str]] = {
+    InvalidError: (400, "invalid_argument"),
+    UnauthorizedError: (401, "unauthenticated"),
+    NotFoundError: (404, "not_found"),
+    NotPossibleError: (409, "failed_precondition"),
+    ConflictError: (409, "aborted"),
+    UnreachableError: (503, "unavailable"),
 }
 
 

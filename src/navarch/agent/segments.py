@@ -39,6 +39,7 @@ class _Segment:
     name: str
     first: int
     size: int
+    on_disk: bool
 
 
 class SegmentLog:
@@ -76,6 +77,7 @@ class SegmentLog:
             self._torn = True
             raise
         segment.size += len(data)
+        segment.on_disk = True
         self._next += 1
         if len(self._segments) == 1:
             self._front.append(record)
@@ -109,6 +111,7 @@ class SegmentLog:
             # The successor comes first, or a crash between the two would forget the numbers.
             self._segments.append(self._new_segment())
             self._disk.replace(self._segments[-1].name, b"", sync=True)
+            self._segments[-1].on_disk = True
         self._disk.remove(self._segments[0].name)
         self._segments.popleft()
         self._load_front()
@@ -131,7 +134,7 @@ class SegmentLog:
         for name, size in sorted(self._disk.sizes().items()):
             kind, _, first = name.removesuffix(".log").rpartition("-")
             if kind == self._name and name.endswith(".log") and first.isdecimal():
-                self._segments.append(_Segment(name, int(first), size))
+                self._segments.append(_Segment(name, int(first), size, on_disk=True))
         self._delivered = _number(self._disk.read(self._delivered_name))
         self._next = self._delivered + 1
         if self._segments:
@@ -158,7 +161,8 @@ class SegmentLog:
         return self._segments[-1]
 
     def _new_segment(self) -> _Segment:
-        return _Segment(f"{self._name}-{self._next:020d}.log", self._next, 0)
+        name = f"{self._name}-{self._next:020d}.log"
+        return _Segment(name, self._next, 0, on_disk=False)
 
     def _advance(self) -> None:
         """Delete segments of which everything is delivered, but for the newest.
@@ -166,8 +170,8 @@ class SegmentLog:
         The newest stays, delivered or not: its name and records say which numbers are taken.
         """
         while not self._front and len(self._segments) > 1:
-            if self._segments[-1].size == 0:
-                return  # Not yet on disk: until it is, the one before vouches for the numbers.
+            if len(self._segments) == 2 and not self._segments[-1].on_disk:
+                return  # Until the newest is there, the one before vouches for the numbers.
             self._disk.remove(self._segments[0].name)
             self._segments.popleft()
             self._load_front()

@@ -14,6 +14,7 @@ from navarch.agent.rehearsal import RehearsalControlPlane, RehearsalServer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.errors import (
+    ConflictError,
     InvalidError,
     NavarchError,
     NotFoundError,
@@ -167,7 +168,14 @@ def test_a_stranger_is_told_so(opened: Opener) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [InvalidError("a"), NotPossibleError("b"), NotFoundError("c"), UnreachableError("d")]
+    "error",
+    [
+        InvalidError("a"),
+        NotPossibleError("b"),
+        NotFoundError("c"),
+        UnreachableError("d"),
+        ConflictError("e"),
+    ],
 )
 def test_a_refusal_keeps_its_kind_and_its_words(opened: Opener, error: NavarchError) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
@@ -261,3 +269,38 @@ def test_nobody_there_is_unreachable_and_somebody_back_is_reached() -> None:
 def test_an_address_that_means_nothing_is_refused_at_once(server: str) -> None:
     with pytest.raises(InvalidError):
         open_link(server)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (404, b"no such page", UnreachableError),
+        (404, b'{"code": "not_found", "message": "node not found: x"}', NotFoundError),
+        (401, b"who are you", UnauthorizedError),
+        (403, b"", UnauthorizedError),
+        (400, b"", InvalidError),
+        (302, b"", UnreachableError),
+        (500, b'{"code": "internal", "message": "internal error"}', UnreachableError),
+        (502, b"<html>bad gateway</html>", UnreachableError),
+        (200, b"<html>sign in here</html>", UnreachableError),
+    ],
+)
+def test_what_comes_from_somebody_on_the_way_is_not_taken_for_the_control_planes_word(
+    status: int, body: bytes, error: type[NavarchError]
+) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body)
+        await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        link = open_link(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        with pytest.raises(error) as raised:
+            await link.register(REGISTRATION)
+        assert raised.type is error
+        await link.close()
+        server.close()
+
+    asyncio.run(main())
