@@ -1,0 +1,106 @@
+"""Many agents in one process, over the real door of a real control plane."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from navarch.agent.agent import Agent
+from navarch.agent.disk import MemoryDisk
+from navarch.agent.identity import Identity
+from navarch.agent.links import open_link
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.ids import NodeId
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.simulated import SimulatedHost
+from navarch.sim.clock import InlineOffload
+from navarch.testing.doors import Doors, build_doors, open_doors
+
+COUNT = 30
+
+
+@dataclass
+class Machine:
+    """A machine that exists only here."""
+
+    name: str
+    url: str
+    ended: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        clock, entropy = SystemClock(), SystemEntropy()
+        self.gpus = SimulatedGpus(clock, entropy, count=8, seed=self.name)
+        self.agent = Agent(
+            clock,
+            entropy,
+            open_link(self.url, token=lambda: "secret"),
+            self.gpus,
+            SimulatedHost(clock, entropy, self.name),
+            MemoryDisk(),
+            identity=Identity(node=NodeId(self.name), gpus_expected=8),
+            checks=standard_checks(),
+            offload=InlineOffload(),
+            probe_offload=InlineOffload(),
+            on_terminate=lambda: self.ended.append(self.name),
+        )
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20.0):
+        while not holds():
+            await SystemClock().sleep(0.02)
+
+
+def conditions(doors: Doors, name: str) -> set[str]:
+    return {condition.check for condition in doors.store.fleet().nodes[NodeId(name)].conditions}
+
+
+def test_many_agents_in_one_process_live_and_fail_each_for_itself() -> None:
+    async def main() -> None:
+        doors = build_doors(token="secret")
+        async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
+            machines = [Machine(f"gpu-{number}", doors.http_url) for number in range(COUNT)]
+            lives = [tasks.create_task(machine.agent.run()) for machine in machines]
+            await until(lambda: doors.desk.received >= COUNT)
+            assert len(doors.store.fleet().nodes) == COUNT
+            doors.desk.flush()
+            metrics = doors.columns.metrics(NodeId("gpu-3"))
+            assert metrics is not None
+            assert len(metrics.gpus) == 8
+            assert all(30.0 < gpu.temperature_c < 70.0 for gpu in metrics.gpus)
+
+            machines[3].gpus.xid(79, index=5)
+            machines[3].agent.look_now()
+            await until(lambda: "xid/79/GPU-gpu-3-5" in conditions(doors, "gpu-3"))
+            others = [machine.name for machine in machines if machine is not machines[3]]
+            assert [name for name in others if conditions(doors, name)] == []
+
+            for machine in machines:
+                machine.agent.stop()
+            await asyncio.gather(*lives)
+
+    asyncio.run(main())
+
+
+def test_terminate_over_the_wire_ends_nothing_but_what_the_callback_ends() -> None:
+    async def main() -> None:
+        doors = build_doors(token="secret")
+        async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
+            first = Machine("gpu-1", doors.http_url)
+            life = tasks.create_task(first.agent.run())
+            await until(lambda: NodeId("gpu-1") in doors.store.fleet().nodes)
+            first.agent.stop()
+            await life
+            command = await doors.fleet.issue(NodeId("gpu-1"), CommandKind.TERMINATE)
+            again = Machine("gpu-1", doors.http_url)
+            life = tasks.create_task(again.agent.run())
+            await until(lambda: again.ended == ["gpu-1"])
+
+            assert not life.done()
+            told = doors.store.fleet().commands[command.id]
+            assert told.status is CommandStatus.COMPLETED
+            again.agent.stop()
+            await life
+
+    asyncio.run(main())
