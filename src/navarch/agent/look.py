@@ -26,6 +26,11 @@ class Look:
         """The number up to which events may be settled; zero for none."""
         return self._events[-1].number if self._events and not self._keep else 0
 
+    @property
+    def event_count(self) -> int:
+        """How many events were shown."""
+        return len(self._events or ())
+
     def keep_events(self) -> None:
         """Settle none: a check that failed may not have told of them."""
         self._keep = True

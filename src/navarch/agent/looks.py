@@ -25,6 +25,10 @@ from navarch.ports.host import Host
 log = structlog.get_logger(__name__)
 
 
+EVENTS_MAX = 500
+"""So many unsettled events are written down at once, lest a storm of them fill the memory."""
+
+
 class Looks:
     """Looks at the machine, whether or not anybody can be told."""
 
@@ -86,14 +90,16 @@ class Looks:
         async with self._turn:
             look = Look(self._gpus)
             results = [result for check in checks for result in await self._check(check, look)]
-            self._news.gather(results)
+            self._news.gather(results, self._clock.monotonic())
+            if look.event_count > EVENTS_MAX:
+                self._news.hurry()
             await self.mark(results)
             due = self._news.due(self._clock.monotonic())
             if due:
                 await self._write_down(due)
-            if look.events_shown:
-                # Only now: whoever dies before this line sees them again after the restart.
-                self._gpus.settle(look.events_shown)
+                if look.events_shown:
+                    # Only now: whoever dies before this line sees them again after a restart.
+                    self._gpus.settle(look.events_shown)
         self._compare(look.gpus)
         return results
 

@@ -17,6 +17,7 @@ class News:
         self._interval_s = interval.total_seconds()
         self._gathered: dict[str, CheckResult] = {}
         self._told: dict[str, tuple[Health, bool]] = {}
+        self._happened: dict[str, float] = {}
         self._told_at: float | None = None
         self._urgent = False
 
@@ -24,13 +25,22 @@ class News:
         """Change how often the control plane wants to hear."""
         self._interval_s = interval.total_seconds()
 
-    def gather(self, results: Iterable[CheckResult]) -> None:
+    def gather(self, results: Iterable[CheckResult], now: float) -> None:
         """Take note of what was found."""
         for result in results:
             self._gathered[result.check] = result
             changed = self._told.get(result.check) != (result.health, result.fatal)
-            if changed or result.lasting:
+            if changed or (result.lasting and self._is_first_of_late(result, now)):
                 self._urgent = True
+
+    def _is_first_of_late(self, result: CheckResult, now: float) -> bool:
+        """Return whether this is not one of many: a storm is told of once an interval."""
+        told_at = self._happened.get(result.check)
+        return told_at is None or now - told_at >= self._interval_s
+
+    def hurry(self) -> None:
+        """Let what is gathered wait no longer."""
+        self._urgent = True
 
     def due(self, now: float) -> tuple[CheckResult, ...]:
         """Return what to report now, which may be nothing."""
@@ -43,6 +53,8 @@ class News:
         """Note that `results` are written down to be reported."""
         for result in results:
             self._told[result.check] = (result.health, result.fatal)
+            if result.lasting:
+                self._happened[result.check] = now
         self._gathered.clear()
         self._urgent = False
         self._told_at = now
@@ -50,4 +62,5 @@ class News:
     def start_over(self) -> None:
         """Say everything again."""
         self._told.clear()
+        self._happened.clear()
         self._told_at = None

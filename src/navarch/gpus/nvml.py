@@ -11,6 +11,8 @@ from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError
 
 LIBRARY = "libnvidia-ml.so.1"
+EVENTS_AT_ONCE = 1000
+"""A driver that is flooded with errors must not keep us here for ever."""
 
 _OK, _NOT_SUPPORTED, _TIMEOUT, _LOST = 0, 3, 10, 15
 _TEXT = 96
@@ -110,9 +112,9 @@ class NvmlGpus:
         """Return the XIDs since the last settled one. Those before our start are not seen."""
         self._watch()
         event = _Event()
-        while self._event_set is not None and self._ask(
-            "nvmlEventSetWait_v2", self._event_set, ctypes.byref(event), 0
-        ):
+        for _ in range(EVENTS_AT_ONCE):
+            if not self._ask("nvmlEventSetWait_v2", self._event_set, ctypes.byref(event), 0):
+                break
             if event.type == _XID_CRITICAL_ERROR:
                 self._note(event, self._clock.now())
         return list(self._events)

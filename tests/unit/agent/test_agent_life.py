@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 
@@ -26,10 +28,12 @@ from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.link import UnauthorizedError
+from navarch.ports.offload import Offload
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 
 NODE = NodeId("gpu-7")
+T = TypeVar("T")
 
 
 @dataclass
@@ -43,6 +47,7 @@ class Stage:
     identity: Identity = field(default_factory=lambda: Identity(node=NODE))
     checks: Sequence[HealthCheck] = field(default_factory=standard_checks)
     boot: str = "boot-1"
+    probe_offload: Offload = field(default_factory=InlineOffload)
     gpu_count: int = 8
     cut: bool = False
     on_terminate: Callable[[], None] | None = None
@@ -75,7 +80,7 @@ class Stage:
             identity=self.identity,
             checks=self.checks,
             offload=InlineOffload(),
-            probe_offload=InlineOffload(),
+            probe_offload=self.probe_offload,
             on_terminate=self.on_terminate,
             pace=Pace(),
         )
@@ -293,6 +298,40 @@ def test_xids_are_reported_within_two_seconds_and_never_twice() -> None:
 
         results = [r for r in stage.plane.results() if r.check == "xid/79/GPU-m-5"]
         assert [(r.health, r.fatal, r.lasting) for r in results] == [(Health.UNHEALTHY, True, True)]
+
+    play(story)
+
+
+def test_a_storm_of_one_xid_is_told_at_once_and_then_once_an_interval_with_its_count() -> None:
+    async def story(stage: Stage) -> None:
+        stage.start()
+        await stage.pass_time(5.5)
+        before = len(stage.plane.reports)
+        for _ in range(60):
+            stage.gpus.xid(94, index=5)
+            await stage.pass_time(1.0)
+        await stage.pass_time(25.0)
+
+        assert len(stage.plane.reports) - before <= 8, "the interval is 20 s"
+        counts = [
+            int(found.group(1)) if (found := re.search(r"\((\d+) times\)", r.reason)) else 1
+            for r in stage.plane.results()
+            if r.check.startswith("xid/94/")
+        ]
+        assert sum(counts) == 60, "none is forgotten"
+
+    play(story)
+
+
+def test_a_flood_is_written_down_before_it_fills_the_memory() -> None:
+    async def story(stage: Stage) -> None:
+        stage.start()
+        await stage.pass_time(5.5)
+        for _ in range(10):
+            for _ in range(300):
+                stage.gpus.xid(94)
+            await stage.pass_time(1.0)
+            assert len(stage.gpus.events()) <= 1000
 
     play(story)
 
@@ -586,6 +625,30 @@ def test_a_check_that_throws_is_a_finding_and_loses_no_xid() -> None:
         assert len(stage.gpus.events()) == 1
 
     play(story, checks=[Broken()])
+
+
+class HangingOffload:
+    """A driver that takes every question and answers none."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        del call
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+def test_a_driver_that_hangs_is_a_finding_and_delays_no_heartbeat() -> None:
+    async def story(stage: Stage) -> None:
+        stage.probe_offload = HangingOffload()
+        stage.start()
+        await stage.pass_time(300.0)
+
+        assert stage.agent.hung
+        assert len(stage.plane.beats) >= 24, "the interval is 10 s"
+        gpu = [r for r in stage.plane.results() if r.check == "gpu"]
+        assert gpu[-1].health is Health.UNHEALTHY
+        assert "still unanswered" in gpu[-1].reason
+
+    play(story)
 
 
 def test_a_machine_that_is_not_wanted_any_more_keeps_asking_politely() -> None:
