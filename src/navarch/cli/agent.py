@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import structlog
@@ -115,6 +116,8 @@ def agent(
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
     log_as_json()
+    if (auth_token or auth_token_file) and _is_readable_on_the_way(server):
+        log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
     sys.exit(_run(identity, link, _gpus(simulated, name), disk))
 
 
@@ -197,6 +200,12 @@ def _link(server: str, token: Callable[[], str | None]) -> Link:
         return open_link(server, token=token)
     except InvalidError as error:
         raise click.BadParameter(str(error), param_hint="--server") from error
+
+
+def _is_readable_on_the_way(server: str) -> bool:
+    parts = urlsplit(server)
+    here = parts.hostname in ("localhost", "::1") or (parts.hostname or "").startswith("127.")
+    return parts.scheme == "http" and not here
 
 
 def _token_source(token: str | None, file: Path | None) -> Callable[[], str | None]:
