@@ -149,7 +149,9 @@ class Beats:
 
     async def _list_gpus(self) -> tuple[Gpu, ...]:
         try:
-            return tuple(await self._probe.ask(self._gpus.list_gpus, within_s=self._pace.check_s))
+            return tuple(
+                await self._probe.ask(self._gpus.list_gpus, within_s=self._pace.inventory_s)
+            )
         except GpuError as error:
             # Never anything but what the driver says: a broken driver must not look healthy.
             log.warning("agent.no_gpus", node=self._contact.node, error=str(error))

@@ -12,6 +12,9 @@ class Pace:
     health_check: timedelta = timedelta(seconds=60)
     metrics_s: float = 2.0
     """How long a heartbeat waits for readings before it goes without them."""
+    inventory_s: float = 5.0
+    """How long an introduction waits for the list of GPUs. A machine that comes up without one is
+    introduced again as soon as its driver has answered; one that does not come up is given up."""
     check_s: float = 30.0
     """How long a check may take before the driver counts as hung."""
     stop_s: float = 8.0

@@ -67,6 +67,7 @@ class NvmlGpus:
         self._library = library or os.environ.get("NAVARCH_NVML_LIBRARY") or LIBRARY
         self._nvml: ctypes.CDLL | None = None
         self._handles: dict[str, ctypes.c_void_p] = {}
+        self._last: dict[int, Gpu] = {}
         self._event_set: ctypes.c_void_p | None = None
         self._events: list[GpuEvent] = []
         self._happened = 0
@@ -143,9 +144,9 @@ class NvmlGpus:
             self._ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
             self._ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         except GpuLostError:
-            # It was there and must not vanish from the list: a missing GPU is a finding.
-            return Gpu(index=index, uuid=f"lost-{index}", driver_version=driver)
-        return Gpu(
+            # It must not vanish from the list: that it cannot be read any more is the finding.
+            return self._last.get(index, Gpu(index=index, uuid=f"lost-{index}"))
+        gpu = Gpu(
             index=index,
             uuid=uuid,
             name=self._text("nvmlDeviceGetName", handle),
@@ -154,6 +155,8 @@ class NvmlGpus:
             driver_version=driver,
             cuda_version=cuda,
         )
+        self._last[index] = gpu
+        return gpu
 
     def _handle(self, gpu: Gpu) -> ctypes.c_void_p:
         if gpu.uuid not in self._handles:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from navarch.agent.buffer import ReportBuffer
 from navarch.agent.disk import FolderDisk
@@ -137,6 +139,40 @@ def test_a_machine_without_a_driver_runs_and_says_so(tmp_path: Path) -> None:
         boot = next(result for result in plane.results() if result.check == "boot")
         assert boot.health is Health.UNHEALTHY
         assert "no NVIDIA driver" in boot.reason
+
+    asyncio.run(main())
+
+
+@pytest.mark.long
+def test_a_driver_that_never_answers_stops_neither_the_heartbeat_nor_the_end(
+    tmp_path: Path,
+) -> None:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler to make a stand-in with")
+    library, source = tmp_path / "libnvidia-ml.so.1", tmp_path / "hang.c"
+    source.write_text(
+        "#include <unistd.h>\n"
+        "int nvmlInit_v2(void) { for (;;) pause(); }\n"
+        'const char *nvmlErrorString(int code) { return "?"; }\n'
+    )
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+
+    async def main() -> None:
+        plane = a_plane()
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        env = {"NAVARCH_NVML_LIBRARY": str(library)}
+        async with an_agent(server.url, tmp_path / "state", env=env) as process:
+            await until(lambda: len(plane.beats) > 5, within_s=60.0)
+            await until(lambda: bool(plane.reports), within_s=60.0)
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(15.0):
+                await process.communicate()
+            assert process.returncode == 0
+        await server.stop()
+        boot = next(result for result in plane.results() if result.check == "boot")
+        assert boot.health is Health.UNHEALTHY
 
     asyncio.run(main())
 

@@ -155,6 +155,16 @@ def test_a_lost_gpu_keeps_its_place_and_cannot_be_read(
         gpus.health(lost)
 
 
+def test_a_gpu_lost_later_is_still_listed_under_its_own_name(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = NvmlGpus(SystemClock(), library=library)
+    before = gpus.list_gpus()
+    monkeypatch.setenv("STAND_IN_FAILS", "lost")
+
+    assert gpus.list_gpus() == before
+
+
 def test_a_gpu_that_falls_off_later_is_lost(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
     gpu, _ = gpus.list_gpus()
