@@ -48,10 +48,12 @@ class Tripwire:
         self.log.append(what)
         if number == self.at and not self.after:
             self._die(what)
-        result = await effect()
-        if number == self.at and self.after:
-            self._die(what)
-        return result
+        try:
+            return await effect()
+        finally:
+            # Also when the answer is an error: the process dies before it can act on it.
+            if number == self.at and self.after and not self.dead:
+                self._die(what)
 
     def _die(self, what: str) -> NoReturn:
         self.dead = True
