@@ -66,6 +66,7 @@ class InjectedFaults:
 class _Life:
     gpus: SimulatedGpus
     faults: InjectedFaults
+    agent: Agent
     task: asyncio.Task[None]
 
 
@@ -157,6 +158,7 @@ class FakeMachines:
                 life.gpus.xid(code, index=gpu, text=text)
         else:
             life.faults.results[result.check] = result
+        life.agent.look_now()
 
     def _life_of(self, node: NodeId) -> _Life:
         for machine in self.cloud.alive():
@@ -193,19 +195,20 @@ class FakeMachines:
             model=self._settings.gpu_model,
         )
         faults = InjectedFaults()
+        agent = self._agent(machine, gpus, faults)
         task = self._tasks.create_task(
-            self._live(machine, gpus, faults), name=f"machine {machine.id}"
+            self._live(machine, gpus, agent), name=f"machine {machine.id}"
         )
-        self._lives[machine.id] = _Life(gpus=gpus, faults=faults, task=task)
+        self._lives[machine.id] = _Life(gpus=gpus, faults=faults, agent=agent, task=task)
 
-    async def _live(self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults) -> None:
+    async def _live(self, machine: Machine, gpus: SimulatedGpus, agent: Agent) -> None:
         boot_s = (machine.boots_at - self._clock.now()).total_seconds()
         await self._clock.sleep(max(boot_s, 0.0))
         async with asyncio.TaskGroup() as tasks:
             if machine.dead_on_arrival:
                 tasks.create_task(self._fall_off_the_bus(gpus))
             try:
-                await self._agent(machine, gpus, faults).run()
+                await agent.run()
             except NavarchError as error:
                 log.warning("fake.agent_failed", machine=machine.id, error=str(error))
 

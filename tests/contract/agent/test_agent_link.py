@@ -10,7 +10,6 @@ import pytest
 
 from navarch.agent.directlink import DirectLink
 from navarch.agent.links import open_link
-from navarch.agent.rehearsal import RehearsalControlPlane, RehearsalServer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.errors import (
@@ -29,6 +28,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration
 from navarch.ports.link import Link, UnauthorizedError
+from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
 
 NODE = NodeId("gpu-7")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

@@ -18,10 +18,10 @@ import pytest
 
 from navarch.agent.buffer import ReportBuffer
 from navarch.agent.disk import FolderDisk
-from navarch.agent.rehearsal import RehearsalControlPlane, RehearsalServer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
+from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
 
 
 def a_plane() -> RehearsalControlPlane:

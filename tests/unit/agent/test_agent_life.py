@@ -15,7 +15,6 @@ from navarch.agent.directlink import DirectLink
 from navarch.agent.disk import DiskError, MemoryDisk
 from navarch.agent.identity import Identity
 from navarch.agent.pace import Pace
-from navarch.agent.rehearsal import RehearsalControlPlane
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport
@@ -31,6 +30,7 @@ from navarch.ports.link import UnauthorizedError
 from navarch.ports.offload import Offload
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
+from navarch.testing.rehearsal import RehearsalControlPlane
 
 NODE = NodeId("gpu-7")
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """Values and their messages have the same fields, and mean the same by them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -62,7 +62,7 @@ def every_pair() -> dict[Any, Descriptor]:
     return found
 
 
-PAIRS = every_pair()
+PAIRS: Mapping[Any, Any] = every_pair()
 
 
 @pytest.mark.parametrize(("kind", "message"), PAIRS.items(), ids=[str(kind) for kind in PAIRS])
