@@ -21,7 +21,7 @@ serve: setup ## a control plane with a simulated cloud, on http://localhost:5005
 	@$(BIN)/navarch serve --config examples/config/simulated.yaml --data-dir .navarch $(ARGS)
 
 proto: setup ## generate the code of the wire messages
-	$(BIN)/python -m navarch.wire.generate
+	$(BIN)/python proto/generate.py
 
 check: setup ## format, lint, types and layer contracts
 	$(BIN)/ruff format --check .

@@ -62,10 +62,10 @@ def every_pair() -> dict[Any, Descriptor]:
     return found
 
 
-PAIRS: Mapping[Any, Any] = every_pair()
+MESSAGES: Mapping[Any, Any] = every_pair()
 
 
-@pytest.mark.parametrize(("kind", "message"), PAIRS.items(), ids=[str(kind) for kind in PAIRS])
+@pytest.mark.parametrize(("kind", "message"), MESSAGES.items(), ids=[str(k) for k in MESSAGES])
 def test_a_value_and_its_message_have_the_same_fields(kind: Any, message: Any) -> None:  # noqa: ANN401
     assert set(hints_of(kind)) == {field.name for field in message.fields}
     for part in fields(get_origin(kind) or kind):
