@@ -106,15 +106,28 @@ class HttpConnections:
         self, method: str, path: str, body: bytes = b"", content_type: str = ""
     ) -> Response:
         """Return the answer. Raises UnreachableError if there is none in time."""
+        head = self._head(method, path, body, content_type)
         with self._told_as_unreachable():
             async with asyncio.timeout(self._timeout_s):
-                wire = await self._connected()
+                wire = self._idle_wire()
+                if wire is None:
+                    return await self._exchange(await self._connected(), head, body)
                 try:
-                    await wire.send(self._head(method, path, body, content_type), body)
-                    answer = await wire.body()
-                except BaseException:
-                    wire.writer.close()
-                    raise
+                    return await self._exchange(wire, head, body)
+                except (asyncio.IncompleteReadError, ConnectionError):
+                    # The server closed what had been idle for too long, just as we spoke. Asking
+                    # for something a second time is harmless; doing it a second time may not be.
+                    if method != "GET":
+                        raise
+                return await self._exchange(await self._connected(), head, body)
+
+    async def _exchange(self, wire: _Wire, head: bytes, body: bytes) -> Response:
+        try:
+            await wire.send(head, body)
+            answer = await wire.body()
+        except BaseException:
+            wire.writer.close()
+            raise
         if wire.reusable:
             self._idle.append(wire)
         else:
@@ -144,12 +157,15 @@ class HttpConnections:
             except OSError:
                 continue  # It was gone already, which is what we wanted.
 
-    async def _connected(self) -> _Wire:
+    def _idle_wire(self) -> _Wire | None:
         while self._idle:
             wire = self._idle.pop()
             if wire.reusable:
                 return wire
             wire.writer.close()
+        return None
+
+    async def _connected(self) -> _Wire:
         tls = self._tls
         if tls is None and self.address.scheme == "https":
             tls = ssl.create_default_context()

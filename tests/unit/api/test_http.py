@@ -3,12 +3,15 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from navarch.api.http.app import HttpLimits
+from navarch.client.connect import connect_fleet
+from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
 from navarch.testing.doors import Doors, ask, build_doors, open_doors
 
@@ -278,5 +281,48 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
                 writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
                 assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
             writer.close()
+
+    tell(story)
+
+
+def test_nobody_is_told_anything_after_having_left() -> None:
+    async def story(doors: Doors) -> None:
+        before = len(doors.store._head._listeners)
+        async with open_doors(doors):
+            for url in (doors.http_url, doors.grpc_url):
+                client = connect_fleet(url, None, 5.0)
+                await doors.register(f"for {url}")
+                async with aclosing(cast("Any", client.watch(after_revision=0))) as updates:
+                    await anext(updates)
+                    assert len(doors.store._head._listeners) == before + 1
+                await client.close()
+                while len(doors.store._head._listeners) > before:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+
+    tell(story)
+
+
+def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None:
+    async def story(_doors: Doors) -> None:
+        served = 0
+
+        async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal served
+            await reader.readuntil(b"\r\n\r\n")
+            served += 1
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n" + b'{"items":[]}')
+            # The next request on this connection gets no answer.
+            await reader.read(1)
+            writer.close()
+
+        server = await asyncio.start_server(once, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            client = connect_fleet(f"http://127.0.0.1:{port}", None, 5.0)
+            assert list(await client.list_pools()) == list(await client.list_pools()) == []
+            assert served == 2
+            with pytest.raises(UnreachableError, match="hung up"):
+                await client.uncordon(NodeId("a"))
+            await client.close()
 
     tell(story)

@@ -1,9 +1,10 @@
 """A watch over HTTP: lines of JSON, or server-sent events for browsers."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, cast
 
 import msgspec
 
@@ -39,13 +40,15 @@ async def stream_updates(
     updates = fleet.watch(after_revision=_start(request))
     form = _Events() if EVENT_STREAM in request.headers.get(b"accept", b"") else _Lines()
     stream = _Stream(updates, form, send)
-    async with asyncio.TaskGroup() as tasks:
-        following = tasks.create_task(stream.follow())
-        ends = [tasks.create_task(_left(receive)), tasks.create_task(closing.wait())]
-        await asyncio.wait({following, *ends}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (following, *ends):
-            task.cancel()
-    await stream.end()
+    # Closed at once when the client leaves, or the store would go on telling it.
+    async with aclosing(cast("AsyncGenerator[Update, None]", updates)):
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(stream.follow())
+            ends = [tasks.create_task(_left(receive)), tasks.create_task(closing.wait())]
+            await asyncio.wait({following, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (following, *ends):
+                task.cancel()
+        await stream.end()
 
 
 def _start(request: Request) -> int | None:
