@@ -68,6 +68,7 @@ def build_doors(
     token: str | None = None,
     ready: Callable[[], str | None] = lambda: None,
     limits: HttpLimits | None = None,
+    with_snapshot: bool = True,
 ) -> Doors:
     """Return a control plane with an application that is not listening yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -86,7 +87,15 @@ def build_doors(
     desk = HeartbeatDesk(agents, columns)
     auth = BearerToken(token) if token else Anyone()
     app = build_http_app(
-        clock, entropy, fleet, agents, auth=auth, desk=desk, ready=ready, limits=limits
+        clock,
+        entropy,
+        fleet,
+        agents,
+        auth=auth,
+        desk=desk,
+        ready=ready,
+        snapshot=store.fleet if with_snapshot else None,
+        limits=limits,
     )
     return Doors(store, columns, fleet, agents, desk, app, auth, injected)
 

@@ -41,7 +41,8 @@ def test_a_server_that_is_not_ready_says_why() -> None:
     tell(story, ready=lambda: "database not ready")
 
 
-def test_metrics_count_nodes_and_gpus() -> None:
+@pytest.mark.parametrize("with_snapshot", [True, False])
+def test_metrics_count_nodes_and_gpus(with_snapshot: bool) -> None:
     async def story(doors: Doors) -> None:
         await doors.register("a")
         await doors.register('b"\n\\', gpus=4)
@@ -54,7 +55,7 @@ def test_metrics_count_nodes_and_gpus() -> None:
         assert 'navarch_node_health_status{node_id="a",status="unknown"} 0\n' in text
         assert 'node_id="b\\"\\n\\\\"' in text
 
-    tell(story)
+    tell(story, with_snapshot=with_snapshot)
 
 
 @pytest.mark.parametrize(

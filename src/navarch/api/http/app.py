@@ -30,8 +30,9 @@ from navarch.api.http.exchange import (
 from navarch.api.http.fleet import FleetRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
-from navarch.api.metrics import fleet_metrics
+from navarch.api.metrics import ask_for_gauges, gauges_of, render_metrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
+from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
@@ -66,13 +67,15 @@ def build_http_app(
     desk: HeartbeatDesk,
     ready: Callable[[], str | None] = lambda: None,
     metrics_text: Callable[[], str] = lambda: "",
+    snapshot: Callable[[], Fleet] | None = None,
     limits: HttpLimits | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
     `ready` returns what is not ready yet, or None. `metrics_text` returns Prometheus lines to add
-    to those about the fleet. `desk` takes packed heartbeats; whoever serves the application
-    runs it.
+    to those about the fleet, which are read from `snapshot` where there is one: asking page by
+    page would keep a large fleet's agents waiting. `desk` takes packed heartbeats; whoever serves
+    the application runs it.
     """
     routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents).routes()]
     return HttpApp(
@@ -83,6 +86,7 @@ def build_http_app(
         desk=desk,
         ready=ready,
         metrics_text=metrics_text,
+        snapshot=snapshot,
         limits=limits or HttpLimits(),
     )
 
@@ -100,6 +104,7 @@ class HttpApp:
         desk: HeartbeatDesk,
         ready: Callable[[], str | None],
         metrics_text: Callable[[], str],
+        snapshot: Callable[[], Fleet] | None,
         limits: HttpLimits,
     ) -> None:
         self._fleet = fleet
@@ -109,6 +114,7 @@ class HttpApp:
         self._beat = desk.beat
         self._ready = ready
         self._metrics_text = metrics_text
+        self._snapshot = snapshot
         self._limits = limits
         self._closing = asyncio.Event()
         document = render_openapi(router.routes, version=VERSION)
@@ -200,7 +206,11 @@ class HttpApp:
             if missing is not None:
                 return Reply(body=missing.encode(), content_type=TEXT, status=503)
             return Reply(body=b"ready", content_type=TEXT)
-        text = await fleet_metrics(self._fleet) + self._metrics_text()
+        if self._snapshot is None:
+            text = render_metrics(await ask_for_gauges(self._fleet))
+        else:
+            text = render_metrics(gauges_of(self._snapshot()))
+        text += self._metrics_text()
         return Reply(body=text.encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 

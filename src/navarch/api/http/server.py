@@ -93,6 +93,8 @@ class HttpServer:
                 lifespan="off",
                 loop="none",
                 log_config=None,
+                # At the level below, anybody could fill our log with one line per bad request.
+                log_level="error",
                 access_log=False,
                 server_header=False,
                 timeout_keep_alive=keep_alive_s,
