@@ -40,6 +40,10 @@ BODIES: dict[str, Any] = {
         "node": "a",
         "report": {"results": [{"check": "gpu", "health": "healthy"}], "stream": "s", "number": 1},
     },
+    "late": {
+        "node": "a",
+        "samples": [{"at": "2026-01-01T00:00:00Z", "metrics": {"gpus": [{"power_w": 1.0}]}}],
+    },
     "arrival": {"node": "a", "command": "c"},
     "outcome": {"node": "a", "command": "c", "succeeded": True},
 }
@@ -58,6 +62,7 @@ CALLS = [
     ("POST", "/v1/agent/register", "registration"),
     ("POST", "/v1/agent/heartbeat", "beat"),
     ("POST", "/v1/agent/health", "findings"),
+    ("POST", "/v1/agent/metrics", "late"),
     ("POST", "/v1/agent/acknowledge", "arrival"),
     ("POST", "/v1/agent/finish", "outcome"),
     ("GET", "/v1/nodes?status=active&page_size=10&label=a=b&order_by=-name", None),
@@ -178,7 +183,7 @@ class Generator:
                     setattr(message, field.name, self.chance.choice(["", "a", "x" * 300, "node/a"]))
             return call.path, self.damaged(message.SerializeToString() or b"\x0a\x01a")
         name = self.chance.choice(
-            ["Register", "Heartbeat", "ReportHealth", "Acknowledge", "Finish"]
+            ["Register", "Heartbeat", "ReportHealth", "ReportMetrics", "Acknowledge", "Finish"]
         )
         return f"/navarch.v1.AgentService/{name}", self.damaged(HEARTBEAT)
 

@@ -16,7 +16,7 @@ from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableE
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId, PoolName
-from navarch.core.metrics import NodeMetrics
+from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import (
@@ -38,6 +38,7 @@ from navarch.wire.bodies import (
     Findings,
     Injection,
     Items,
+    LateReadings,
     Order,
     Orders,
     Outcome,
@@ -224,6 +225,10 @@ class HttpAgentClient:
         """Say what the checks found; return the node's status after it."""
         standing: Standing = await self._ask("health", Standing, Findings(node=node, report=report))
         return standing.status
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Hand over readings that were taken while the control plane could not be reached."""
+        await self._ask("metrics", NoneType, LateReadings(node=node, samples=tuple(samples)))
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""

@@ -13,7 +13,7 @@ from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration
 from navarch.testing.doors import Doors, build_doors, open_doors
@@ -183,6 +183,7 @@ def test_an_agent_can_do_everything_in_json() -> None:
             command = await doors.fleet.issue(node, CommandKind.RUN_DIAGNOSTIC)
             assert list(await agent.heartbeat(node, replace(readings(8)))) == [command]
             assert doors.columns.metrics(node) == readings(8)
+            await agent.report_metrics(node, [Sample(at=command.issued_at, metrics=readings(8))])
             sick = CheckResult(check="gpu", health=Health.UNHEALTHY)
             report = HealthReport(results=(sick,), stream="s", number=1)
             assert await agent.report_health(node, report) is NodeStatus.UNHEALTHY

@@ -327,3 +327,17 @@ def test_a_question_is_asked_again_when_the_idle_connection_was_closed() -> None
             await client.close()
 
     tell(story)
+
+
+def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
+    async def story(doors: Doors) -> None:
+        await doors.register("a")
+        async with open_doors(doors, grpc=False):
+            host, port = doors.http_url.removeprefix("http://").split(":")
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(b'POST /v1/nodes/a:cordon HTTP/1.1\r\nHost: x\r\n\r\n{"reason": "x"}')
+            assert (await reader.read()).startswith(b"HTTP/1.1 400")
+            writer.close()
+        assert doors.store.fleet().nodes[NodeId("a")].cordoned is None
+
+    tell(story)

@@ -19,6 +19,7 @@ from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId
 from navarch.ports.agents import Registration, Welcome
 from navarch.testing.doors import build_doors, open_doors
+from navarch.wire.bodies import LateReadings
 from navarch.wire.errors import code_of, error_from, text_of
 from navarch.wire.fleet import FLEET_CALLS
 from navarch.wire.messages import hints_of
@@ -29,6 +30,7 @@ PAIRS = {
     Registration: pb.Registration.DESCRIPTOR,
     Welcome: pb.Welcome.DESCRIPTOR,
     HealthReport: pb.HealthReport.DESCRIPTOR,
+    LateReadings: pb.ReportMetricsRequest.DESCRIPTOR,
 }
 
 
@@ -167,6 +169,10 @@ def test_agents_may_use_one_stream_for_everything() -> None:
             request = pb.ReportHealthRequest(node="a", report=report)
             yield pb.AgentMessage(number=4, report_health=request).SerializeToString()
             yield b"\xff"
+            late = pb.ReportMetricsRequest(node="a", samples=[pb.Sample(metrics=pb.NodeMetrics())])
+            yield pb.AgentMessage(number=5, report_metrics=late).SerializeToString()
+            late.samples[0].at.FromSeconds(1_700_000_000)
+            yield pb.AgentMessage(number=5, report_metrics=late).SerializeToString()
             yield pb.AgentMessage(number=6).SerializeToString()
 
         async with (
@@ -187,6 +193,8 @@ def test_agents_may_use_one_stream_for_everything() -> None:
             (3, "heartbeat"),
             (4, "report_health"),
             (0, "error"),
+            (5, "error"),
+            (5, "report_metrics"),
             (6, "error"),
         ]
         assert answers[0].welcome.heartbeat_interval.ToTimedelta() == timedelta(seconds=10)

@@ -12,6 +12,7 @@ from navarch.core.errors import InvalidError
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.ports.agents import AgentApi, Registration
+from navarch.wire.bodies import LateReadings
 from navarch.wire.messages import read_message, write_message
 from navarch.wire.v1 import agent_pb2 as pb
 
@@ -31,6 +32,7 @@ class AgentCalls:
             "Register": self._register,
             "Heartbeat": self._heartbeat,
             "ReportHealth": self._report_health,
+            "ReportMetrics": self._report_metrics,
             "Acknowledge": self._acknowledge,
             "Finish": self._finish,
         }
@@ -53,6 +55,12 @@ class AgentCalls:
         check_limits(report, "$.report")
         status = await self._agents.report_health(NodeId(request.node), report)
         return pb.ReportHealthResponse(status=status or "").SerializeToString()
+
+    async def _report_metrics(self, body: bytes) -> bytes:
+        late = read_message(LateReadings, pb.ReportMetricsRequest.FromString(body))
+        check_limits(late)
+        await self._agents.report_metrics(late.node, late.samples)
+        return b""
 
     async def _acknowledge(self, body: bytes) -> bytes:
         request = pb.AcknowledgeRequest.FromString(body)
@@ -94,6 +102,7 @@ class AgentCalls:
             "register": ("welcome", self._register),
             "heartbeat": ("heartbeat", self._heartbeat),
             "report_health": ("report_health", self._report_health),
+            "report_metrics": ("report_metrics", self._report_metrics),
             "acknowledge": ("acknowledge", self._acknowledge),
             "finish": ("finish", self._finish),
         }

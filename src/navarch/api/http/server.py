@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import structlog
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from navarch.api.http.app import HttpApp
 from navarch.ports.clock import Clock
@@ -59,6 +59,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = False
         self._header_bytes = 0
         super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what cannot be parsed, and with it the request that came in the same breath.
+
+        A damaged length turns a body into the start of another request. The first one was not
+        meant as it was read, and it must not be carried out behind a refusal.
+        """
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first request
+        if cycle is not None and not cycle.response_started:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().send_400_response(msg)
 
     def on_message_complete(self) -> None:
         """Note that the request is whole."""

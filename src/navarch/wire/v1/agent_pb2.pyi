@@ -233,6 +233,26 @@ class ReportHealthResponse(_message.Message):
     status: str
     def __init__(self, status: _Optional[str] = ...) -> None: ...
 
+class ReportMetricsRequest(_message.Message):
+    __slots__ = ("node", "samples")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    samples: _containers.RepeatedCompositeFieldContainer[Sample]
+    def __init__(self, node: _Optional[str] = ..., samples: _Optional[_Iterable[_Union[Sample, _Mapping]]] = ...) -> None: ...
+
+class ReportMetricsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Sample(_message.Message):
+    __slots__ = ("at", "metrics")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    METRICS_FIELD_NUMBER: _ClassVar[int]
+    at: _timestamp_pb2.Timestamp
+    metrics: NodeMetrics
+    def __init__(self, at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., metrics: _Optional[_Union[NodeMetrics, _Mapping]] = ...) -> None: ...
+
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("node", "command")
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -262,23 +282,25 @@ class FinishResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("number", "register", "heartbeat", "report_health", "acknowledge", "finish")
+    __slots__ = ("number", "register", "heartbeat", "report_health", "acknowledge", "finish", "report_metrics")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     REPORT_HEALTH_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    REPORT_METRICS_FIELD_NUMBER: _ClassVar[int]
     number: int
     register: Registration
     heartbeat: HeartbeatRequest
     report_health: ReportHealthRequest
     acknowledge: AcknowledgeRequest
     finish: FinishRequest
-    def __init__(self, number: _Optional[int] = ..., register: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., report_health: _Optional[_Union[ReportHealthRequest, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRequest, _Mapping]] = ..., finish: _Optional[_Union[FinishRequest, _Mapping]] = ...) -> None: ...
+    report_metrics: ReportMetricsRequest
+    def __init__(self, number: _Optional[int] = ..., register: _Optional[_Union[Registration, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatRequest, _Mapping]] = ..., report_health: _Optional[_Union[ReportHealthRequest, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeRequest, _Mapping]] = ..., finish: _Optional[_Union[FinishRequest, _Mapping]] = ..., report_metrics: _Optional[_Union[ReportMetricsRequest, _Mapping]] = ...) -> None: ...
 
 class ControlMessage(_message.Message):
-    __slots__ = ("number", "welcome", "heartbeat", "report_health", "acknowledge", "finish", "error")
+    __slots__ = ("number", "welcome", "heartbeat", "report_health", "acknowledge", "finish", "error", "report_metrics")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
@@ -286,6 +308,7 @@ class ControlMessage(_message.Message):
     ACKNOWLEDGE_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    REPORT_METRICS_FIELD_NUMBER: _ClassVar[int]
     number: int
     welcome: Welcome
     heartbeat: HeartbeatResponse
@@ -293,7 +316,8 @@ class ControlMessage(_message.Message):
     acknowledge: AcknowledgeResponse
     finish: FinishResponse
     error: Error
-    def __init__(self, number: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., report_health: _Optional[_Union[ReportHealthResponse, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeResponse, _Mapping]] = ..., finish: _Optional[_Union[FinishResponse, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+    report_metrics: ReportMetricsResponse
+    def __init__(self, number: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., heartbeat: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., report_health: _Optional[_Union[ReportHealthResponse, _Mapping]] = ..., acknowledge: _Optional[_Union[AcknowledgeResponse, _Mapping]] = ..., finish: _Optional[_Union[FinishResponse, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., report_metrics: _Optional[_Union[ReportMetricsResponse, _Mapping]] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("code", "message")
