@@ -196,9 +196,12 @@ class FakeMachines:
         )
         faults = InjectedFaults()
         agent = self._agent(machine, gpus, faults)
-        task = self._tasks.create_task(
-            self._live(machine, gpus, agent), name=f"machine {machine.id}"
-        )
+        life = self._live(machine, gpus, agent)
+        try:
+            task = self._tasks.create_task(life, name=f"machine {machine.id}")
+        except RuntimeError:
+            life.close()  # The server is stopping. The machine is on file, and boots next time.
+            return
         self._lives[machine.id] = _Life(gpus=gpus, faults=faults, agent=agent, task=task)
 
     async def _live(self, machine: Machine, gpus: SimulatedGpus, agent: Agent) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from navarch.api.auth import Anyone, Authenticator, BearerToken, Identity
+from navarch.api.collector import settle_collector
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
@@ -24,6 +25,7 @@ from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_sp
 from navarch.config.notifier import NotifierConfig
 from navarch.config.provider import FakeConfig
 from navarch.core.errors import NotPossibleError
+from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.offering import Offering
@@ -72,6 +74,7 @@ class Server:
         self._fakes: list[FakeMachines] = []
         self._plane: Plane | None = None
         self._patience: Patience | None = None
+        self._serving = False
 
     async def run(self, started: Callable[[Running], None]) -> None:
         """Serve until cancelled; `started` is called once requests are taken."""
@@ -98,6 +101,9 @@ class Server:
                     plane.agents,
                     auth=self._door,
                     desk=desk,
+                    ready=lambda: None if self._serving else "the control loops are starting",
+                    metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
+                    snapshot=store.fleet,
                 )
                 doors = HttpServer(
                     self._clock,
@@ -121,6 +127,8 @@ class Server:
                     machines.restore()
                 while not doors.started:
                     await self._clock.sleep(0.005)
+                settle_collector()
+                self._serving = True
                 started(
                     Running(
                         server=self,
@@ -248,6 +256,22 @@ class Server:
         raise NotPossibleError(f"node {node} is not simulated; its faults are its own")
 
 
+def render_process_metrics(fleet: Fleet, heartbeats: int) -> str:
+    """Return what the server says about itself, for Prometheus."""
+    waiting = sum(not command.over for command in fleet.commands.values())
+    return (
+        "# HELP navarch_store_revision Commits since the store was made.\n"
+        "# TYPE navarch_store_revision counter\n"
+        f"navarch_store_revision {fleet.revision}\n"
+        "# HELP navarch_heartbeats_received_total Packed heartbeats since the server started.\n"
+        "# TYPE navarch_heartbeats_received_total counter\n"
+        f"navarch_heartbeats_received_total {heartbeats}\n"
+        "# HELP navarch_commands_waiting Commands that are neither done nor expired.\n"
+        "# TYPE navarch_commands_waiting gauge\n"
+        f"navarch_commands_waiting {waiting}\n"
+    )
+
+
 class _Door:
     """What the doors ask for, which a reload may change."""
 
@@ -278,6 +302,12 @@ def _listening(address: Address) -> socket.socket:
 
 
 def _grpc(plane: Plane, door: _Door, desk: HeartbeatDesk, address: Address) -> GrpcServer:
+    if address.port:
+        # gRPC does not say why it cannot have a port; asking for it first does.
+        try:
+            listen(address.host, address.port).close()
+        except OSError as error:
+            raise _taken(address, "grpc-address", error.strerror or str(error)) from error
     try:
         return GrpcServer(plane.fleet, plane.agents, auth=door, desk=desk, address=str(address))
     except RuntimeError as error:

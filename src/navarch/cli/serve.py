@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +19,9 @@ from navarch.core.errors import NavarchError, StoreError
 from navarch.core.version import VERSION
 
 log = structlog.get_logger("navarch.serve")
+
+# What gRPC's core writes about a port is better said by us.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 @click.command("serve")
@@ -54,6 +58,7 @@ def serve(
     State lives in one folder; stop it in any way and start it again, and nothing is lost.
     """
     _configure_logs(as_json=log_json)
+    _allow_many_connections()
 
     def read() -> Config:
         config = load_config(config_file) if config_file else default_config(os.environ)
@@ -149,6 +154,12 @@ def _overridden(
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     inner = group.exceptions[0]
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+def _allow_many_connections() -> None:
+    """Take as many open files as the system lets us have: each agent holds a connection."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
