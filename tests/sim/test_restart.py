@@ -34,3 +34,18 @@ def test_a_fleet_outlives_any_number_of_crashes(seed: int) -> None:
         assert world.crashes == 6
 
     simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=STORMY, trouble=0.2)
+
+
+def test_a_cloud_at_rest_is_not_listed_more_than_once_a_minute() -> None:
+    """Once every doubt that a crash leaves is settled, the hurry must end."""
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(1.0)
+        world.crash()
+        await world.converge()
+        await world.clock.sleep(600)
+        before = world.wire.log.count("list")
+        await world.clock.sleep(3600)
+        assert world.wire.log.count("list") - before <= 61
+
+    simulate(story, seed=1, pools=[a_pool(size=4)])

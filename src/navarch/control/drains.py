@@ -31,12 +31,18 @@ class DrainWatch:
         self._errands = errands
         self._drained: set[NodeId] = set()
         self._asked_at: dict[NodeId, datetime] = {}
-        self._nodes = NodeFollower(clock, store, concerns=_is_draining, advance=self._advance)
+        self._nodes = NodeFollower(
+            clock, store, concerns=_is_draining, advance=self._advance, forget=self._forget
+        )
         self.planning = PoolPlanning(clock, store, name="drains", plan=self._plan)
 
     async def reconcile(self) -> datetime | None:
         """Ask about every draining node that was not asked about lately."""
         return self._nodes.round()
+
+    def _forget(self, node: NodeId) -> None:
+        self._drained.discard(node)
+        self._asked_at.pop(node, None)
 
     def _plan(self, pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
         return plan_drains(pool, nodes.values(), drained=self._drained, now=now)

@@ -94,6 +94,7 @@ class LaunchReconciler:
             await self._record_refusal(launch, pool, error)
         else:
             self._settle(launch)
+            self._in_vain.pop(launch.token, None)
             await self._record_purchase(launch, instance)
         finally:
             self._nodes.look_at(node.id)

@@ -11,7 +11,10 @@ from navarch.ports.store import Committed, Store
 
 
 class NodeFollower:
-    """Hands each node that needs a look to `advance`, which says when to look again."""
+    """Hands each node that needs a look to `advance`, which says when to look again.
+
+    `forget` is called when a node is gone, for whatever was remembered about it.
+    """
 
     def __init__(
         self,
@@ -20,11 +23,13 @@ class NodeFollower:
         *,
         concerns: Callable[[Node], bool],
         advance: Callable[[Node, datetime], datetime | None],
+        forget: Callable[[NodeId], object] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._store = store
         self._concerns = concerns
         self._advance = advance
+        self._forget = forget
         self._agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
@@ -53,3 +58,5 @@ class NodeFollower:
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
             self._note(node)
+            if node.gone:
+                self._forget(node.id)

@@ -96,6 +96,8 @@ class ObservationReconciler:
         for node in lesson.change.nodes:
             if node.gone:
                 self._evidence.forget(node.id, node.launch.token if node.launch else None)
+            elif node.launch is not None and not node.launch.open:
+                self._evidence.unsure_since.pop(node.launch.token, None)
 
     def _end_stray(self, instance: Instance, owner: Owner) -> None:
         key = f"stray/{instance.id}"
@@ -123,4 +125,5 @@ class ObservationReconciler:
         """Return whether the machine of `node` is about to appear here, or to go."""
         if node.gone or node.launch is None or node.provider != self._provider.name:
             return False
-        return node.phase is Phase.TERMINATING or node.launch.token in self._evidence.unsure_since
+        doubtful = node.launch.open and node.launch.token in self._evidence.unsure_since
+        return node.phase is Phase.TERMINATING or doubtful

@@ -29,7 +29,13 @@ class TerminationReconciler:
         self._errands = errands
         self._evidence = evidence
         self._asked_at: dict[NodeId, datetime] = {}
-        self._nodes = NodeFollower(clock, store, concerns=_must_go, advance=self._advance)
+        self._nodes = NodeFollower(
+            clock,
+            store,
+            concerns=_must_go,
+            advance=self._advance,
+            forget=lambda node: self._asked_at.pop(node, None),
+        )
 
     async def reconcile(self) -> datetime | None:
         """Ask for every machine that must go and has not been asked for lately."""
