@@ -1,6 +1,6 @@
 """What operators may do, in-process."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -13,7 +13,15 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.core.metrics import NodeMetrics
-from navarch.core.node import InstanceState, Node, NodeStatus, Phase, Retirement, node_status
+from navarch.core.node import (
+    InstanceState,
+    Node,
+    NodeStatus,
+    Phase,
+    Retirement,
+    instance_state,
+    node_status,
+)
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.version import VERSION
@@ -37,9 +45,16 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
 from navarch.service.capacity import plan_capacity
-from navarch.service.paging import page_of_instances, page_of_nodes
+from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
 from navarch.service.specs import check_spec, pool_from
-from navarch.service.views import count_by_status, instance_view, node_view, pool_view
+from navarch.service.views import (
+    count_by_status,
+    gpus_of,
+    instance_view,
+    node_labels,
+    node_view,
+    pool_view,
+)
 from navarch.service.watching import Watching
 from navarch.service.why import explain
 
@@ -104,7 +119,7 @@ class FleetService:
             now=self._clock.now(),
             pools=pools,
             nodes_by_status=count_by_status(fleet),
-            gpus=sum(self._node_view(fleet, node).gpus for node in living if node.registered_at),
+            gpus=sum(gpus_of(node) for node in living if node.registered_at),
             price_per_hour=sum((pool.price_per_hour for pool in pools), Decimal(0)),
             recent=tuple(newest[-RECENT:]),
         )
@@ -113,8 +128,16 @@ class FleetService:
         """Return the nodes that match."""
         fleet = self._store.fleet()
         gone = query.include_gone or query.status is NodeStatus.TERMINATED
-        views = (self._node_view(fleet, n) for n in _nodes(fleet, query.pool) if gone or not n.gone)
-        return page_of_nodes(views, query, fleet.revision)
+        found = (
+            node
+            for node in _matching(fleet, query)
+            if (gone or not node.gone)
+            and (query.status is None or node_status(node) is query.status)
+            and (query.health is None or node.health is query.health)
+        )
+        return page_of(
+            found, query, NODE_ORDERS, lambda node: self._node_view(fleet, node), fleet.revision
+        )
 
     async def get_node(self, name: NodeId) -> NodeDetail:
         """Return one node."""
@@ -132,13 +155,20 @@ class FleetService:
         fleet = self._store.fleet()
         ended = (InstanceState.TERMINATED, InstanceState.FAILED)
         gone = query.include_gone or query.state in ended
-        bought = (
+        found = (
             node
-            for node in _nodes(fleet, query.pool)
-            if (node.launch or node.attempts) and (gone or not node.gone)
+            for node in _matching(fleet, query)
+            if (node.launch or node.attempts)
+            and (gone or not node.gone)
+            and (query.state is None or instance_state(node) is query.state)
         )
-        views = (instance_view(node, _pool_of(fleet, node)) for node in bought)
-        return page_of_instances(views, query, fleet.revision)
+        return page_of(
+            found,
+            query,
+            INSTANCE_ORDERS,
+            lambda node: instance_view(node, _pool_of(fleet, node)),
+            fleet.revision,
+        )
 
     async def get_instance(self, name: str) -> InstanceView:
         """Return one machine, by its provider's name, its launch's token or its node's name."""
@@ -368,8 +398,26 @@ class FleetService:
         return None if node is None else self._node_view(fleet, node)
 
 
-def _nodes(fleet: Fleet, pool: PoolName | None) -> Iterable[Node]:
-    return (fleet.nodes if pool is None else fleet.in_pool(pool)).values()
+def _matching(fleet: Fleet, query: Query) -> Iterator[Node]:
+    """Yield what matches the part of `query` that is the same for nodes and machines."""
+    nodes = fleet.nodes if query.pool is None else fleet.in_pool(query.pool)
+    anywhere = query.provider is None and query.region is None
+    for node in nodes.values():
+        if not anywhere and not _is_at(node, query):
+            continue
+        if query.labels and not query.labels.items() <= _labels(fleet, node).items():
+            continue
+        yield node
+
+
+def _is_at(node: Node, query: Query) -> bool:
+    provider = node.place.provider if node.place else ""
+    region = node.place.region if node.place else ""
+    return query.provider in (None, provider) and query.region in (None, region)
+
+
+def _labels(fleet: Fleet, node: Node) -> Mapping[str, str]:
+    return node_labels(node, _pool_of(fleet, node))
 
 
 def _pool_of(fleet: Fleet, node: Node) -> Pool | None:

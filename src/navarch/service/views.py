@@ -32,14 +32,14 @@ def node_view(node: Node, pool: Pool | None, last_heartbeat: datetime | None) ->
         instance=node.instance,
         public_address=launch.public_address if launch else "",
         private_address=launch.private_address if launch else "",
-        gpus=_gpus(node),
+        gpus=gpus_of(node),
         price_per_hour=launch.price_per_hour if launch else Decimal(0),
         created_at=node.created_at,
         since=node.since,
         registered_at=node.registered_at,
         last_heartbeat=last_heartbeat,
         replaces=node.replaces,
-        labels=_labels(node, pool),
+        labels=node_labels(node, pool),
     )
 
 
@@ -60,7 +60,7 @@ def instance_view(node: Node, pool: Pool | None) -> InstanceView:
         ready_at=node.registered_at,
         terminated_at=node.since if node.gone else None,
         message=_message(node),
-        labels=_labels(node, pool),
+        labels=node_labels(node, pool),
     )
 
 
@@ -113,13 +113,15 @@ def count_by_status(fleet: Fleet) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _gpus(node: Node) -> int:
+def gpus_of(node: Node) -> int:
+    """Return how many GPUs `node` has, or should have."""
     if node.gpus is not None:
         return node.gpus
     return node.place.gpus if node.place else 0
 
 
-def _labels(node: Node, pool: Pool | None) -> dict[str, str]:
+def node_labels(node: Node, pool: Pool | None) -> dict[str, str]:
+    """Return what is said about `node`: by its pool, and by its own agent."""
     labels = {**(pool.labels if pool else {}), **node.labels}
     return labels | {"pool": pool.name} if pool else labels
 
