@@ -15,17 +15,24 @@ BOOKMARK = "heartbeats/silence_ms"
 class Patience:
     """Changes the timeout of heartbeats without blaming agents that have not heard of it.
 
-    An agent learns its interval when it registers. Until those that registered under a slower
-    pace have had the time to hear of the new one, the longer timeout holds.
+    An agent learns its interval when it registers. When the pace quickens, every agent is
+    asked to register again, and until all have had the time to, the longer timeout holds.
     """
 
     def __init__(
-        self, clock: Clock, store: Store, columns: Columns, timing: Callable[[], Timing]
+        self,
+        clock: Clock,
+        store: Store,
+        columns: Columns,
+        *,
+        timing: Callable[[], Timing],
+        ask_for_introductions: Callable[[], None],
     ) -> None:
         self._clock = clock
         self._store = store
         self._columns = columns
         self._timing = timing
+        self._ask_for_introductions = ask_for_introductions
 
     async def adopt(self) -> None:
         """Bear silence as the present timing says, or longer if an older timing did."""
@@ -33,7 +40,9 @@ class Patience:
         known_ms = self._store.bookmark(BOOKMARK)
         before = silence if known_ms is None else timedelta(milliseconds=known_ms)
         self._columns.timeout = max(before, silence)
-        if silence > before or known_ms is None:
+        if silence < before:
+            self._ask_for_introductions()
+        elif silence > before or known_ms is None:
             await self._remember(silence)
 
     async def run(self) -> None:

@@ -112,7 +112,13 @@ class Server:
                     heartbeat_interval=self._config.server.heartbeat_interval,
                 )
                 grpc_door = _grpc(plane, self._door, desk, grpc)
-                self._patience = Patience(self._clock, store, columns, self._timing)
+                self._patience = Patience(
+                    self._clock,
+                    store,
+                    columns,
+                    timing=self._timing,
+                    ask_for_introductions=plane.agents.ask_for_introductions,
+                )
                 await self._patience.adopt()
                 await self._put_pools(list(self._config.pools))
                 for work in (

@@ -62,15 +62,26 @@ class AgentService:
         self._heard = heard
         self._timing = timing
         self._waiting: dict[NodeId, dict[CommandId, Command]] = {}
+        self._strangers: set[NodeId] = set()
         for command in store.fleet().commands.values():
             self._note(command)
         store.subscribe(self._changed)
+
+    def ask_for_introductions(self) -> None:
+        """Have every agent register again, since what it was told then no longer holds.
+
+        Each is told once, and counts as heard all the same: an agent that knows no such thing
+        must not be taken for a dead one.
+        """
+        nodes = self._store.fleet().nodes.values()
+        self._strangers = {n.id for n in nodes if n.registered_at is not None and not n.gone}
 
     async def register(self, registration: Registration) -> Welcome:
         """Introduce a machine."""
         if not registration.node:
             raise InvalidError("node_id is required")
         name = await until_no_conflict(lambda: self._register(registration))
+        self._strangers.discard(name)
         self._heard.heard(name, None)
         timing = self._timing()
         return Welcome(
@@ -111,6 +122,9 @@ class AgentService:
         if known is None or known.registered_at is None:
             raise NotFoundError(f"node not found: {node}")
         self._heard.heard(node, metrics)
+        if node in self._strangers:
+            self._strangers.discard(node)
+            raise NotFoundError(f"node {node} should introduce itself again")
         return list(self._waiting.get(node, {}).values())
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
