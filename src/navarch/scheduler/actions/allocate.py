@@ -1,0 +1,44 @@
+"""Place pending jobs on resources that are idle, or that are already coming free."""
+
+from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.decision import MarkStarted
+from navarch.scheduler.gang import tasks_to_place
+from navarch.scheduler.placing import place_job
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
+
+
+def allocate(session: Session) -> None:
+    """Place each pending job, all that it needs or nothing; then let it compete to grow."""
+    queue = pending_jobs(session, "allocate")
+    while (job := queue.pop()) is not None:
+        if _allocate_job(session, job) and tasks_to_place(session, job, real=True):
+            queue.push(job)
+
+
+def _allocate_job(session: Session, job: Job) -> bool:
+    nodes = list(session.nodes.values())
+    ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
+    session.forget_misfits(job)
+    with session.attempt("allocate") as statement:
+        if not place_job(session, statement, job, nodes, real=True):
+            return False
+        waits = _must_wait(job)
+        if waits:
+            statement.convert_all_allocated_to_pipelined(job)
+        if statement.commit() is not None:
+            return False
+    if not waits and not ran_before:
+        session.sink.accept(MarkStarted(job=job.name, at=session.now))
+        job.last_start = session.now
+    return True
+
+
+def _must_wait(job: Job) -> bool:
+    """Say whether some gang cannot start yet, so that those who could must wait with it."""
+    return any(
+        pod_set.count(TaskStatus.PIPELINED)
+        and pod_set.count(ALLOCATED_MASK) < pod_set.min_available
+        for pod_set in job.pod_sets.values()
+    )

@@ -1,0 +1,72 @@
+"""Move jobs about so that a pending one fits; nobody may lose their place."""
+
+from itertools import islice
+
+from navarch.scheduler.actions.eviction import consolidation_reason
+from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.gang import charge, tasks_to_place
+from navarch.scheduler.job_queue import JobQueue
+from navarch.scheduler.scenario import Scenario
+from navarch.scheduler.session import Session
+from navarch.scheduler.signature import FailedTwins
+from navarch.scheduler.solver.solver import JobSolver
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+
+
+def consolidate(session: Session) -> None:
+    """Make room for each pending job that may be interrupted, by moving others like it."""
+    if session.parameters.max_consolidation_victims == 0:
+        return
+    failed = FailedTwins(per_queue=False)
+    queue = pending_jobs(session, "consolidation", preemptible_only=True)
+    while (job := queue.pop()) is not None:
+        if session.parameters.use_scheduling_signatures and failed.include(job):
+            continue
+        if not _consolidate_for(session, job):
+            failed.add(job)
+
+
+def _consolidate_for(session: Session, job: Job) -> bool:
+    if not _enough_gpus(session, job):
+        return False
+    solver = JobSolver(
+        session,
+        job,
+        action="consolidation",
+        victim_queue=lambda: _movable_jobs(session, job),
+        validate=_everybody_has_a_place,
+        reason=lambda victim: consolidation_reason(job, victim),
+    )
+    statement = solver.solve()
+    return statement is not None and statement.commit() is None
+
+
+def _enough_gpus(session: Session, job: Job) -> bool:
+    """Say whether the cluster has as many GPUs to spare as the job asks for, wherever they are."""
+    wanted = charge(tasks_to_place(session, job, real=False)).gpu
+    spare = 0
+    for node in session.nodes.values():
+        spare += node.gpu_to_spare()
+    return wanted <= spare
+
+
+def _movable_jobs(session: Session, job: Job) -> JobQueue:
+    """Return whom to move, in order: at most as many as the configuration allows."""
+    jobs = [
+        other
+        for other in session.jobs.values()
+        if other.preemptible and other.name != job.name and other.count(ACTIVE_ALLOCATED_MASK)
+    ]
+    queue = JobQueue.of(session, jobs, victims=True)
+    limit = session.parameters.max_consolidation_victims
+    if limit is None or len(jobs) <= limit:
+        return queue
+    chosen = list(islice(iter(queue.pop, None), limit))
+    return JobQueue.of(session, chosen, victims=True)
+
+
+def _everybody_has_a_place(scenario: Scenario) -> bool:
+    return not any(
+        not task.placement.counts for victim in scenario.victims.values() for task in victim.tasks
+    )

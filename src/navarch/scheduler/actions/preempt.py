@@ -1,0 +1,50 @@
+"""Let a job of higher priority displace lower ones of its own queue."""
+
+from navarch.scheduler.actions.eviction import preempt_reason
+from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.gang import tasks_to_place
+from navarch.scheduler.job_queue import JobQueue
+from navarch.scheduler.session import Session
+from navarch.scheduler.signature import FailedTwins
+from navarch.scheduler.solver.solver import JobSolver
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+
+
+def preempt(session: Session) -> None:
+    """Place each pending job at the cost of less important ones beside it."""
+    failed = FailedTwins(per_queue=True)
+    queue = pending_jobs(session, "preempt")
+    while (job := queue.pop()) is not None:
+        tasks = tasks_to_place(session, job, real=False)
+        if not session.is_non_preemptible_job_over_queue_quota(job, tasks).schedulable:
+            continue
+        if session.parameters.use_scheduling_signatures and failed.include(job):
+            continue
+        if not _preempt_for(session, job):
+            failed.add(job)
+
+
+def _preempt_for(session: Session, job: Job) -> bool:
+    solver = JobSolver(
+        session,
+        job,
+        action="preempt",
+        victim_queue=lambda: JobQueue.of(session, _victims(session, job), victims=True),
+        validate=session.preempt_scenario_validator,
+        reason=lambda victim: preempt_reason(job, victim),
+    )
+    statement = solver.solve()
+    return statement is not None and statement.commit() is None
+
+
+def _victims(session: Session, job: Job) -> list[Job]:
+    return [
+        other
+        for other in session.jobs.values()
+        if other.preemptible
+        and other.queue == job.queue
+        and other.priority < job.priority
+        and other.count(ACTIVE_ALLOCATED_MASK)
+        and session.preempt_victim_filter(job, other)
+    ]

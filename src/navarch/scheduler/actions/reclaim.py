@@ -1,0 +1,48 @@
+"""Take back for a queue what others use beyond their fair share."""
+
+from navarch.scheduler.actions.eviction import reclaim_reason
+from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.job_queue import JobQueue
+from navarch.scheduler.session import Session
+from navarch.scheduler.signature import FailedTwins
+from navarch.scheduler.solver.solver import JobSolver
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+
+
+def reclaim(session: Session) -> None:
+    """Let each pending job whose queue is owed something take it from other queues."""
+    failed = FailedTwins(per_queue=True)
+    queue = pending_jobs(session, "reclaim")
+    while (job := queue.pop()) is not None:
+        if not session.can_reclaim_resources(job):
+            continue
+        if session.parameters.use_scheduling_signatures and failed.include(job):
+            continue
+        if not _reclaim_for(session, job):
+            failed.add(job)
+
+
+def _reclaim_for(session: Session, job: Job) -> bool:
+    session.on_job_solution_start()
+    solver = JobSolver(
+        session,
+        job,
+        action="reclaim",
+        victim_queue=lambda: JobQueue.of(session, _victims(session, job), victims=True),
+        validate=session.reclaim_scenario_validator,
+        reason=lambda victim: reclaim_reason(session, job, victim),
+    )
+    statement = solver.solve()
+    return statement is not None and statement.commit() is None
+
+
+def _victims(session: Session, job: Job) -> list[Job]:
+    return [
+        other
+        for other in session.jobs.values()
+        if other.preemptible
+        and other.queue != job.queue
+        and other.count(ACTIVE_ALLOCATED_MASK)
+        and session.reclaim_victim_filter(job, other)
+    ]

@@ -1,0 +1,114 @@
+"""Plugin arguments: declared with a type, checked before a plugin is built."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields
+from datetime import timedelta
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from navarch.core.errors import InvalidError
+
+T = TypeVar("T")
+
+_UNITS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
+
+
+def argument(name: str, *, at_least: float | None = None) -> dict[str, object]:
+    """Return the metadata that makes a field of a plugin its argument `name`.
+
+    Values below `at_least` are raised to it.
+    """
+    return {"argument": name, "at_least": at_least}
+
+
+def parse_arguments(plugin: str, schema: Any, given: Mapping[str, object]) -> dict[str, Any]:  # noqa: ANN401
+    """Return `given` as keyword arguments for `schema`, a class with `argument` fields.
+
+    Raises:
+        InvalidError: An argument is not declared, or its value is not of the declared type.
+    """
+    declared = {item.metadata["argument"]: item for item in arguments_of(schema)}
+    hints = get_type_hints(schema)
+    parsed: dict[str, Any] = {}
+    for name, value in given.items():
+        item = declared.get(name)
+        if item is None:
+            known = ", ".join(sorted(declared)) or "none"
+            raise InvalidError(f"plugin {plugin!r} has no argument {name!r}; it has: {known}")
+        try:
+            parsed[item.name] = _bounded(item, _parse(value, hints[item.name]))
+        except ValueError as error:
+            raise InvalidError(f"plugin {plugin!r}, argument {name!r}: {error}") from error
+    return parsed
+
+
+def arguments_of(schema: Any) -> list[Field[Any]]:  # noqa: ANN401
+    """Return the fields of `schema` that are arguments."""
+    if not hasattr(schema, "__dataclass_fields__"):
+        return []
+    return [item for item in fields(schema) if "argument" in item.metadata]
+
+
+def _bounded(item: Field[Any], value: Any) -> Any:  # noqa: ANN401
+    assert item.default is not MISSING, f"argument {item.name} has no default"
+    at_least = item.metadata["at_least"]
+    return value if at_least is None else max(at_least, value)
+
+
+def _parse(value: object, kind: Any) -> object:  # noqa: ANN401
+    if get_origin(kind) is Literal:
+        if value in get_args(kind):
+            return value
+        raise ValueError(f"{value!r} is not one of {', '.join(map(repr, get_args(kind)))}")
+    parser: Callable[[object], object] | None = _PARSERS.get(kind)
+    assert parser is not None, f"no argument can be of type {kind}"
+    return parser(value)
+
+
+def _parse_float(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is not a number")  # noqa: TRY004
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):  # noqa: PLR0124
+        raise ValueError(f"{value!r} is not a finite number")
+    return number
+
+
+def _parse_int(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{value!r} is not a whole number")  # noqa: TRY004
+    return int(value)
+
+
+def _parse_bool(value: object) -> bool:
+    spellings = {True: True, False: False, "true": True, "false": False}
+    if not isinstance(value, bool | str) or value not in spellings:
+        raise ValueError(f"{value!r} is neither true nor false")
+    return spellings[value]
+
+
+def _parse_str(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")  # noqa: TRY004
+    return value
+
+
+def parse_duration(value: object) -> timedelta:
+    """Return a duration such as `90s`, `1h30m` or `2w`."""
+    if isinstance(value, timedelta):
+        return value
+    text = value if isinstance(value, str) else ""
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{value!r} is not a duration such as 90s, 1h30m or 2w")
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+_PARSERS: Final[dict[Any, Callable[[object], object]]] = {
+    float: _parse_float,
+    int: _parse_int,
+    bool: _parse_bool,
+    str: _parse_str,
+    timedelta: parse_duration,
+}

@@ -1,0 +1,1 @@
+"""Running cases that say what a scheduler has to decide."""

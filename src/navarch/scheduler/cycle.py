@@ -1,0 +1,70 @@
+"""One scheduling cycle: a snapshot in, decisions out."""
+
+from dataclasses import dataclass
+
+from navarch.scheduler.actions import find_action
+from navarch.scheduler.cluster import Cluster
+from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.fit import JobMisfit, Misfit
+from navarch.scheduler.plugins import built_in_plugins
+from navarch.scheduler.registry import PluginRegistry
+from navarch.scheduler.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleResult:
+    """What a cycle decided, and why jobs are still pending."""
+
+    decisions: tuple[Decision, ...]
+    job_misfits: dict[str, tuple[JobMisfit, ...]]
+    task_misfits: dict[str, tuple[Misfit, ...]]
+
+
+def run_cycle(
+    cluster: Cluster,
+    config: SchedulerConfig | None = None,
+    *,
+    registry: PluginRegistry | None = None,
+) -> CycleResult:
+    """Return what the configured actions decide about `cluster`."""
+    log = DecisionLog()
+    session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
+    return CycleResult(
+        decisions=tuple(log.decisions),
+        job_misfits={name: tuple(found) for name, found in session.job_misfits.items()},
+        task_misfits={uid: tuple(found) for uid, found in session.task_misfits.items()},
+    )
+
+
+def run_session(
+    cluster: Cluster,
+    config: SchedulerConfig,
+    *,
+    registry: PluginRegistry | None = None,
+    sink: DecisionSink | None = None,
+) -> Session:
+    """Return the session after all configured actions, with its plugins closed.
+
+    Raises:
+        InvalidError: An action, a plugin or an argument is not known.
+    """
+    actions = [find_action(name) for name in config.actions]
+    with open_session(cluster, config, registry=registry, sink=sink) as session:
+        for action in actions:
+            action(session)
+    return session
+
+
+def open_session(
+    cluster: Cluster,
+    config: SchedulerConfig | None = None,
+    *,
+    registry: PluginRegistry | None = None,
+    sink: DecisionSink | None = None,
+) -> Session:
+    """Return a session in which every configured plugin has registered."""
+    config = config or SchedulerConfig()
+    session = Session(cluster, parameters=config.parameters, sink=sink)
+    session.open(config.plugins, registry or built_in_plugins())
+    return session

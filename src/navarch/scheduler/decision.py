@@ -1,0 +1,109 @@
+"""What a session decided, as values. Carrying them out is somebody else's work."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from navarch.scheduler.cluster import Device
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bind:
+    """Start `task` on `node` now."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    gpu_groups: tuple[str, ...] = ()
+    gpu_portion: float = 0.0
+    devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evict:
+    """Stop `task` on `node`; `reason` is shown to its owner."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    reason: str
+    beneficiary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nominate:
+    """Keep a place on `node` for `task`, which fits once others have left."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    gpu_groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdraw:
+    """Give up the place on `node` that was kept for `task`; others are to have it."""
+
+    task: str
+    job: str
+    node: str
+    action: str
+    reason: str
+    beneficiary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkStarted:
+    """Write down that `job` began to run."""
+
+    job: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkStale:
+    """Write down since when `job` has run with too few members; nothing means it no longer does."""
+
+    job: str
+    since: datetime | None
+
+
+Decision = Bind | Evict | Nominate | Withdraw | MarkStarted | MarkStale
+
+
+class DecisionSink(Protocol):
+    """Takes decisions down as they are made, and may refuse one.
+
+    A refusal takes back everything that was decided together with it, so what a sink has
+    accepted and not been asked to withdraw is always a whole number of statements.
+    """
+
+    def accept(self, decision: Decision) -> str | None:
+        """Take `decision` down, or say why not."""
+        ...
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget `decision`, which was accepted a moment ago."""
+        ...
+
+
+class DecisionLog:
+    """Accepts everything and keeps it in order."""
+
+    def __init__(self) -> None:
+        self.decisions: list[Decision] = []
+
+    def accept(self, decision: Decision) -> str | None:
+        """Take `decision` down."""
+        self.decisions.append(decision)
+        return None
+
+    def withdraw(self, decision: Decision) -> None:
+        """Forget the last decision, which must be this one."""
+        last = self.decisions.pop()
+        assert last == decision, f"withdrew {decision}, but the last was {last}"

@@ -1,0 +1,29 @@
+"""What a plugin is told whenever a task is placed or taken away, for real or in a simulation."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from navarch.scheduler.state.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`task` was placed on `node`, or taken away from it."""
+
+    task: Task
+    node: str
+
+
+EventFn = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventHandler:
+    """What to call on each kind of event.
+
+    The two must undo each other exactly: a session takes simulated placements back by calling the
+    other one. A handler that raises stops the change, which is then taken back everywhere.
+    """
+
+    allocate_fn: EventFn | None = None
+    deallocate_fn: EventFn | None = None

@@ -1,0 +1,256 @@
+"""Registration: how a plugin offers its answers to a session."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler.capacity import CapacityVerdict
+from navarch.scheduler.events import EventHandler
+from navarch.scheduler.fit import JobMisfit
+from navarch.scheduler.http import HttpHandler
+from navarch.scheduler.points import POINTS, Combine, Hook, Scope
+from navarch.scheduler.quantity import Amounts
+from navarch.scheduler.scenario import Scenario
+from navarch.scheduler.state.job import Job, PodSet, SubGroup
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.queues import Queue
+from navarch.scheduler.state.task import Task
+
+NodeSet = Sequence[Node]
+Order = Callable[[Any, Any], int] | Callable[[Any], Any]
+QueueOrder = Callable[
+    [Queue, Queue, Job | None, Job | None, Sequence[Job], Sequence[Job], int], int
+]
+JobCapacity = Callable[[Job, Sequence[Task]], CapacityVerdict]
+TaskCapacity = Callable[[Task, Job, Node], CapacityVerdict]
+Subsets = Sequence[NodeSet] | JobMisfit
+SubsetNodes = Callable[[Job, SubGroup | PodSet, Sequence[PodSet], Sequence[Task], NodeSet], Subsets]
+PrePredicate = Callable[[Task, Job], str | None]
+Predicate = Callable[[Task, Job, Node], str | None]
+NodePreOrder = Callable[[Task, NodeSet], None]
+NodeScore = Callable[[Task, Node], float | None] | Callable[[Task, Any], Any]
+GpuScore = Callable[[Task, Node, str], float | None] | Callable[[Task, Node, Sequence[str]], Any]
+VictimFilter = Callable[[Job, Job], bool]
+ScenarioValidator = Callable[[Scenario], bool]
+QueueFigure = Callable[[Queue], Amounts]
+BindMutation = Callable[[Task, str], Mapping[str, str]]
+
+
+class ExtensionPoints:
+    """The lists of answers, one per extension point.
+
+    `scope` says what an answer depends on (see `navarch.scheduler.points.Scope`); a session may
+    keep an answer until that has changed. Answers default to `global`: asked for every time.
+    """
+
+    def __init__(self) -> None:
+        self._hooks: dict[str, list[Hook]] = {name: [] for name in POINTS}
+        self._event_handlers: list[tuple[str, EventHandler]] = []
+        self._http_handlers: dict[str, tuple[str, HttpHandler]] = {}
+        self._owner = "session"
+
+    def hooks(self, point: str) -> Sequence[Hook]:
+        """Return what was registered at `point`, in order."""
+        return self._hooks[point]
+
+    def registrations(self) -> dict[str, list[str]]:
+        """Return, for every point somebody answers, the plugins that do."""
+        return {
+            name: [hook.owner for hook in hooks] for name, hooks in self._hooks.items() if hooks
+        }
+
+    def _add(
+        self, point: str, fn: Callable[..., Any], scope: Scope, *, vectorised: bool = False
+    ) -> None:
+        declared = POINTS[point]
+        hooks = self._hooks[point]
+        if declared.combine is Combine.EXCLUSIVE and hooks:
+            raise InvalidError(
+                f"plugin {self._owner!r} answers {point}, but so does {hooks[0].owner!r}, "
+                "and only one plugin can"
+            )
+        if vectorised and not declared.vectorised:
+            raise InvalidError(f"plugin {self._owner!r}: {point} has no vectorised form")
+        if scope not in ("static", "node", "global"):
+            raise InvalidError(
+                f"plugin {self._owner!r}: scope {scope!r} is not static, node or global"
+            )
+        hooks.append(Hook(owner=self._owner, fn=fn, scope=scope, vectorised=vectorised))
+
+    def add_event_handler(self, handler: EventHandler) -> None:
+        """Have `handler` told of every placement and every removal."""
+        self._event_handlers.append((self._owner, handler))
+
+    def add_http_handler(self, path: str, handler: HttpHandler) -> None:
+        """Answer requests for `path` about this session."""
+        if path in self._http_handlers:
+            other = self._http_handlers[path][0]
+            raise InvalidError(f"plugin {self._owner!r} answers {path}, but so does {other!r}")
+        self._http_handlers[path] = (self._owner, handler)
+
+    @property
+    def http_handlers(self) -> Mapping[str, HttpHandler]:
+        """The pages plugins offer, by path."""
+        return {path: handler for path, (_, handler) in self._http_handlers.items()}
+
+    def add_queue_order_fn(
+        self, fn: QueueOrder, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Order queues: negative if the left one comes first."""
+        self._add("queue_order", fn, scope, vectorised=vectorised)
+
+    def add_job_order_fn(
+        self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Order jobs of one queue, by comparing two or, with `key`, by a key of one."""
+        self._add("job_order", comparator(fn) if key else fn, scope, vectorised=vectorised)
+
+    def add_task_order_fn(
+        self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Order tasks of one pod set, by comparing two or, with `key`, by a key of one."""
+        self._add("task_order", comparator(fn) if key else fn, scope, vectorised=vectorised)
+
+    def add_pod_set_order_fn(
+        self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Order pod sets of one job, by comparing two or, with `key`, by a key of one."""
+        self._add("pod_set_order", comparator(fn) if key else fn, scope, vectorised=vectorised)
+
+    def add_sub_group_set_order_fn(
+        self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Order inner groups of one job, by comparing two or, with `key`, by a key."""
+        self._add(
+            "sub_group_set_order", comparator(fn) if key else fn, scope, vectorised=vectorised
+        )
+
+    def add_pre_job_allocation_fn(
+        self, fn: Callable[[Job], None], *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Be called at the start of every attempt to place a job."""
+        self._add("pre_job_allocation", fn, scope, vectorised=vectorised)
+
+    def add_is_job_over_capacity_fn(
+        self, fn: JobCapacity, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether queues allow placing these tasks of a job. Only one plugin can."""
+        self._add("is_job_over_capacity", fn, scope, vectorised=vectorised)
+
+    def add_is_non_preemptible_job_over_queue_quota_fn(
+        self, fn: JobCapacity, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether a job that cannot be interrupted stays within quota. Only one plugin can."""
+        self._add("is_non_preemptible_job_over_queue_quota", fn, scope, vectorised=vectorised)
+
+    def add_is_task_allocation_on_node_over_capacity_fn(
+        self, fn: TaskCapacity, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether queues allow a task on a node. Only one plugin can."""
+        self._add("is_task_allocation_on_node_over_capacity", fn, scope, vectorised=vectorised)
+
+    def add_subset_nodes_fn(
+        self, fn: SubsetNodes, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Split a node set into those to try for a group, best first."""
+        self._add("subset_nodes", fn, scope, vectorised=vectorised)
+
+    def add_pre_predicate_fn(
+        self, fn: PrePredicate, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Refuse a task before any node is looked at, with a reason."""
+        self._add("pre_predicate", fn, scope, vectorised=vectorised)
+
+    def add_predicate_fn(
+        self, fn: Predicate, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Refuse a task on a node, with a reason."""
+        self._add("predicate", fn, scope, vectorised=vectorised)
+
+    def add_node_pre_order_fn(
+        self, fn: NodePreOrder, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Look at all nodes once before they are scored for a task."""
+        self._add("node_pre_order", fn, scope, vectorised=vectorised)
+
+    def add_node_order_fn(
+        self, fn: NodeScore, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Score a node for a task; scores add up. Nothing, or NaN, drops the node."""
+        self._add("node_order", fn, scope, vectorised=vectorised)
+
+    def add_gpu_order_fn(
+        self, fn: GpuScore, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Score a GPU that a task could share; scores add up. Nothing, or NaN, drops it."""
+        self._add("gpu_order", fn, scope, vectorised=vectorised)
+
+    def add_can_reclaim_resources_fn(
+        self, fn: Callable[[Job], bool], *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether a job may take from other queues. Only one plugin can."""
+        self._add("can_reclaim_resources", fn, scope, vectorised=vectorised)
+
+    def add_reclaim_victim_filter_fn(
+        self, fn: VictimFilter, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether a job of another queue may be a victim."""
+        self._add("reclaim_victim_filter", fn, scope, vectorised=vectorised)
+
+    def add_preempt_victim_filter_fn(
+        self, fn: VictimFilter, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether a job of the same queue may be a victim."""
+        self._add("preempt_victim_filter", fn, scope, vectorised=vectorised)
+
+    def add_reclaim_scenario_validator_fn(
+        self, fn: ScenarioValidator, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Judge the outcome of a simulated reclaim."""
+        self._add("reclaim_scenario_validator", fn, scope, vectorised=vectorised)
+
+    def add_preempt_scenario_validator_fn(
+        self, fn: ScenarioValidator, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Judge the outcome of a simulated preemption."""
+        self._add("preempt_scenario_validator", fn, scope, vectorised=vectorised)
+
+    def add_on_job_solution_start_fn(
+        self, fn: Callable[[], None], *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Be called before victims are looked for on behalf of one job."""
+        self._add("on_job_solution_start", fn, scope, vectorised=vectorised)
+
+    def add_get_queue_allocated_resources_fn(
+        self, fn: QueueFigure, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Tell what a queue has. Only one plugin can."""
+        self._add("get_queue_allocated_resources", fn, scope, vectorised=vectorised)
+
+    def add_get_queue_deserved_resources_fn(
+        self, fn: QueueFigure, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Tell what a queue is promised. Only one plugin can."""
+        self._add("get_queue_deserved_resources", fn, scope, vectorised=vectorised)
+
+    def add_get_queue_fair_share_fn(
+        self, fn: QueueFigure, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Tell what a queue's fair share is. Only one plugin can."""
+        self._add("get_queue_fair_share", fn, scope, vectorised=vectorised)
+
+    def add_bind_request_mutate_fn(
+        self, fn: BindMutation, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Add annotations to a bind; a later plugin wins."""
+        self._add("bind_request_mutate", fn, scope, vectorised=vectorised)
+
+
+def comparator(key: Callable[..., Any]) -> Callable[[Any, Any], int]:
+    """Return a comparison that puts the smaller `key` first."""
+
+    def compare(left: object, right: object) -> int:
+        left_key, right_key = key(left), key(right)
+        return int(left_key > right_key) - int(left_key < right_key)
+
+    return compare

@@ -1,0 +1,49 @@
+"""How well a task suits a node, and why not."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Fit(IntEnum):
+    """Whether a task may go to a node."""
+
+    NO = 0
+    LATER = 1
+    """Once somebody who is leaving has gone."""
+    NOW = 2
+
+
+class Later(str):
+    """A predicate's reason that will pass: it only stands until those who are leaving have gone."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """Why one task cannot go to one node; without a node, why it can go nowhere."""
+
+    task: str
+    reason: str
+    node: str | None = None
+    plugin: str = ""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the reason only stands until those who are leaving have gone."""
+        return isinstance(self.reason, Later)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMisfit:
+    """Why a job as a whole was not placed: a summary, and details per place that was considered."""
+
+    summary: str
+    details: tuple[tuple[str, str], ...] = ()
+
+    def render(self) -> str:
+        """Return the text shown to the job's owner."""
+        if not self.details:
+            return f"\nPodSchedulingErrors.\n{self.summary}"
+        lines = "".join(f"\n<{place}>: {text}" for place, text in self.details)
+        return f"\nUnable to schedule podgroup.{lines}\n{self.summary}"

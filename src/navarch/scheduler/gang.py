@@ -1,0 +1,59 @@
+"""Which members of a job are placed, or evicted, together."""
+
+from navarch.scheduler.answers import Answers
+from navarch.scheduler.quantity import NOTHING, Amounts
+from navarch.scheduler.state.job import Job, PodSet
+from navarch.scheduler.state.task import Task
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+
+
+def tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
+    """Return the tasks of `job` whose turn it is: what its gangs lack, or else one more."""
+    return job.remember(("place", real), lambda: _tasks_to_place(session, job, real=real))
+
+
+def request_to_place(session: Answers, job: Job) -> Amounts:
+    """Return what the tasks whose turn it is would be charged."""
+    return job.remember("request", lambda: charge(tasks_to_place(session, job, real=False)))
+
+
+def charge(tasks: list[Task]) -> Amounts:
+    """Return what queues would be charged for tasks that have no place yet."""
+    total = NOTHING
+    for task in tasks:
+        total = total.plus(task.pending_quota)
+    return total
+
+
+def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
+    """Return the smallest set of tasks that may be taken from `job`, and whether more are left.
+
+    A job with members to spare loses one; otherwise its gang goes as a whole.
+    """
+    pod_sets = session.sort_pod_sets(list(job.pod_sets.values()))[::-1]
+    active = [s for s in pod_sets if s.count(ACTIVE_ALLOCATED_MASK)]
+    spare = next((s for s in active if s.active_allocated > s.min_available), None)
+    if spare is not None:
+        unit = _last_first(session, spare)[:1]
+    else:
+        unit = [task for pod_set in active for task in _last_first(session, pod_set)]
+    return unit, job.count(ACTIVE_ALLOCATED_MASK) > len(unit)
+
+
+def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
+    waiting = [
+        (pod_set, tasks)
+        for pod_set in session.sort_pod_sets(list(job.pod_sets.values()))
+        if (tasks := [task for task in pod_set.tasks if task.is_candidate(real=real)])
+    ]
+    lacking = sum(pod_set.below_minimum for pod_set, _ in waiting)
+    chosen: list[Task] = []
+    for pod_set, tasks in waiting[: max(1, lacking)]:
+        missing = max(1, pod_set.min_available - pod_set.active_allocated)
+        chosen.extend(session.sort_tasks(tasks)[:missing])
+    return chosen
+
+
+def _last_first(session: Answers, pod_set: PodSet) -> list[Task]:
+    running = [task for task in pod_set.tasks if task.status & ACTIVE_ALLOCATED_MASK]
+    return session.sort_tasks(running)[::-1]

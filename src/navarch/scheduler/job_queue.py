@@ -1,0 +1,125 @@
+"""Jobs of all queues in the order they are to be served, or to be taken from."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cmp_to_key
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from navarch.scheduler.session import Session
+    from navarch.scheduler.state.job import Job
+    from navarch.scheduler.state.queues import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The job that a queue would hand out next, and the leaf it is in."""
+
+    job: Job
+    leaf: str
+
+
+class JobQueue:
+    """Hands out one job at a time: best queue at each level, then the best job in it.
+
+    The best queue is looked for on every pop, since each placement changes what is fair. With
+    `victims` every comparison is turned round, and queues are compared as they would be without
+    the jobs already handed out.
+    """
+
+    def __init__(
+        self, session: Session, *, victims: bool = False, depth: int | None = None
+    ) -> None:
+        self._session = session
+        self._victims = victims
+        self._depth = depth
+        self._key = cmp_to_key(self._compare_jobs)
+        self._heaps: dict[str, list[tuple[object, int, Job]]] = {}
+        self._popped: dict[str, list[Job]] = {}
+        self._pushes = 0
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        jobs: Iterable[Job],
+        *,
+        victims: bool = False,
+        depth: int | None = None,
+    ) -> JobQueue:
+        """Return a queue that holds `jobs`, at most `depth` of the best per leaf."""
+        queue = cls(session, victims=victims, depth=depth)
+        for job in jobs:
+            queue.push(job)
+        if depth is not None:
+            queue._cut(depth)
+        return queue
+
+    def push(self, job: Job) -> None:
+        """Add a job; one whose queue does not exist or is not a leaf is left out."""
+        leaf = self._session.queues.leaf(job.queue)
+        if leaf is None:
+            return
+        self._pushes += 1
+        # The counter only separates a job from views of itself, which compare as equal.
+        entry = (self._key(job), self._pushes, job)
+        heapq.heappush(self._heaps.setdefault(leaf.name, []), entry)
+
+    def pop(self) -> Job | None:
+        """Return the next job, or nothing when all have been handed out."""
+        best = self._best_of_siblings(self._session.queues.roots)
+        if best is None:
+            return None
+        heapq.heappop(self._heaps[best.leaf])
+        self._popped.setdefault(best.leaf, []).append(best.job)
+        return best.job
+
+    def jobs(self) -> list[Job]:
+        """Return what is left, in no particular order of queues."""
+        return [job for _, heap in sorted(self._heaps.items()) for _, _, job in sorted(heap)]
+
+    def _cut(self, depth: int) -> None:
+        for name, heap in self._heaps.items():
+            self._heaps[name] = heapq.nsmallest(depth, heap)
+
+    def _best_of_siblings(self, queues: Sequence[Queue]) -> _Best | None:
+        best: _Best | None = None
+        best_queue: Queue | None = None
+        for queue in queues:
+            candidate = self._best_in(queue)
+            if candidate is None:
+                continue
+            if (
+                best is None
+                or best_queue is None
+                or self._compare_queues(queue, candidate, best_queue, best) < 0
+            ):
+                best, best_queue = candidate, queue
+        return best
+
+    def _best_in(self, queue: Queue) -> _Best | None:
+        if queue.is_leaf:
+            heap = self._heaps.get(queue.name)
+            return _Best(heap[0][2], queue.name) if heap else None
+        return self._best_of_siblings(queue.children)
+
+    def _compare_queues(
+        self, left: Queue, left_best: _Best, right: Queue, right_best: _Best
+    ) -> int:
+        memory = self._session.min_gpu_memory_mib
+        if not self._victims:
+            jobs = (left_best.job, right_best.job)
+            return self._session.compare_queues(left, right, jobs, ((), ()), memory)
+        victims = (self._taken_with(left_best), self._taken_with(right_best))
+        return -self._session.compare_queues(left, right, (None, None), victims, memory)
+
+    def _taken_with(self, best: _Best) -> list[Job]:
+        return [*self._popped.get(best.leaf, ()), best.job]
+
+    def _compare_jobs(self, left: Job, right: Job) -> int:
+        answer = self._session.compare_jobs(left, right)
+        return -answer if self._victims else answer

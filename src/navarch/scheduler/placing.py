@@ -1,0 +1,120 @@
+"""Placing one job: find nodes for the tasks whose turn it is, all of them or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from navarch.scheduler.fit import Fit, JobMisfit
+from navarch.scheduler.gang import tasks_to_place
+from navarch.scheduler.sharing import share_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from navarch.scheduler.session import Session
+    from navarch.scheduler.state.job import Job, PodSet, SubGroup
+    from navarch.scheduler.state.node import Node
+    from navarch.scheduler.state.task import Task
+    from navarch.scheduler.statement import Statement
+
+
+class JobPlacing:
+    """One attempt to place one job.
+
+    With `real` tasks are put on idle resources where they fit at once; without, places are only
+    promised, which is how simulations see what would happen once victims have left. A failed
+    attempt leaves the statement as it found it.
+    """
+
+    def __init__(self, session: Session, statement: Statement, job: Job, *, real: bool) -> None:
+        self._session = session
+        self._statement = statement
+        self._job = job
+        self._real = real
+
+    def place(self, nodes: Sequence[Node]) -> bool:
+        """Place the tasks whose turn it is on some of `nodes`; say whether it worked."""
+        self._session.pre_job_allocation(self._job)
+        tasks = tasks_to_place(self._session, self._job, real=self._real)
+        verdict = self._session.is_job_over_capacity(self._job, tasks)
+        if not verdict.schedulable:
+            self._note(JobMisfit(summary=verdict.message))
+            return False
+        return self._place_group(self._job.root, tasks, nodes)
+
+    def _place_group(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+        pod_sets = group.all_pod_sets()
+        subsets = self._session.subset_nodes(self._job, group, pod_sets, tasks, nodes)
+        if isinstance(subsets, JobMisfit):
+            self._note(subsets)
+            return False
+        for subset in subsets:
+            checkpoint = self._statement.checkpoint()
+            if self._place_members(group, tasks, subset):
+                return True
+            self._statement.rollback(checkpoint)
+        return False
+
+    def _place_members(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+        for child in self._session.sort_sub_groups(group.groups):
+            if not self._place_group(child, _within(child.all_pod_sets(), tasks), nodes):
+                return False
+        for pod_set in self._session.sort_pod_sets(group.pod_sets):
+            if not self._place_pod_set(pod_set, _within([pod_set], tasks), nodes):
+                return False
+        return True
+
+    def _place_pod_set(self, pod_set: PodSet, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+        if not tasks:
+            return True
+        subsets = self._session.subset_nodes(self._job, pod_set, [pod_set], tasks, nodes)
+        if isinstance(subsets, JobMisfit):
+            self._note(subsets)
+            return False
+        for subset in subsets:
+            checkpoint = self._statement.checkpoint()
+            if all(self._place_task(task, subset) for task in tasks):
+                return True
+            self._statement.rollback(checkpoint)
+        return False
+
+    def _place_task(self, task: Task, nodes: Sequence[Node]) -> bool:
+        misfit = self._session.pre_predicate(task, self._job)
+        if misfit is not None:
+            if self._real:
+                self._session.note_misfit(misfit)
+            return False
+        for _, node in self._session.score_nodes(task, nodes):
+            fit = self._session.fit(task, self._job, node, record=self._real)
+            if fit is not Fit.NO and self._put(task, node, now=self._real and fit is Fit.NOW):
+                return True
+        return False
+
+    def _put(self, task: Task, node: Node, *, now: bool) -> bool:
+        groups: tuple[str, ...] = ()
+        if task.request.gpu.shared:
+            choice = share_gpus(self._session, task, node, now=now)
+            if choice is None:
+                return False
+            groups, now = choice.groups, choice.now
+        if now:
+            self._statement.allocate(task, node, groups)
+        else:
+            self._statement.pipeline(task, node, groups, update_if_there=self._real)
+        return True
+
+    def _note(self, misfit: JobMisfit) -> None:
+        if self._real:
+            self._session.note_job_misfit(self._job, misfit)
+
+
+def place_job(
+    session: Session, statement: Statement, job: Job, nodes: Sequence[Node], *, real: bool
+) -> bool:
+    """Place the tasks of `job` whose turn it is; say whether it worked."""
+    return JobPlacing(session, statement, job, real=real).place(nodes)
+
+
+def _within(pod_sets: Sequence[PodSet], tasks: Sequence[Task]) -> list[Task]:
+    names = {pod_set.name for pod_set in pod_sets}
+    return [task for task in tasks if task.spec.sub_group in names]

@@ -1,0 +1,53 @@
+"""The plugins that come with the scheduler."""
+
+from navarch.scheduler.plugins.dynamicresources import DynamicResources
+from navarch.scheduler.plugins.gpu_scores import GpuPack, GpuSpread
+from navarch.scheduler.plugins.job_orders import Elastic, Priority
+from navarch.scheduler.plugins.minruntime import MinRuntime
+from navarch.scheduler.plugins.node_scores import (
+    GpuSharingOrder,
+    NodeAvailability,
+    NominatedNode,
+    PodAffinity,
+    ResourceType,
+)
+from navarch.scheduler.plugins.nodeplacement import NodePlacement
+from navarch.scheduler.plugins.predicates import Predicates
+from navarch.scheduler.plugins.proportion import Proportion
+from navarch.scheduler.plugins.reflectjoborder import ReflectJobOrder
+from navarch.scheduler.plugins.snapshot import SnapshotPage
+from navarch.scheduler.plugins.task_orders import Kubeflow, Ray, SubGroupOrder, TaskOrder
+from navarch.scheduler.plugins.topology import TopologyPlugin
+from navarch.scheduler.registry import PluginRegistry
+
+BUILT_IN = (
+    Predicates,
+    Proportion,
+    Priority,
+    Elastic,
+    Kubeflow,
+    Ray,
+    NodeAvailability,
+    GpuSharingOrder,
+    GpuPack,
+    GpuSpread,
+    ResourceType,
+    SubGroupOrder,
+    TaskOrder,
+    NominatedNode,
+    DynamicResources,
+    NodePlacement,
+    MinRuntime,
+    TopologyPlugin,
+    SnapshotPage,
+    ReflectJobOrder,
+    PodAffinity,
+)
+
+
+def built_in_plugins() -> PluginRegistry:
+    """Return a new registry with every plugin that comes with the scheduler."""
+    registry = PluginRegistry()
+    for plugin in BUILT_IN:
+        registry.register(plugin.name, plugin)
+    return registry

@@ -1,0 +1,63 @@
+"""Claims on devices: whether a task's claims can be used at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.cluster import QUEUE_LABEL, ClaimUse
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.task import Task
+
+RESERVATIONS_MAX: Final = 256
+"""How many tasks one claim may be reserved for."""
+
+
+@dataclass
+class DynamicResources:
+    """Refuses tasks whose claims do not exist, are used up, or belong to another queue.
+
+    Which devices a claim gets is part of the placement itself, so that undoing one undoes both.
+    """
+
+    name: ClassVar[str] = "dynamicresources"
+
+    max_cel_cache_entries: int = field(default=10, metadata=argument("maxCelCacheEntries"))
+    """Accepted for the sake of existing configurations; claims here need no expressions."""
+
+    _session: Session = field(init=False, repr=False)
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the check."""
+        self._session = session
+        session.add_pre_predicate_fn(self._check)
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _check(self, task: Task, job: Job) -> str | None:
+        if not task.spec.claims:
+            return None
+        if not self._session.parameters.dynamic_resource_allocation:
+            return "the task claims devices, and dynamic resource allocation is off"
+        reasons = (self._check_claim(task, job, use) for use in task.spec.claims)
+        return next((reason for reason in reasons if reason), None)
+
+    def _check_claim(self, task: Task, job: Job, use: ClaimUse) -> str | None:
+        claim = self._session.claims.find(task.namespace, use.claim)
+        if claim is None:
+            return f"claim {use.claim!r} does not exist"
+        if self._session.claims.reservations(task, claim) >= RESERVATIONS_MAX:
+            return f"claim {use.claim!r} is reserved for {RESERVATIONS_MAX} tasks already"
+        if use.from_template or not is_gpu_class(claim.device_class):
+            return None
+        if claim.labels.get(QUEUE_LABEL) != job.queue:
+            return f"claim {use.claim!r} is not labelled {QUEUE_LABEL}={job.queue}"
+        return None
+
+
+def is_gpu_class(device_class: str) -> bool:
+    """Say whether devices of the class are GPUs and so count for queues."""
+    return "gpu" in device_class.lower()

@@ -1,0 +1,46 @@
+"""Plugins that order jobs within a queue."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+
+
+class Priority:
+    """Puts jobs of higher priority first."""
+
+    name: ClassVar[str] = "priority"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the order."""
+        session.add_job_order_fn(lambda job: -job.priority, key=True, scope="static")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+
+class Elastic:
+    """Puts jobs that lack members first, those with members to spare last."""
+
+    name: ClassVar[str] = "elastic"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the order."""
+        session.add_job_order_fn(elasticity, key=True)
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+
+def elasticity(job: Job) -> int:
+    """Return 0 if a pod set is below its minimum, 1 if all are just there, 2 if one is above."""
+    return job.remember("elasticity", lambda: _elasticity(job))
+
+
+def _elasticity(job: Job) -> int:
+    surplus = [s.active_allocated - s.min_available for s in job.pod_sets.values()]
+    if any(each < 0 for each in surplus):
+        return 0
+    return 2 if any(each > 0 for each in surplus) else 1

@@ -1,0 +1,93 @@
+"""Leave a job alone until it has run for a while."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar, Literal
+
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.scenario import Scenario
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.queues import Queue
+
+
+@dataclass
+class MinRuntime:
+    """Protects jobs that started only lately from being stopped for others.
+
+    A protected job with members to spare may still lose those; it must keep its minimum.
+    """
+
+    name: ClassVar[str] = "minruntime"
+
+    default_reclaim: timedelta = field(
+        default=timedelta(0), metadata=argument("defaultReclaimMinRuntime")
+    )
+    default_preempt: timedelta = field(
+        default=timedelta(0), metadata=argument("defaultPreemptMinRuntime")
+    )
+    resolve: Literal["lca", "queue"] = field(
+        default="lca", metadata=argument("reclaimResolveMethod")
+    )
+    """Whose setting protects from reclaim: the victim's queue, or its ancestor beside ours."""
+
+    _session: Session = field(init=False, repr=False)
+
+    def on_session_open(self, session: Session) -> None:
+        """Register filters and validators."""
+        self._session = session
+        session.add_reclaim_victim_filter_fn(
+            lambda pending, victim: victim.elastic or not self._safe_from_reclaim(pending, victim)
+        )
+        session.add_preempt_victim_filter_fn(
+            lambda _pending, victim: victim.elastic or not self._safe_from_preempt(victim)
+        )
+        session.add_reclaim_scenario_validator_fn(self._validate_reclaim)
+        session.add_preempt_scenario_validator_fn(self._validate_preempt)
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _validate_reclaim(self, scenario: Scenario) -> bool:
+        return not any(
+            falls_below_minimum(victim.job)
+            and self._safe_from_reclaim(scenario.preemptor, victim.job)
+            for victim in scenario.victims.values()
+        )
+
+    def _validate_preempt(self, scenario: Scenario) -> bool:
+        return not any(
+            falls_below_minimum(victim.job) and self._safe_from_preempt(victim.job)
+            for victim in scenario.victims.values()
+        )
+
+    def _safe_from_reclaim(self, pending: Job, victim: Job) -> bool:
+        queue = self._session.queues.by_name[victim.queue]
+        if self.resolve == "lca" and pending.queue != victim.queue:
+            queue = self._session.queues.diverging(pending.queue, victim.queue)[1]
+        return self._safe(victim, _reclaim_setting(queue, self.default_reclaim))
+
+    def _safe_from_preempt(self, victim: Job) -> bool:
+        queue = self._session.queues.by_name[victim.queue]
+        return self._safe(victim, _preempt_setting(queue, self.default_preempt))
+
+    def _safe(self, victim: Job, min_runtime: timedelta) -> bool:
+        started = victim.last_start
+        return started is not None and self._session.now < started + min_runtime
+
+
+def falls_below_minimum(job: Job) -> bool:
+    """Say whether some pod set has fewer members than it needs."""
+    return any(pod_set.below_minimum for pod_set in job.pod_sets.values())
+
+
+def _reclaim_setting(queue: Queue, default: timedelta) -> timedelta:
+    settings = (ancestor.spec.reclaim_min_runtime for ancestor in queue.lineage())
+    return next((each for each in settings if each is not None), default)
+
+
+def _preempt_setting(queue: Queue, default: timedelta) -> timedelta:
+    settings = (ancestor.spec.preempt_min_runtime for ancestor in queue.lineage())
+    return next((each for each in settings if each is not None), default)

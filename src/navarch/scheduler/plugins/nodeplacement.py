@@ -1,0 +1,74 @@
+"""Fill nodes up one after another, or spread work over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.plugins import scores
+from navarch.scheduler.quantity import GPU
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.task import Task
+
+Strategy = Literal["binpack", "spread"]
+
+
+@dataclass
+class NodePlacement:
+    """Scores nodes by how full they are, for GPU work and for other work separately."""
+
+    name: ClassVar[str] = "nodeplacement"
+
+    gpu: Strategy = field(default="binpack", metadata=argument("gpu"))
+    cpu: Strategy = field(default="binpack", metadata=argument("cpu"))
+
+    _least: int = field(init=False, repr=False, default=0)
+    _most: int = field(init=False, repr=False, default=0)
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score."""
+        session.add_node_pre_order_fn(self._measure)
+        session.add_node_order_fn(self._score, scope="node")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _measure(self, task: Task, nodes: Sequence[Node]) -> None:
+        """Find the fullest and the emptiest of the nodes that have what the task needs."""
+        free = [free_of(task, node) for node in nodes if has_kind(task, node)]
+        self._least, self._most = min(free, default=0), max(free, default=0)
+
+    def _score(self, task: Task, node: Node) -> float:
+        strategy = self.gpu if task.requires_gpu else self.cpu
+        return self._pack(task, node) if strategy == "binpack" else spread_score(task, node)
+
+    def _pack(self, task: Task, node: Node) -> float:
+        if self._most == 0 or not has_kind(task, node):
+            return 0.0
+        if self._least == self._most:
+            return float(scores.MAX_DENSITY)
+        emptiness = (free_of(task, node) - self._least) / (self._most - self._least)
+        return scores.MAX_DENSITY * (1 - emptiness)
+
+
+def spread_score(task: Task, node: Node) -> float:
+    """Return which part of the node is free, from 0 to 1."""
+    if not task.requires_gpu:
+        return free_of(task, node) / node.allocatable.cpu if node.allocatable.cpu else 0.0
+    count = node.spec.gpu_count * GPU or node.allocatable.gpu
+    return free_of(task, node) / count if count else 0.0
+
+
+def has_kind(task: Task, node: Node) -> bool:
+    """Say whether the node has any of the resource the task is placed by."""
+    return (node.allocatable.gpu if task.requires_gpu else node.allocatable.cpu) > 0
+
+
+def free_of(task: Task, node: Node) -> int:
+    """Return how much of it is idle or about to be."""
+    if task.requires_gpu:
+        return node.idle.gpu + node.releasing.gpu
+    return node.idle.cpu + node.releasing.cpu

@@ -1,0 +1,206 @@
+"""Where a task may run at all: health, kinds of GPUs, labels, taints, ports, neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+from navarch.scheduler.affinity import Neighbours
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.cluster import NODE_TYPE_LABEL
+from navarch.scheduler.fit import Later
+from navarch.scheduler.quantity import GPU
+from navarch.scheduler.request import GpuKind
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.placement import Hold
+from navarch.scheduler.state.task import Task
+
+GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
+CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
+SHARED_GPU_CONFIG_MAP: Final = "shared-gpu"
+"""Made when the task starts, so it need not exist before."""
+
+
+@dataclass
+class Predicates:
+    """Refuses nodes on which a task could not run, with a reason for each."""
+
+    name: ClassVar[str] = "predicates"
+
+    suspect_nodes: Literal["refuse", "allow"] = field(
+        default="refuse", metadata=argument("suspectNodes")
+    )
+    """Whether a node that health checks have doubts about takes new work."""
+
+    _session: Session = field(init=False, repr=False)
+    _neighbours: Neighbours = field(init=False, repr=False)
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the checks."""
+        self._session = session
+        self._neighbours = Neighbours(session)
+        session.add_pre_predicate_fn(self._check_cluster)
+        session.add_predicate_fn(self._check_node, scope="global")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _check_cluster(self, task: Task, _job: Job) -> str | None:
+        return self._too_large(task) or self._missing_config_maps(task)
+
+    def _too_large(self, task: Task) -> str | None:
+        """Refuse what no node could hold even if it were empty."""
+        nodes = self._session.nodes.values()
+        request = task.request
+        largest = {
+            "cpu": (request.cpu_milli, max((n.allocatable.cpu for n in nodes), default=0)),
+            "memory": (request.memory_bytes, max((n.allocatable.memory for n in nodes), default=0)),
+            "gpu": (_gpu_floor(task), max((n.allocatable.gpu for n in nodes), default=0)),
+        }
+        for profile, count in request.gpu.mig.items():
+            most = max((n.allocatable.mig.get(profile, 0) for n in nodes), default=0)
+            largest[profile] = (count, most)
+        for resource, (asked, most) in largest.items():
+            if asked > most:
+                return f"no node has that much {resource}: asked for {asked}, at most {most}"
+        return None
+
+    def _missing_config_maps(self, task: Task) -> str | None:
+        known = self._session.cluster.config_maps
+        if known is None:
+            return None
+        missing = [
+            name
+            for name in task.spec.config_maps
+            if name not in known and not name.endswith(SHARED_GPU_CONFIG_MAP)
+        ]
+        return f"config maps do not exist: {', '.join(missing)}" if missing else None
+
+    def _check_node(self, task: Task, job: Job, node: Node) -> str | None:
+        verdict = self._session.is_task_allocation_on_node_over_capacity(task, job, node)
+        if not verdict.schedulable:
+            return verdict.message
+        reason = (
+            check_gpu_kind(task, node)
+            or self._health(node)
+            or _labels(task, node)
+            or _taints(task, node)
+            or self._worker_kind(task, node)
+            or self._devices(task, node)
+        )
+        if reason:
+            return reason
+        return _first_lasting(
+            check_pod_slots(task, node), _ports(task, node), self._neighbours.objection(task, node)
+        )
+
+    def _health(self, node: Node) -> str | None:
+        health = node.spec.health
+        if not health.ready:
+            return "the node is not ready"
+        if health.cordoned:
+            return "the node is cordoned"
+        if health.draining:
+            return "the node is draining"
+        if health.suspect and self.suspect_nodes == "refuse":
+            return "the node is suspect"
+        return None
+
+    def _worker_kind(self, task: Task, node: Node) -> str | None:
+        if not self._session.parameters.restrict_node_scheduling:
+            return None
+        label = GPU_WORKER_LABEL if task.requires_gpu else CPU_WORKER_LABEL
+        return None if label in node.labels else f"the node lacks the label {label}"
+
+    def _devices(self, task: Task, node: Node) -> str | None:
+        session = self._session
+        if not task.spec.claims or not session.parameters.dynamic_resource_allocation:
+            return None
+        if session.claims.choose(task, node.name, now=False) is None:
+            return "the node cannot provide the claimed devices"
+        return None
+
+
+def check_gpu_kind(task: Task, node: Node) -> str | None:
+    """Return why the node's GPUs are not of the kind the task asks for."""
+    kind, strategy = task.request.gpu.kind, node.spec.mig_strategy
+    if task.spec.legacy_mig:
+        return "MIG requests of the old kind are not supported"
+    if kind is GpuKind.NONE:
+        return None
+    if kind is GpuKind.MIG and not node.is_mig:
+        return "the node has no MIG slices"
+    if strategy == "single" and kind is not GpuKind.WHOLE:
+        return "the node takes only requests for whole GPUs (MIG strategy single)"
+    if strategy == "mixed" and kind is not GpuKind.MIG:
+        return "the node takes only requests for MIG slices (MIG strategy mixed)"
+    if kind is GpuKind.MIG and any(t.spec.legacy_mig for t, _ in node.tasks.values()):
+        return "the node runs MIG tasks of the old kind"
+    if node.spec.dra_gpus > 0 and kind is not GpuKind.MIG:
+        return "the node's GPUs can only be had through claims"
+    if kind is GpuKind.MEMORY and not node.spec.gpu_memory_synced:
+        return "the memory of the node's GPUs is not known"
+    return None
+
+
+def check_pod_slots(task: Task, node: Node) -> str | None:
+    """Return why the node cannot take another pod: sharing a GPU anew needs one more to hold it."""
+    slots = task.request.pods
+    if task.request.gpu.shared:
+        reused = len(node.groups_with_room(task.request))
+        slots += max(0, task.request.gpu.devices - reused)
+    if slots <= node.idle.pods:
+        return None
+    if slots <= node.idle.pods + node.releasing.pods:
+        return Later("pod slots are still taken by pods that are leaving")
+    return f"not enough pod slots: {slots} needed, {node.idle.pods + node.releasing.pods} free"
+
+
+def _gpu_floor(task: Task) -> int:
+    gpu = task.request.gpu
+    return gpu.devices * GPU if gpu.shared else gpu.whole
+
+
+def _labels(task: Task, node: Node) -> str | None:
+    spec = task.spec
+    for key, value in spec.node_selector.items():
+        if node.labels.get(key) != value:
+            return f"the node is not labelled {key}={value}"
+    if spec.node_affinity_in and node.labels.get(NODE_TYPE_LABEL) not in spec.node_affinity_in:
+        return f"the node's {NODE_TYPE_LABEL} is not one of {', '.join(spec.node_affinity_in)}"
+    return None
+
+
+def _taints(task: Task, node: Node) -> str | None:
+    for taint in node.spec.taints:
+        if taint.effect == "PreferNoSchedule":
+            continue
+        if not any(toleration.covers(taint) for toleration in task.spec.tolerations):
+            return f"the task does not tolerate {taint.key}={taint.value}:{taint.effect}"
+    return None
+
+
+def _ports(task: Task, node: Node) -> str | None:
+    wanted = set(task.spec.host_ports)
+    if not wanted:
+        return None
+    passing: str | None = None
+    for other, _ in node.tasks.values():
+        taken = wanted.intersection(other.spec.host_ports)
+        if other is task or not taken:
+            continue
+        text = f"port {min(taken)} is taken by {other.uid}"
+        if any(
+            b.node == node.name and b.hold is not Hold.LEAVING for b in other.placement.bookings
+        ):
+            return text
+        passing = Later(text)
+    return passing
+
+
+def _first_lasting(*reasons: str | None) -> str | None:
+    """Return the first reason that will not pass, else one that will, if any."""
+    given = [reason for reason in reasons if reason]
+    return next((r for r in given if not isinstance(r, Later)), given[0] if given else None)

@@ -1,0 +1,124 @@
+"""Dividing what the cluster has among queues: quotas first, then the surplus by weight."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from navarch.scheduler.quantity import RESOURCE_UNITS, UNLIMITED, Amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
+    from navarch.scheduler.state.queues import Queue
+
+NEGLIGIBLE = 1e-6
+"""Less than this of a milli-core, a byte or a hundredth of a GPU is a rounding error."""
+
+
+def set_fair_shares(shares: Shares, roots: list[Queue], k_value: float) -> None:
+    """Set every queue's fair share, level by level: what a queue gets its children divide."""
+    _divide_level(shares, roots, shares.total, k_value)
+
+
+def _divide_level(shares: Shares, queues: list[Queue], total: Amounts, k_value: float) -> None:
+    siblings = shares.siblings(queues)
+    columns = [
+        Division(siblings, resource, total[resource], k_value).divide() for resource in range(3)
+    ]
+    for share in siblings:
+        share.fair_share = Amounts(*(column[share.name] for column in columns))
+    for queue in queues:
+        if queue.children:
+            _divide_level(shares, queue.children, shares[queue.name].fair_share, k_value)
+
+
+class Division:
+    """One resource divided among sibling queues."""
+
+    def __init__(
+        self, siblings: Sequence[QueueShare], resource: int, total: float, k_value: float
+    ) -> None:
+        self._siblings = siblings
+        self._resource = resource
+        self._total = total
+        self._k_value = k_value
+        self._unit = RESOURCE_UNITS[resource]
+        self._fair: dict[str, float] = {}
+        self._left = total
+        self._remainders: dict[str, float] = {}
+
+    def divide(self) -> dict[str, float]:
+        """Return each queue's fair share."""
+        self._give_quotas()
+        by_priority = sorted({share.queue.priority for share in self._siblings}, reverse=True)
+        levels = [
+            [share for share in self._siblings if share.queue.priority == priority]
+            for priority in by_priority
+        ]
+        for level in levels:
+            while self._left > NEGLIGIBLE and self._give_round(level):
+                pass
+        for level in levels:
+            self._give_remainders(level)
+        return self._fair
+
+    def _give_quotas(self) -> None:
+        """Give everybody what they are promised, even if together it is more than there is."""
+        for share in self._siblings:
+            deserved = share.deserved[self._resource]
+            promised = self._total if deserved == UNLIMITED else deserved
+            self._fair[share.name] = min(promised, share.requestable(self._resource))
+            self._left -= self._fair[share.name]
+
+    def _give_round(self, level: list[QueueShare]) -> bool:
+        """Give everybody their part of what is left; say whether some was not needed."""
+        hungry = [share for share in level if self._lacks(share) > NEGLIGIBLE]
+        weights = self._weights(hungry)
+        weight_sum = sum(weights.values())
+        if weight_sum <= 0:
+            return False
+        amount = self._left
+        not_needed = False
+        for share in hungry:
+            if share.queue.weight[self._resource] <= 0:
+                continue
+            part = amount * weights[share.name] / weight_sum
+            lacks = self._lacks(share)
+            if lacks <= part + NEGLIGIBLE:
+                given = lacks
+                self._remainders.pop(share.name, None)
+                not_needed = not_needed or lacks < part - NEGLIGIBLE
+            else:
+                given = math.floor(part / self._unit + NEGLIGIBLE) * self._unit
+                self._remainders[share.name] = part - given
+            self._fair[share.name] += given
+            self._left -= given
+        return not_needed and self._left > NEGLIGIBLE
+
+    def _weights(self, hungry: list[QueueShare]) -> dict[str, float]:
+        """Return each queue's claim to the surplus: its weight, less what it used of late."""
+        weight_sum = sum(share.queue.weight[self._resource] for share in hungry)
+        if weight_sum <= 0:
+            return {}
+        weights = {}
+        for share in hungry:
+            normal = share.queue.weight[self._resource] / weight_sum
+            owed = self._k_value * (normal - share.usage[self._resource])
+            weights[share.name] = max(0.0, normal + owed)
+        return weights
+
+    def _give_remainders(self, level: list[QueueShare]) -> None:
+        """Hand out single units to those whose part was rounded down most."""
+        remembered = [share for share in level if share.name in self._remainders]
+        remembered.sort(key=lambda s: (-self._remainders[s.name], s.queue.created_at, s.name))
+        for share in remembered:
+            if self._left <= NEGLIGIBLE:
+                return
+            given = min(float(self._unit), self._left)
+            self._fair[share.name] += given
+            self._left -= given
+
+    def _lacks(self, share: QueueShare) -> float:
+        return share.requestable(self._resource) - self._fair[share.name]

@@ -1,0 +1,167 @@
+"""The plugin that keeps every queue's account and answers whatever depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.capacity import CapacityVerdict
+from navarch.scheduler.events import Event, EventHandler
+from navarch.scheduler.gang import charge, request_to_place
+from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
+from navarch.scheduler.plugins.proportion.limits import check_limits, check_quotas
+from navarch.scheduler.plugins.proportion.queue_order import allocated_by, compare
+from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
+from navarch.scheduler.plugins.proportion.shares import Shares
+from navarch.scheduler.quantity import NOTHING, Amounts
+from navarch.scheduler.scenario import Scenario
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.queues import Queue
+from navarch.scheduler.state.task import Task
+from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
+
+
+@dataclass
+class Proportion:
+    """Divides the cluster among queues and holds them to it."""
+
+    name: ClassVar[str] = "proportion"
+
+    k_value: float = field(default=1.0, metadata=argument("kValue", at_least=0.0))
+    """How strongly past use counts against a queue when surplus is divided."""
+    # The misspelling is the name by which deployments know this argument.
+    saturation_multiplier: float = field(
+        default=1.0, metadata=argument("relcaimerSaturationMultiplier", at_least=1.0)
+    )
+    """How much better served a queue must be than the reclaimer to have to give."""
+
+    _session: Session = field(init=False, repr=False)
+    _shares: Shares = field(init=False, repr=False)
+    _quota: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
+    """What each placed task is charged, which depends on the GPUs of its node."""
+    _frozen: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
+    _frozen_fixed: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
+
+    def on_session_open(self, session: Session) -> None:
+        """Open the accounts, divide the cluster, and register."""
+        self._session = session
+        self._shares = Shares(session)
+        for job in session.jobs.values():
+            self._enter(job)
+        set_fair_shares(self._shares, session.queues.roots, self.k_value)
+        self._freeze()
+        session.add_queue_order_fn(self._compare_queues)
+        session.add_is_job_over_capacity_fn(self._job_over_capacity)
+        session.add_is_non_preemptible_job_over_queue_quota_fn(self._job_over_quota)
+        session.add_is_task_allocation_on_node_over_capacity_fn(self._task_over_capacity)
+        session.add_can_reclaim_resources_fn(self._can_reclaim)
+        session.add_reclaim_scenario_validator_fn(self._validate)
+        session.add_on_job_solution_start_fn(self._freeze)
+        session.add_get_queue_allocated_resources_fn(lambda q: self._shares[q.name].allocated)
+        session.add_get_queue_deserved_resources_fn(lambda q: q.deserved)
+        session.add_get_queue_fair_share_fn(lambda q: self._shares[q.name].fair_share)
+        session.add_event_handler(
+            EventHandler(allocate_fn=self._on_allocate, deallocate_fn=self._on_deallocate)
+        )
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    @property
+    def shares(self) -> Shares:
+        """Every queue's account."""
+        return self._shares
+
+    def _enter(self, job: Job) -> None:
+        for task in job.tasks.values():
+            if task.status & ALLOCATED_MASK and task.node is not None:
+                quota = self._session.nodes[task.node].quota_of(task.request)
+                self._quota[task.uid] = quota
+                for share in self._shares.lineage(job.queue):
+                    share.charge(quota, preemptible=job.preemptible)
+                    share.request = share.request.plus(quota)
+            elif task.status is TaskStatus.PENDING:
+                for share in self._shares.lineage(job.queue):
+                    share.request = share.request.plus(task.pending_quota)
+
+    def _on_allocate(self, event: Event) -> None:
+        task = event.task
+        quota = self._session.nodes[event.node].quota_of(task.request)
+        self._quota[task.uid] = quota
+        for share in self._shares.lineage(task.job.queue):
+            share.charge(quota, preemptible=task.job.preemptible)
+
+    def _on_deallocate(self, event: Event) -> None:
+        task = event.task
+        quota = self._session.nodes[event.node].quota_of(task.request)
+        for share in self._shares.lineage(task.job.queue):
+            share.credit(quota, preemptible=task.job.preemptible)
+
+    def _compare_queues(  # noqa: PLR0917 - the extension point's own signature
+        self,
+        left: Queue,
+        right: Queue,
+        left_job: Job | None,
+        right_job: Job | None,
+        left_victims: Sequence[Job],
+        right_victims: Sequence[Job],
+        _min_gpu_memory_mib: int,
+    ) -> int:
+        return compare(
+            self._shares[left.name],
+            self._shares[right.name],
+            (self._request(left_job), self._request(right_job)),
+            (allocated_by(left_victims, self._quota), allocated_by(right_victims, self._quota)),
+            self._shares.total,
+        )
+
+    def _request(self, job: Job | None) -> Amounts:
+        return NOTHING if job is None else request_to_place(self._session, job)
+
+    def _job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
+        return self._check(job, charge(list(tasks)))
+
+    def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
+        if job.preemptible:
+            return CapacityVerdict()
+        return check_quotas(self._shares.lineage(job.queue), charge(list(tasks)))
+
+    def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
+        return self._check(job, node.quota_of(task.request))
+
+    def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
+        verdict = check_limits(self._shares.lineage(job.queue), request)
+        if verdict.schedulable and not job.preemptible:
+            return check_quotas(self._shares.lineage(job.queue), request)
+        return verdict
+
+    def _can_reclaim(self, job: Job) -> bool:
+        share = self._shares[job.queue]
+        request = request_to_place(self._session, job)
+        if not share.allocated.plus(request).within(share.fair_share):
+            return False
+        if job.preemptible:
+            return True
+        return share.allocated_non_preemptible.plus(request).within(share.deserved)
+
+    def _freeze(self) -> None:
+        """Keep what queues have now: a search judges all its scenarios by the same figures."""
+        shares = self._shares.by_name
+        self._frozen = {name: share.allocated for name, share in shares.items()}
+        self._frozen_fixed = {n: share.allocated_non_preemptible for n, share in shares.items()}
+
+    def _validate(self, scenario: Scenario) -> bool:
+        check = ReclaimCheck(
+            self._shares,
+            self._session.queues,
+            allocated=self._frozen,
+            allocated_non_preemptible=self._frozen_fixed,
+            quota=self._quota,
+            count_moved=not self._session.parameters.allow_consolidating_reclaim,
+            multiplier=self.saturation_multiplier,
+        )
+        return check.allows(scenario)

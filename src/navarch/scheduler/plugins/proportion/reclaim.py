@@ -1,0 +1,134 @@
+"""Whether one queue may take from others what a simulation says it would."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from navarch.scheduler.gang import charge
+from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
+    from navarch.scheduler.scenario import Scenario, Victim
+    from navarch.scheduler.state.job import Job
+    from navarch.scheduler.state.queues import QueueTree
+    from navarch.scheduler.state.task import Task
+
+
+class ReclaimCheck:
+    """Judges one scenario on what queues had before the search for victims began."""
+
+    def __init__(
+        self,
+        shares: Shares,
+        tree: QueueTree,
+        *,
+        allocated: Mapping[str, Amounts],
+        allocated_non_preemptible: Mapping[str, Amounts],
+        quota: Mapping[str, Amounts],
+        count_moved: bool,
+        multiplier: float,
+    ) -> None:
+        self._shares = shares
+        self._tree = tree
+        self._allocated = allocated
+        self._fixed = allocated_non_preemptible
+        self._quota = quota
+        self._count_moved = count_moved
+        self._multiplier = multiplier
+        self._remaining: dict[str, Amounts] = {}
+
+    def allows(self, scenario: Scenario) -> bool:
+        """Say whether everybody the job takes from can spare it, and it does not overreach."""
+        job = scenario.preemptor
+        request = charge(list(job.tasks.values()))
+        involved = request
+        for victim in scenario.victims.values():
+            for block in self._blocks(victim):
+                if not self._may_take(job, request, victim.job.queue):
+                    return False
+                self._take(victim.job.queue, block)
+                involved = involved.plus(block)
+        if not self._remaining:
+            return True
+        return self._stays_balanced(job, request, involved)
+
+    def _blocks(self, victim: Victim) -> Iterator[Amounts]:
+        """Yield what is taken: spare members one by one, what a gang needs as one."""
+        lost = [t for t in victim.tasks if self._count_moved or not t.placement.counts]
+        core: list[Task] = []
+        for pod_set in victim.job.pod_sets.values():
+            tasks = [task for task in lost if task.spec.sub_group == pod_set.name]
+            core += tasks[: pod_set.min_available]
+            for task in tasks[pod_set.min_available :]:
+                yield self._quota[task.uid]
+        if core:
+            yield self._sum(core)
+
+    def _sum(self, tasks: list[Task]) -> Amounts:
+        total = NOTHING
+        for task in tasks:
+            total = total.plus(self._quota[task.uid])
+        return total
+
+    def _may_take(self, job: Job, request: Amounts, victim_queue: str) -> bool:
+        """Say whether the victim's side can spare more, at the level where the two sides part."""
+        ours, theirs = self._tree.diverging(job.queue, victim_queue)
+        reclaimer, victim = self._shares[ours.name], self._shares[theirs.name]
+        remaining = self._has(victim)
+        if not remaining.within(victim.allocatable_share()):
+            return True
+        wanted = self._allocated[reclaimer.name].plus(request)
+        return wanted.within(reclaimer.deserved) and not remaining.within(victim.deserved)
+
+    def _take(self, queue: str, block: Amounts) -> None:
+        for share in self._shares.lineage(queue):
+            self._remaining[share.name] = self._has(share).minus(block)
+
+    def _has(self, share: QueueShare) -> Amounts:
+        return self._remaining.get(share.name, self._allocated[share.name])
+
+    def _stays_balanced(self, job: Job, request: Amounts, involved: Amounts) -> bool:
+        """Say whether no queue above the job ends better served than one that gave."""
+        resources = [index for index in range(3) if involved[index] > 0]
+        for share in self._shares.lineage(job.queue):
+            has = self._has(share).plus(request)
+            siblings = self._givers_beside(share)
+            if any(self._overreaches(share, has, other, resources) for other in siblings):
+                return False
+        return job.preemptible or all(
+            self._fixed[share.name].plus(request).within(share.deserved)
+            for share in self._shares.lineage(job.queue)
+        )
+
+    def _givers_beside(self, share: QueueShare) -> list[QueueShare]:
+        parent = share.queue.parent
+        siblings = self._tree.roots if parent is None else parent.children
+        return [
+            self._shares[queue.name]
+            for queue in siblings
+            if queue.name != share.name and queue.name in self._remaining
+        ]
+
+    def _overreaches(
+        self, share: QueueShare, has: Amounts, other: QueueShare, resources: list[int]
+    ) -> bool:
+        left = self._has(other)
+        for index in resources:
+            ours = saturation(has[index], share.fair_share[index])
+            theirs = saturation(left[index], other.fair_share[index])
+            if ours > 1 and other.fair_share[index] > 0 and ours * self._multiplier >= theirs:
+                return True
+        return False
+
+
+def saturation(allocated: float, fair_share: float) -> float:
+    """Return how much of its fair share a queue has."""
+    if fair_share == UNLIMITED:
+        return 0.0
+    if fair_share == 0:
+        return math.inf if allocated > 0 else 0.0
+    return allocated / fair_share

@@ -1,0 +1,110 @@
+"""What each queue has, wants and is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from navarch.scheduler.cluster import QueueUsage
+from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from navarch.scheduler.session import Session
+    from navarch.scheduler.state.queues import Queue
+
+
+class QueueShare:
+    """One queue's account. Use is counted in whole numbers, so it can be taken back exactly."""
+
+    __slots__ = (
+        "allocated",
+        "allocated_non_preemptible",
+        "fair_share",
+        "queue",
+        "request",
+        "usage",
+    )
+
+    def __init__(self, queue: Queue, usage: QueueUsage) -> None:
+        self.queue = queue
+        self.usage = Amounts(usage.cpu, usage.memory, usage.gpu)
+        self.allocated = NOTHING
+        self.allocated_non_preemptible = NOTHING
+        self.request = NOTHING
+        """What it has and what its pending tasks ask for."""
+        self.fair_share = NOTHING
+
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.queue.name
+
+    @property
+    def deserved(self) -> Amounts:
+        """What the queue is promised."""
+        return self.queue.deserved
+
+    @property
+    def limit(self) -> Amounts:
+        """What the queue may have at most."""
+        return self.queue.limit
+
+    def requestable(self, resource: int) -> float:
+        """Return how much of what it asks for it could be given."""
+        limit = self.limit[resource]
+        request = self.request[resource]
+        return request if limit == UNLIMITED else min(limit, request)
+
+    def allocatable_share(self) -> Amounts:
+        """Return what the queue may use before others can ask for some of it back."""
+        return Amounts(*(self._allocatable(resource) for resource in range(3)))
+
+    def _allocatable(self, resource: int) -> float:
+        limit, deserved = self.limit[resource], self.deserved[resource]
+        if deserved == UNLIMITED:
+            return limit
+        share = max(deserved, self.fair_share[resource])
+        return share if limit == UNLIMITED else min(limit, share)
+
+    def charge(self, amount: Amounts, *, preemptible: bool) -> None:
+        """Add to what the queue has."""
+        self.allocated = self.allocated.plus(amount)
+        if not preemptible:
+            self.allocated_non_preemptible = self.allocated_non_preemptible.plus(amount)
+
+    def credit(self, amount: Amounts, *, preemptible: bool) -> None:
+        """Take from what the queue has."""
+        self.allocated = self.allocated.minus(amount)
+        if not preemptible:
+            self.allocated_non_preemptible = self.allocated_non_preemptible.minus(amount)
+
+
+class Shares:
+    """The accounts of all queues."""
+
+    def __init__(self, session: Session) -> None:
+        self._tree = session.queues
+        usage = session.cluster.usage
+        self.by_name: dict[str, QueueShare] = {
+            name: QueueShare(queue, usage.get(name, QueueUsage()))
+            for name, queue in session.queues.by_name.items()
+        }
+        self.total = NOTHING
+        for node in session.nodes.values():
+            if node.spec.health.ready:
+                self.total = self.total.plus(node.capacity())
+
+    def __getitem__(self, name: str) -> QueueShare:
+        return self.by_name[name]
+
+    def siblings(self, queues: list[Queue]) -> list[QueueShare]:
+        """Return the accounts of `queues`."""
+        return [self.by_name[queue.name] for queue in queues]
+
+    def lineage(self, name: str) -> Iterator[QueueShare]:
+        """Yield the account of a queue, of its parent, and so on; nothing for an unknown queue."""
+        queue = self._tree.by_name.get(name)
+        if queue is not None:
+            for ancestor in queue.lineage():
+                yield self.by_name[ancestor.name]

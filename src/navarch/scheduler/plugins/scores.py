@@ -1,0 +1,12 @@
+"""Score bands: each outweighs everything in the bands below it together."""
+
+from typing import Final
+
+MAX_DENSITY: Final = 9
+RESOURCE_TYPE: Final = 10
+AVAILABILITY: Final = 100
+GPU_SHARING: Final = 1_000
+TOPOLOGY: Final = 10_000
+"""Times 0 to 10."""
+POD_AFFINITY: Final = 100_000
+NOMINATED_NODE: Final = 1_000_000

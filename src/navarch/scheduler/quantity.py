@@ -1,0 +1,70 @@
+"""Amounts of CPU, memory and GPU as whole numbers, so that giving back what was taken is exact.
+
+Units: thousandths of a core, bytes, hundredths of a GPU. A fraction of a GPU is a whole number of
+hundredths everywhere inside the scheduler; only input and output speak of GPUs as decimals.
+"""
+
+import math
+from typing import NamedTuple
+
+UNLIMITED = -1
+"""As a quota or limit: no bound at all."""
+
+GPU = 100
+"""One whole GPU, in the unit used for GPUs."""
+
+RESOURCE_NAMES = ("cpu", "memory", "gpu")
+"""The resources queues are given shares of, in the order they are divided."""
+
+RESOURCE_UNITS = (1, 1, GPU)
+"""What one indivisible step of each resource is when shares are rounded down."""
+
+
+class Amounts(NamedTuple):
+    """How much of each resource that queues share. Whole numbers for use, floats for shares."""
+
+    cpu: float
+    memory: float
+    gpu: float
+
+    def plus(self, other: "Amounts") -> "Amounts":
+        """Return the element-wise sum."""
+        return Amounts(self.cpu + other.cpu, self.memory + other.memory, self.gpu + other.gpu)
+
+    def minus(self, other: "Amounts") -> "Amounts":
+        """Return the element-wise difference."""
+        return Amounts(self.cpu - other.cpu, self.memory - other.memory, self.gpu - other.gpu)
+
+    def within(self, bound: "Amounts") -> bool:
+        """Say whether no element exceeds `bound`, where an unlimited bound is never exceeded."""
+        return all(
+            limit == UNLIMITED or value <= limit for value, limit in zip(self, bound, strict=True)
+        )
+
+
+NOTHING = Amounts(0, 0, 0)
+
+
+def total(amounts: "list[Amounts]") -> Amounts:
+    """Return the sum of `amounts`."""
+    cpu = memory = gpu = 0.0
+    for amount in amounts:
+        cpu += amount.cpu
+        memory += amount.memory
+        gpu += amount.gpu
+    return Amounts(cpu, memory, gpu)
+
+
+def hundredths(gpus: float) -> int:
+    """Return `gpus` in hundredths, rounded to the nearest."""
+    return math.floor(gpus * GPU + 0.5)
+
+
+def share_of_gpus(gpus: float) -> float:
+    """Return a quota given in GPUs in hundredths, keeping finer parts than a hundredth."""
+    return UNLIMITED if gpus == UNLIMITED else round(gpus * GPU, 6)
+
+
+def gpus(hundredths_of_gpu: float) -> float:
+    """Return hundredths of a GPU as a decimal number of GPUs, for people to read."""
+    return hundredths_of_gpu / GPU

@@ -1,0 +1,276 @@
+"""A session: a private copy of the cluster, the plugins' answers about it, what was decided."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler.answers import Answers
+from navarch.scheduler.cluster import DEFAULT_GPU_MEMORY_MIB, Cluster, QueueSpec, ResourceShare
+from navarch.scheduler.config import Parameters, PluginConfig
+from navarch.scheduler.decision import DecisionLog, DecisionSink
+from navarch.scheduler.events import Event, EventFn
+from navarch.scheduler.fit import Fit, JobMisfit, Misfit
+from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.state.claims import Claims
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.node import WHOLE_GPU, Node
+from navarch.scheduler.state.placement import Booking, Hold, Placement
+from navarch.scheduler.state.queues import QueueTree
+from navarch.scheduler.state.task import Task
+from navarch.scheduler.statement import Statement
+from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from types import TracebackType
+
+    from navarch.scheduler.cluster import Device, TaskSpec
+    from navarch.scheduler.plugin import Plugin
+    from navarch.scheduler.registry import PluginRegistry
+
+FLAT_ROOT: Final = "default"
+"""The one parent of all leaf queues when the hierarchy is not to count."""
+
+
+class Session(Answers):
+    """One pass over the cluster.
+
+    Actions change it only through statements. Everything is ordered by name, so the order in
+    which a snapshot lists things makes no difference.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        parameters: Parameters | None = None,
+        sink: DecisionSink | None = None,
+    ) -> None:
+        super().__init__()
+        self.cluster = cluster
+        self.parameters = parameters or Parameters()
+        self.sink: DecisionSink = sink or DecisionLog()
+        self.plugins: dict[str, Plugin] = {}
+        self.plugin_configs: tuple[PluginConfig, ...] = ()
+        self.min_gpu_memory_mib = _min_gpu_memory_mib(cluster)
+        self.nodes: dict[str, Node] = {
+            spec.name: Node(spec) for spec in sorted(cluster.nodes, key=lambda n: n.name)
+        }
+        self.queues = QueueTree(_queue_specs(cluster, self.parameters))
+        self.jobs: dict[str, Job] = {
+            spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib)
+            for spec in sorted(cluster.jobs, key=lambda j: j.name)
+        }
+        self.claims = Claims(cluster)
+        self.job_misfits: dict[str, list[JobMisfit]] = {}
+        """Why a job was not placed by the last real attempt."""
+        self.task_misfits: dict[str, list[Misfit]] = {}
+        """Why a task was not placed by the last real attempt, node by node."""
+        for job in self.jobs.values():
+            for task in job.tasks.values():
+                self._load(task)
+
+    @property
+    def now(self) -> datetime:
+        """The moment the snapshot was taken; the only time there is in a session."""
+        return self.cluster.now
+
+    @property
+    def seed(self) -> int:
+        """The number that plugins draw chance from."""
+        return self.parameters.seed
+
+    def open(self, plugins: Sequence[PluginConfig], registry: PluginRegistry) -> None:
+        """Build the plugins and have them register, in order."""
+        self.plugin_configs = tuple(plugins)
+        for config in plugins:
+            self.add_plugin(registry.build(config.name, config.arguments), name=config.name)
+
+    def add_plugin(self, plugin: Plugin, *, name: str | None = None) -> None:
+        """Have one plugin register its answers."""
+        name = name or plugin.name
+        if name in self.plugins:
+            raise InvalidError(f"plugin {name!r} is listed twice")
+        self.plugins[name] = plugin
+        self._owner = name
+        plugin.on_session_open(self)
+        self._owner = "session"
+
+    def close(self) -> None:
+        """Let every plugin look back, in the order they were opened."""
+        for plugin in self.plugins.values():
+            plugin.on_session_close(self)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def attempt(self, action: str = "") -> Statement:
+        """Return a statement; use it in `with`, and what is not committed is taken back."""
+        return Statement(self, action)
+
+    def fit(self, task: Task, job: Job, node: Node, *, record: bool = False) -> Fit:
+        """Say whether and when the task could go to the node: resources first, then predicates."""
+        if not node.fits_eventually(task.request):
+            if record:
+                self._note(Misfit(task=task.uid, node=node.name, reason="not enough resources"))
+            return Fit.NO
+        misfit = self.predicate(task, job, node)
+        if misfit is None:
+            return Fit.NOW if self.fits_now(task, node) else Fit.LATER
+        if record:
+            self._note(misfit)
+        return Fit.LATER if misfit.passes else Fit.NO
+
+    def fits_now(self, task: Task, node: Node) -> bool:
+        """Say whether idle resources and devices of the node suffice for the task."""
+        if not node.fits_now(task.request):
+            return False
+        if not task.spec.claims or not self.parameters.dynamic_resource_allocation:
+            return True
+        return self.claims.choose(task, node.name, now=True) is not None
+
+    def fitting_gpus(self, task: Task, node: Node) -> list[str]:
+        """Return the shared GPUs, and whole ones as `-2`, that the task could use, best first."""
+        groups = node.groups_with_room(task.request)
+        whole = [WHOLE_GPU] * max(0, node.whole_gpus_free)
+        return self.score_gpus(task, node, [*groups, *whole])
+
+    def choose_devices(
+        self, task: Task, node: Node, *, now: bool
+    ) -> tuple[tuple[str, tuple[Device, ...]], ...]:
+        """Return which devices the task's claims would stand for on the node."""
+        if not task.spec.claims or not self.parameters.dynamic_resource_allocation:
+            return ()
+        return self.claims.choose(task, node.name, now=now) or ()
+
+    def move(self, task: Task, after: Placement) -> None:
+        """Book the task's step to another placement and tell event handlers.
+
+        If a handler raises, the step has not happened: those told before it are told the
+        opposite, and the books are as they were.
+        """
+        before = task.placement
+        self._book(task, before, after)
+        told: list[tuple[EventFn | None, Event]] = []
+        try:
+            for tell, opposite, event in self._events(task, before, after):
+                if tell is not None:
+                    tell(event)
+                told.append((opposite, event))
+        except Exception:
+            self._book(task, after, before)
+            for opposite, event in reversed(told):
+                if opposite is not None:
+                    opposite(event)
+            raise
+
+    def settle(self, task: Task) -> None:
+        """Let a committed step stand: it is no longer virtual, and what was allocated is bound."""
+        now = task.placement
+        status = TaskStatus.BINDING if now.status is TaskStatus.ALLOCATED else now.status
+        task.placement = Placement(status, now.node, now.gpu_groups, now.bookings)
+        task.job.version += 1
+
+    def state(self) -> tuple[object, ...]:
+        """Return everything that statements change, for comparison."""
+        tasks = tuple((t.uid, t.placement) for j in self.jobs.values() for t in j.tasks.values())
+        return (tasks, tuple(n.state() for n in self.nodes.values()), self.claims.state())
+
+    def _events(
+        self, task: Task, before: Placement, after: Placement
+    ) -> list[tuple[EventFn | None, EventFn | None, Event]]:
+        """Return what to tell whom, with what would take it back."""
+        handlers = [handler for _, handler in self._event_handlers]
+        events: list[tuple[EventFn | None, EventFn | None, Event]] = []
+        if before.counts and before.node is not None:
+            event = Event(task, before.node)
+            events += [(h.deallocate_fn, h.allocate_fn, event) for h in handlers]
+        if after.counts and after.node is not None:
+            event = Event(task, after.node)
+            events += [(h.allocate_fn, h.deallocate_fn, event) for h in handlers]
+        return events
+
+    def _book(self, task: Task, before: Placement, after: Placement) -> None:
+        for booking in before.bookings:
+            if booking not in after.bookings:
+                self.nodes[booking.node].unbook(task, booking)
+                self.claims.apply(task, booking, -1)
+        for booking in after.bookings:
+            if booking not in before.bookings:
+                self.nodes[booking.node].book(task, booking)
+                self.claims.apply(task, booking, 1)
+        task.placement = after
+        task.job.version += 1
+
+    def _load(self, task: Task) -> None:
+        """Book a task where the snapshot found it."""
+        spec = task.spec
+        hold = _hold(spec.status)
+        if spec.node is None or hold is None:
+            return
+        booking = Booking(spec.node, hold, _groups(spec), self.claims.loaded(task))
+        task.placement = Placement(spec.status, spec.node, booking.gpu_groups, (booking,))
+        self.nodes[spec.node].book(task, booking, loading=True)
+        self.claims.apply(task, booking, 1)
+
+    def _note(self, misfit: Misfit) -> None:
+        self.task_misfits.setdefault(misfit.task, []).append(misfit)
+
+    def forget_misfits(self, job: Job) -> None:
+        """Drop what earlier attempts to place `job` found."""
+        self.job_misfits.pop(job.name, None)
+        for uid in job.tasks:
+            self.task_misfits.pop(uid, None)
+
+    def note_misfit(self, misfit: Misfit) -> None:
+        """Write down why a task found no place."""
+        self._note(misfit)
+
+    def note_job_misfit(self, job: Job, misfit: JobMisfit) -> None:
+        """Write down why a job found no place."""
+        self.job_misfits.setdefault(job.name, []).append(misfit)
+
+
+def _hold(status: TaskStatus) -> Hold | None:
+    if status & ALLOCATED_MASK:
+        return Hold.NOW
+    if status is TaskStatus.RELEASING:
+        return Hold.LEAVING
+    return Hold.NEXT if status is TaskStatus.PIPELINED else None
+
+
+def _groups(spec: TaskSpec) -> tuple[str, ...]:
+    return spec.gpu_groups if spec.request.gpu.shared else ()
+
+
+def _min_gpu_memory_mib(cluster: Cluster) -> int:
+    """Return the memory of the smallest GPU: what an unplaced request for memory is measured by."""
+    if cluster.min_node_gpu_memory_mib is not None:
+        return cluster.min_node_gpu_memory_mib
+    sizes = [n.gpu_memory_mib for n in cluster.nodes if n.gpus > 0 and n.gpu_memory_synced]
+    return min(sizes, default=DEFAULT_GPU_MEMORY_MIB)
+
+
+def _queue_specs(cluster: Cluster, parameters: Parameters) -> Sequence[QueueSpec]:
+    """Return the queues to use: as given, or all leaves under one parent that bounds nothing."""
+    if parameters.full_hierarchy_fairness:
+        return cluster.queues
+    parents = {queue.parent for queue in cluster.queues}
+    leaves = [queue for queue in cluster.queues if queue.name not in parents]
+    if not leaves:
+        return ()
+    free = ResourceShare(quota=UNLIMITED, limit=UNLIMITED, over_quota_weight=1)
+    oldest = min(leaf.created_at for leaf in leaves)
+    top = QueueSpec(name=FLAT_ROOT, created_at=oldest, cpu=free, memory=free, gpu=free)
+    return [top, *(replace(leaf, parent=FLAT_ROOT) for leaf in leaves)]

@@ -1,0 +1,83 @@
+"""Telling jobs apart by what they ask for, so that the twin of a failure need not be tried."""
+
+from navarch.scheduler.cluster import SubGroupSpec, TaskSpec
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.task import Task
+from navarch.scheduler.status import TaskStatus
+
+Size = tuple[float, ...]
+
+
+class FailedTwins:
+    """Jobs that found no solution, one per kind, to compare later ones with.
+
+    Kinds are the same when everything that decides where tasks may go is the same; a later job of
+    a kind is skipped unless it is easier: fewer tasks, or smaller ones.
+    """
+
+    def __init__(self, *, per_queue: bool) -> None:
+        self._per_queue = per_queue
+        self._failed: dict[object, list[Size]] = {}
+
+    def include(self, job: Job) -> bool:
+        """Say whether a job that is no easier than this one has failed."""
+        failed = self._failed.get(self._kind(job))
+        return failed is not None and not _easier(_sizes(job), failed)
+
+    def add(self, job: Job) -> None:
+        """Write down that `job` failed; of two failures of a kind, the easier one is kept."""
+        kind, sizes = self._kind(job), _sizes(job)
+        known = self._failed.get(kind)
+        if known is None or _no_larger(sizes, known):
+            self._failed[kind] = sizes
+
+    def _kind(self, job: Job) -> object:
+        return (job.queue if self._per_queue else None, job_kind(job))
+
+
+def job_kind(job: Job) -> object:
+    """Return a value that is equal for jobs whose tasks may go to the same places."""
+    tasks = sorted({repr(_task_kind(task.spec)) for task in _waiting(job)})
+    return (job.priority, job.preemptible, _group_kind(job.spec.root), tuple(tasks))
+
+
+def _task_kind(spec: TaskSpec) -> object:
+    return (
+        sorted(spec.node_selector.items()),
+        spec.node_affinity_in,
+        sorted(spec.labels.items()),
+        [(term.topology_key, sorted(term.labels.items())) for term in spec.affinity],
+        [(term.topology_key, sorted(term.labels.items())) for term in spec.anti_affinity],
+        spec.tolerations,
+        spec.host_ports,
+        spec.config_maps,
+        spec.legacy_mig,
+        spec.claims,
+        spec.request.gpu.kind,
+        sorted(spec.request.gpu.mig),
+    )
+
+
+def _group_kind(group: SubGroupSpec) -> object:
+    pod_sets = tuple((s.name, s.topology) for s in group.pod_sets)
+    return (group.topology, pod_sets, tuple(_group_kind(child) for child in group.groups))
+
+
+def _waiting(job: Job) -> list[Task]:
+    return [task for task in job.tasks.values() if task.status is TaskStatus.PENDING]
+
+
+def _sizes(job: Job) -> list[Size]:
+    return sorted((*reversed(t.pending_quota), float(t.request.pods)) for t in _waiting(job))
+
+
+def _easier(sizes: list[Size], than: list[Size]) -> bool:
+    if len(sizes) < len(than):
+        return True
+    return next((a < b for a, b in zip(sizes, than, strict=False) if a != b), False)
+
+
+def _no_larger(sizes: list[Size], than: list[Size]) -> bool:
+    return len(sizes) <= len(than) and all(
+        all(x <= y for x, y in zip(a, b, strict=True)) for a, b in zip(sizes, than, strict=False)
+    )

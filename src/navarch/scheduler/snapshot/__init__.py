@@ -1,0 +1,1 @@
+"""The cluster and the configuration as a file."""

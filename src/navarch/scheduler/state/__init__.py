@@ -1,0 +1,1 @@
+"""The session's private, mutable copy of the cluster."""

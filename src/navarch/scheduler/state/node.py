@@ -1,0 +1,245 @@
+"""A node inside a session: what is idle, what will come free, who holds what.
+
+`idle` is what can be had now, `releasing` what will come free; a task that waits for somebody to
+leave is booked against `releasing`, so `idle + releasing` is what is left to promise. All amounts
+are whole numbers, so bookings can be taken back in any order and leave no trace.
+"""
+
+from typing import Final
+
+from navarch.scheduler.cluster import NodeSpec
+from navarch.scheduler.quantity import GPU, Amounts
+from navarch.scheduler.request import GpuKind, Request, mig_slices
+from navarch.scheduler.state.placement import Booking, Hold
+from navarch.scheduler.state.shared_gpus import SharedGpu
+from navarch.scheduler.state.task import Task
+
+WHOLE_GPU: Final = "-2"
+"""Stands for 'any whole free GPU' where a shared GPU is asked for by its id."""
+
+
+class Pool:
+    """Amounts of everything a node has."""
+
+    __slots__ = ("cpu", "gpu", "memory", "mig", "pods")
+
+    def __init__(self, spec: NodeSpec | None = None) -> None:
+        self.cpu = spec.cpu_milli if spec else 0
+        self.memory = spec.memory_bytes if spec else 0
+        self.gpu = spec.gpus * GPU if spec else 0
+        self.pods = spec.pods if spec else 0
+        self.mig: dict[str, int] = dict(spec.mig) if spec else {}
+
+    def add(self, request: Request, sign: int) -> None:
+        """Add what `request` takes whole, or with `sign` -1 take it away."""
+        self.cpu += sign * request.cpu_milli
+        self.memory += sign * request.memory_bytes
+        self.pods += sign * request.pods
+        gpu = request.gpu
+        self.gpu += sign * gpu.whole
+        for profile, count in gpu.mig.items():
+            self.mig[profile] = self.mig.get(profile, 0) + sign * count
+
+    def state(self) -> tuple[int, int, int, int, tuple[tuple[str, int], ...]]:
+        """Return everything that matters, for comparison."""
+        mig = tuple(sorted((name, count) for name, count in self.mig.items() if count))
+        return (self.cpu, self.memory, self.gpu, self.pods, mig)
+
+
+class Node:
+    """One node and its books."""
+
+    __slots__ = (
+        "allocatable",
+        "gpu_memory_mib",
+        "groups",
+        "idle",
+        "labels",
+        "name",
+        "releasing",
+        "spec",
+        "tasks",
+        "version",
+    )
+
+    def __init__(self, spec: NodeSpec) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.labels = spec.labels
+        self.gpu_memory_mib = spec.gpu_memory_mib
+        self.allocatable = Pool(spec)
+        self.idle = Pool(spec)
+        self.releasing = Pool()
+        self.groups: dict[str, SharedGpu] = {}
+        self.tasks: dict[str, tuple[Task, int]] = {}
+        """Who is booked here, with how many bookings: a task may leave one GPU for another."""
+        self.version = 0
+        """Changes with every booking, so that what was worked out before can be kept until then."""
+
+    def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
+        """Write `booking` into the books."""
+        self._apply(task, booking, 1, loading=loading)
+
+    def unbook(self, task: Task, booking: Booking) -> None:
+        """Take `booking` out of the books."""
+        self._apply(task, booking, -1, loading=False)
+
+    def _apply(self, task: Task, booking: Booking, sign: int, *, loading: bool) -> None:
+        self.version += 1
+        if booking.hold is not Hold.NEXT:
+            self.idle.add(task.request, -sign)
+        if booking.hold is Hold.LEAVING:
+            self.releasing.add(task.request, sign)
+        elif booking.hold is Hold.NEXT:
+            self.releasing.add(task.request, -sign)
+        memory = task.request.gpu.memory_on(self.gpu_memory_mib)
+        for group in booking.gpu_groups:
+            self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
+        _, bookings = self.tasks.get(task.uid, (task, 0))
+        if bookings + sign:
+            self.tasks[task.uid] = (task, bookings + sign)
+        else:
+            del self.tasks[task.uid]
+
+    def _apply_group(
+        self, group: str, hold: Hold, memory: int, sign: int, *, opened_here: bool
+    ) -> None:
+        shared = self.groups.get(group)
+        if shared is None:
+            shared = self.groups[group] = SharedGpu(opened_here=opened_here)
+        taken, freed = shared.weights()
+        shared.add(hold, memory, sign)
+        taken_after, freed_after = shared.weights()
+        self.idle.gpu -= (taken_after - taken) * GPU
+        self.releasing.gpu += (freed_after - freed) * GPU
+        if shared.opened_here:
+            # Its reservation pod takes a slot of its own, now or when the GPU comes free.
+            self.idle.pods -= taken_after - taken
+            self.releasing.pods += min(freed_after, 0) - min(freed, 0)
+        if shared.members == 0:
+            del self.groups[group]
+
+    def fits_eventually(self, request: Request) -> bool:
+        """Say whether the request fits once everybody who is leaving has gone."""
+        idle, releasing = self.idle, self.releasing
+        if request.cpu_milli > idle.cpu + releasing.cpu:
+            return False
+        if request.memory_bytes > idle.memory + releasing.memory:
+            return False
+        if request.pods > idle.pods + releasing.pods:
+            return False
+        gpu = request.gpu
+        if gpu.shared:
+            free = self.whole_gpus_free + len(self.groups_with_room(request))
+            return free >= gpu.devices
+        if gpu.whole > idle.gpu + releasing.gpu:
+            return False
+        return all(
+            count <= idle.mig.get(profile, 0) + releasing.mig.get(profile, 0)
+            for profile, count in gpu.mig.items()
+        )
+
+    def fits_now(self, request: Request) -> bool:
+        """Say whether the request fits on what is idle."""
+        if not self._fits_now_beside_gpus(request):
+            return False
+        gpu = self.idle.gpu
+        if request.gpu.shared:
+            free = gpu // GPU + sum(
+                self.group_fits_now(group, request) for group in self.groups_with_room(request)
+            )
+            return free >= request.gpu.devices
+        return request.gpu.whole <= gpu
+
+    def _fits_now_beside_gpus(self, request: Request) -> bool:
+        idle = self.idle
+        return (
+            request.cpu_milli <= idle.cpu
+            and request.memory_bytes <= idle.memory
+            and request.pods <= idle.pods
+            and all(count <= idle.mig.get(name, 0) for name, count in request.gpu.mig.items())
+        )
+
+    @property
+    def whole_gpus_free(self) -> int:
+        """How many whole GPUs are idle or will come free unpromised."""
+        return self.idle.gpu // GPU + self.releasing.gpu // GPU
+
+    def groups_with_room(self, request: Request) -> list[str]:
+        """Return the shared GPUs with room for the request once those leaving have gone, by id."""
+        room = self.gpu_memory_mib - request.gpu.memory_on(self.gpu_memory_mib)
+        return sorted(
+            name
+            for name, shared in self.groups.items()
+            if shared.promised_memory <= room and not shared.vacating
+        )
+
+    def group_fits_now(self, group: str, request: Request) -> bool:
+        """Say whether the shared GPU and the rest of the node can take the request at once."""
+        need = request.gpu.memory_on(self.gpu_memory_mib)
+        free = self.gpu_memory_mib - self.groups[group].occupied_memory
+        return need <= free and self._fits_now_beside_gpus(request)
+
+    def group_used(self, group: str) -> float:
+        """Return which part of the shared GPU is in use, from 0 to 1."""
+        return self.groups[group].occupied_memory / self.gpu_memory_mib
+
+    @property
+    def is_cpu_only(self) -> bool:
+        """Whether the node has no GPU of any kind."""
+        return self.allocatable.gpu == 0 and not self.is_mig and self.spec.dra_gpus == 0
+
+    @property
+    def is_mig(self) -> bool:
+        """Whether the node's GPUs are cut into MIG slices."""
+        return bool(self.spec.mig_strategy) or bool(self.allocatable.mig)
+
+    def has_available_gpus(self) -> bool:
+        """Say whether a GPU, whole, shared or sliced, is idle or about to be."""
+        if self.whole_gpus_free > 0 or self.spec.dra_gpus > 0:
+            return True
+        if any(s.promised_memory < self.gpu_memory_mib for s in self.groups.values()):
+            return True
+        free = (n + self.releasing.mig.get(p, 0) for p, n in self.idle.mig.items())
+        return any(count > 0 for count in free)
+
+    def gpu_to_spare(self) -> int:
+        """Return hundredths of GPUs, whole, shared or sliced, that are or will be unpromised."""
+        spare = self.idle.gpu + self.releasing.gpu
+        for shared in self.groups.values():
+            free = self.gpu_memory_mib - shared.promised_memory
+            spare += 0 if shared.vacating else max(0, free) * GPU // self.gpu_memory_mib
+        for profile, count in self.idle.mig.items():
+            free = count + self.releasing.mig.get(profile, 0)
+            spare += max(0, free) * mig_slices(profile) * GPU
+        return spare
+
+    def gpu_utilization(self) -> float:
+        """Return which part of the node's GPUs is not idle, from 0 to 1."""
+        if self.allocatable.gpu == 0:
+            return 0.0
+        return 1.0 - self.idle.gpu / self.allocatable.gpu
+
+    def quota_of(self, request: Request) -> Amounts:
+        """Return what a queue is charged for `request` on this node."""
+        return request.quota_on(self.gpu_memory_mib)
+
+    def capacity(self) -> Amounts:
+        """Return what the node adds to what queues share."""
+        slices = sum(mig_slices(name) * n for name, n in self.allocatable.mig.items())
+        gpu = self.allocatable.gpu + slices * GPU
+        return Amounts(self.allocatable.cpu, self.allocatable.memory, gpu)
+
+    def holds_kind(self, kind: GpuKind) -> bool:
+        """Say whether a task that asked for GPUs in this way is booked here."""
+        return any(task.request.gpu.kind is kind for task, _ in self.tasks.values())
+
+    def state(self) -> tuple[object, ...]:
+        """Return everything that a booking changes, for comparison."""
+        groups = tuple((name, shared.state()) for name, shared in sorted(self.groups.items()))
+        tasks = tuple((uid, count) for uid, (_, count) in sorted(self.tasks.items()))
+        return (self.name, self.idle.state(), self.releasing.state(), groups, tasks)
+
+    def __repr__(self) -> str:
+        idle, releasing = self.idle.gpu / GPU, self.releasing.gpu / GPU
+        return f"Node({self.name}, idle={idle:g}, releasing={releasing:g})"

@@ -1,0 +1,48 @@
+"""Where a task stands, as a value: what a change must book, and what undoing it must restore."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from navarch.scheduler.cluster import Device
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+
+
+class Hold(StrEnum):
+    """How a task weighs on a node."""
+
+    NOW = "now"
+    """It occupies the node: idle shrinks."""
+
+    LEAVING = "leaving"
+    """It occupies the node, and what it has will come free."""
+
+    NEXT = "next"
+    """It takes what somebody who is leaving gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """One task's weight on one node. A task that moves has two: where it was, where it will be."""
+
+    node: str
+    hold: Hold
+    gpu_groups: tuple[str, ...] = ()
+    devices: tuple[tuple[str, tuple[Device, ...]], ...] = ()
+    """Per claim, the devices it stands for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Everything about a task that scheduling can change."""
+
+    status: TaskStatus
+    node: str | None = None
+    gpu_groups: tuple[str, ...] = ()
+    bookings: tuple[Booking, ...] = ()
+    virtual: bool = False
+    """Set while a statement that is not committed has moved the task."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the task's queue is charged for it."""
+        return bool(self.status & ACTIVE_ALLOCATED_MASK)

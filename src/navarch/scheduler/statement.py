@@ -1,0 +1,272 @@
+"""The undo log: changes to the session that stand together or not at all."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from navarch.scheduler.decision import Bind, Decision, Evict, Nominate, Withdraw
+from navarch.scheduler.quantity import gpus
+from navarch.scheduler.state.placement import Booking, Hold, Placement
+from navarch.scheduler.status import TaskStatus
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from navarch.scheduler.session import Session
+    from navarch.scheduler.state.job import Job
+    from navarch.scheduler.state.node import Node
+    from navarch.scheduler.state.task import Task
+
+
+class Kind(StrEnum):
+    """What an operation does to its task."""
+
+    ALLOCATE = "allocate"
+    PIPELINE = "pipeline"
+    EVICT = "evict"
+
+
+class Operation:
+    """One task's step from one placement to another."""
+
+    __slots__ = ("after", "before", "beneficiary", "kind", "reason", "standing", "task")
+
+    def __init__(self, kind: Kind, task: Task, after: Placement) -> None:
+        self.kind = kind
+        self.task = task
+        self.before = task.placement
+        self.after = after
+        self.standing = False
+        """Whether it is in force: carried out and not undone."""
+        self.reason = ""
+        self.beneficiary: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Operation({self.kind}, {self.task.uid}, {self.before.node} -> {self.after.node})"
+
+
+class Undo:
+    """A record that operations were undone, so that this can be undone as well."""
+
+    __slots__ = ("operations",)
+
+    def __init__(self, operations: list[Operation]) -> None:
+        self.operations = operations
+
+
+class Statement:
+    """An ordered list of operations on a session, each of which can be taken back.
+
+    As a context manager it takes back on leaving whatever was not committed, so forgetting is
+    safe. `undo` works in any order: taking back an operation first takes back what was done to
+    the same task later; different tasks do not depend on each other.
+    """
+
+    def __init__(self, session: Session, action: str) -> None:
+        self._session = session
+        self._action = action
+        self._log: list[Operation | Undo] = []
+        self._of_task: dict[str, list[Operation]] = {}
+
+    def __enter__(self) -> Statement:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.discard()
+
+    def allocate(self, task: Task, node: Node, gpu_groups: tuple[str, ...] = ()) -> Operation:
+        """Put the task on what is idle on the node."""
+        devices = self._session.choose_devices(task, node, now=True)
+        booking = Booking(node.name, Hold.NOW, gpu_groups, devices)
+        after = Placement(TaskStatus.ALLOCATED, node.name, gpu_groups, (booking,), virtual=True)
+        return self._carry_out(Operation(Kind.ALLOCATE, task, after))
+
+    def pipeline(
+        self,
+        task: Task,
+        node: Node,
+        gpu_groups: tuple[str, ...] = (),
+        *,
+        update_if_there: bool = False,
+    ) -> Operation | None:
+        """Promise the task a place on the node once others have left it.
+
+        A task that was only just evicted from there simply stays, unless `update_if_there` or it
+        is to change GPUs; then nothing is promised and its eviction is taken back instead.
+        """
+        eviction = self._eviction_of(task)
+        if eviction is not None and not update_if_there and _is_there(eviction, node, gpu_groups):
+            self.undo(eviction)
+            return None
+        devices = self._session.choose_devices(task, node, now=False)
+        leaving = tuple(b for b in task.placement.bookings if b.hold is Hold.LEAVING)
+        booking = Booking(node.name, Hold.NEXT, gpu_groups, devices)
+        after = Placement(
+            TaskStatus.PIPELINED, node.name, gpu_groups, (*leaving, booking), virtual=True
+        )
+        return self._carry_out(Operation(Kind.PIPELINE, task, after))
+
+    def evict(self, task: Task, reason: str, *, beneficiary: str | None = None) -> Operation:
+        """Have the task leave its node, or give up the place that is kept for it."""
+        before = task.placement
+        assert before.counts, f"{task} cannot be evicted: it has no place"
+        operation = Operation(Kind.EVICT, task, _without_place(before))
+        operation.reason = reason
+        operation.beneficiary = beneficiary
+        return self._carry_out(operation)
+
+    def unevict(self, task: Task) -> None:
+        """Take back the eviction of the task, and what was done with it since."""
+        eviction = self._eviction_of(task)
+        assert eviction is not None, f"{task} was not evicted by this statement"
+        self.undo(eviction)
+
+    def convert_all_allocated_to_pipelined(self, job: Job) -> None:
+        """Turn everything this statement allocated for the job into promises on the same nodes."""
+        for operation in list(self._log):
+            if not isinstance(operation, Operation) or not operation.standing:
+                continue
+            if operation.kind is not Kind.ALLOCATE or operation.task.job is not job.origin:
+                continue
+            task, placed = operation.task, operation.after
+            assert placed.node is not None, f"{task} was allocated without a node"
+            self.undo(operation)
+            node = self._session.nodes[placed.node]
+            self.pipeline(task, node, placed.gpu_groups, update_if_there=True)
+
+    def undo(self, operation: Operation) -> None:
+        """Take one operation back, and before it what was done to the same task later."""
+        if not operation.standing:
+            return
+        later = self._standing(operation.task)
+        undone = later[later.index(operation) :]
+        for each in reversed(undone):
+            self._session.move(each.task, each.before)
+            each.standing = False
+        self._log.append(Undo(undone))
+
+    def checkpoint(self) -> int:
+        """Return a mark to which `rollback` can return."""
+        return len(self._log)
+
+    def rollback(self, checkpoint: int) -> None:
+        """Take back everything since `checkpoint`, including undoings."""
+        while len(self._log) > checkpoint:
+            entry = self._log.pop()
+            if isinstance(entry, Undo):
+                for operation in entry.operations:
+                    self._session.move(operation.task, operation.after)
+                    operation.standing = True
+                continue
+            self._of_task[entry.task.uid].pop()
+            if entry.standing:
+                self._session.move(entry.task, entry.before)
+                entry.standing = False
+
+    def discard(self) -> None:
+        """Take back everything."""
+        self.rollback(0)
+
+    def commit(self) -> str | None:
+        """Decide what stands, all of it or nothing; return why nothing was decided, if so.
+
+        If one decision is refused, those accepted before it are withdrawn and the session is as
+        it was before the statement.
+        """
+        accepted: list[Decision] = []
+        for decision in self.decisions():
+            refusal = self._session.sink.accept(decision)
+            if refusal is not None:
+                for earlier in reversed(accepted):
+                    self._session.sink.withdraw(earlier)
+                self.discard()
+                return refusal
+            accepted.append(decision)
+        for operation in self._standing_operations():
+            self._session.settle(operation.task)
+        self._log.clear()
+        self._of_task.clear()
+        return None
+
+    def decisions(self) -> list[Decision]:
+        """Return what committing now would decide."""
+        return [self._decision(operation) for operation in self._standing_operations()]
+
+    def touched(self) -> list[Task]:
+        """Return the tasks that stand elsewhere than before the statement, in order of change."""
+        return list({op.task.uid: op.task for op in self._standing_operations()}.values())
+
+    def _decision(self, operation: Operation) -> Decision:
+        task, after = operation.task, operation.after
+        node = operation.before.node if operation.kind is Kind.EVICT else after.node
+        assert node is not None, f"{operation} has no node"
+        name, job = task.uid, task.job.name
+        match operation.kind:
+            case Kind.EVICT:
+                kept = operation.before.status is TaskStatus.PIPELINED
+                return (Withdraw if kept else Evict)(
+                    task=name,
+                    job=job,
+                    node=node,
+                    action=self._action,
+                    reason=operation.reason,
+                    beneficiary=operation.beneficiary,
+                )
+            case Kind.PIPELINE:
+                return Nominate(
+                    task=name, job=job, node=node, action=self._action, gpu_groups=after.gpu_groups
+                )
+            case Kind.ALLOCATE:
+                quota = self._session.nodes[node].quota_of(task.request)
+                return Bind(
+                    task=name,
+                    job=job,
+                    node=node,
+                    action=self._action,
+                    gpu_groups=after.gpu_groups,
+                    gpu_portion=gpus(quota.gpu),
+                    devices=after.bookings[-1].devices,
+                    annotations=self._session.bind_annotations(task, node),
+                )
+
+    def _carry_out(self, operation: Operation) -> Operation:
+        self._session.move(operation.task, operation.after)
+        operation.standing = True
+        self._log.append(operation)
+        self._of_task.setdefault(operation.task.uid, []).append(operation)
+        return operation
+
+    def _standing_operations(self) -> list[Operation]:
+        return [op for op in self._log if isinstance(op, Operation) and op.standing]
+
+    def _eviction_of(self, task: Task) -> Operation | None:
+        """Return the earliest eviction of the task that stands."""
+        return next((op for op in self._standing(task) if op.kind is Kind.EVICT), None)
+
+    def _standing(self, task: Task) -> list[Operation]:
+        return [op for op in self._of_task.get(task.uid, ()) if op.standing]
+
+
+def _without_place(before: Placement) -> Placement:
+    """Return where an evicted task stands: on its way out, or pending if it only had a promise."""
+    leaving = tuple(
+        Booking(booking.node, Hold.LEAVING, booking.gpu_groups, booking.devices)
+        for booking in before.bookings
+        if booking.hold is not Hold.NEXT
+    )
+    if not leaving:
+        return Placement(TaskStatus.PENDING, virtual=True)
+    last = leaving[-1]
+    return Placement(TaskStatus.RELEASING, last.node, last.gpu_groups, leaving, virtual=True)
+
+
+def _is_there(eviction: Operation, node: Node, gpu_groups: tuple[str, ...]) -> bool:
+    """Say whether the task was evicted from this very node, and the same GPUs of it."""
+    before = eviction.before
+    return before.node == node.name and set(before.gpu_groups) == set(gpu_groups)
