@@ -10,6 +10,7 @@ from navarch.scheduler.fit import JobMisfit, Misfit
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.registry import PluginRegistry
 from navarch.scheduler.session import Session
+from navarch.scheduler.status import TaskStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +19,8 @@ class CycleResult:
 
     decisions: tuple[Decision, ...]
     job_misfits: dict[str, tuple[JobMisfit, ...]]
-    task_misfits: dict[str, tuple[Misfit, ...]]
+    task_misfits: dict[str, dict[str, tuple[Misfit, ...]]]
+    """By job and task."""
 
 
 def run_cycle(
@@ -32,8 +34,8 @@ def run_cycle(
     session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
     return CycleResult(
         decisions=tuple(log.decisions),
-        job_misfits={name: tuple(found) for name, found in session.job_misfits.items()},
-        task_misfits={uid: tuple(found) for uid, found in session.task_misfits.items()},
+        job_misfits=_job_misfits(session),
+        task_misfits=_task_misfits(session),
     )
 
 
@@ -68,3 +70,21 @@ def open_session(
     session = Session(cluster, parameters=config.parameters, sink=sink)
     session.open(config.plugins, registry or built_in_plugins())
     return session
+
+
+def _job_misfits(session: Session) -> dict[str, tuple[JobMisfit, ...]]:
+    """Return what stands in the way of jobs that still wait for all of their gang."""
+    return {
+        job.name: tuple(session.job_misfits[job.name])
+        for job in session.jobs.values()
+        if job.name in session.job_misfits and job.has_pending
+    }
+
+
+def _task_misfits(session: Session) -> dict[str, dict[str, tuple[Misfit, ...]]]:
+    found: dict[str, dict[str, tuple[Misfit, ...]]] = {}
+    for job in session.jobs.values():
+        for uid, task in job.tasks.items():
+            if uid in session.task_misfits and task.status is TaskStatus.PENDING:
+                found.setdefault(job.name, {})[uid] = tuple(session.task_misfits[uid])
+    return found

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from navarch.scheduler.cluster import (
+    DEFAULT_GPU_MEMORY_MIB,
     Cluster,
     Device,
     NodeHealth,
@@ -18,9 +19,6 @@ from navarch.scheduler.cluster import (
 )
 from navarch.scheduler.snapshot.document import Field
 from navarch.scheduler.snapshot.parse_jobs import JobReader
-
-GPU_MEMORY_STEP_MIB = 100
-"""GPU memory is counted in steps, so that GPUs of one model count the same on every driver."""
 
 CLUSTER_FIELDS = frozenset(
     {"nodes", "queues", "jobs", "topologies", "device_classes", "resource_slices"}
@@ -87,7 +85,6 @@ def parse_node(field: Field) -> NodeSpec:
     mig = room.find("mig")
     strategy, labels = field.find("mig_strategy"), field.find("labels")
     memory = field.find("gpu_memory_mib")
-    memory_mib = memory.whole(at_least=1) if memory else GPU_MEMORY_STEP_MIB
     synced, dra = field.find("gpu_memory_synced"), field.find("dra_gpus")
     count = field.find("gpu_count_label")
     gpus = room.get("gpus").whole(at_least=0)
@@ -100,7 +97,7 @@ def parse_node(field: Field) -> NodeSpec:
         mig=mig.counts() if mig else {},
         gpu_count=count.whole(at_least=0) if count else gpus,
         dra_gpus=dra.whole(at_least=0) if dra else 0,
-        gpu_memory_mib=max(GPU_MEMORY_STEP_MIB, memory_mib // 100 * 100),
+        gpu_memory_mib=memory.whole(at_least=1) if memory else DEFAULT_GPU_MEMORY_MIB,
         gpu_memory_synced=synced.flag() if synced else True,
         mig_strategy=strategy.text() if strategy else None,
         labels=labels.labels() if labels else {},

@@ -241,9 +241,12 @@ def _read_toleration(toleration: Field) -> Toleration:
 
 def _read_claim_use(use: Field) -> ClaimUse:
     use.only({"pod_claim_name", "claim", "from_template"})
-    name, template = use.find("pod_claim_name"), use.find("from_template")
+    claim, name = use.find("claim"), use.find("pod_claim_name")
+    template = use.find("from_template")
+    if claim is None and name is None:
+        use.refuse("claim is missing")
     return ClaimUse(
-        claim=use.get("claim").name(),
+        claim=claim.name() if claim else name.name() if name else "",
         pod_claim_name=name.text() if name else "",
         from_template=template.flag() if template else False,
     )

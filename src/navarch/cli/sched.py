@@ -1,0 +1,127 @@
+"""`navarch sched`: run the scheduler on a file and see what it decides."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from navarch.core.errors import NavarchError
+from navarch.scheduler.conformance.load import load_any
+from navarch.scheduler.conformance.run import CaseResult, run_cases
+from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.plan import render_plan, render_result
+from navarch.scheduler.plugins import built_in_plugins
+from navarch.scheduler.points import POINTS
+from navarch.scheduler.snapshot.document import Field, read_document
+from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
+
+FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+CASE = click.option(
+    "--case", default=None, help="Which case of a file of cases: its id, or the end."
+)
+SEED = click.option("--seed", type=int, default=None, help="Use this seed instead of the file's.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group("sched")
+def sched() -> None:
+    """Schedule a cluster that is in a file; nothing is carried out."""
+
+
+@sched.command()
+@FILE
+@CASE
+@SEED
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here.")
+def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None) -> None:
+    """Write FILE as a complete snapshot: cluster, configuration, time and seed."""
+    text = dump_snapshot(_load(file, case, seed))
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        output.write_text(text, encoding="utf-8")
+
+
+@sched.command()
+@FILE
+@CASE
+@SEED
+def replay(file: Path, case: str | None, seed: int | None) -> None:
+    """Print the decisions that follow from FILE, always the same, as JSON with a digest."""
+    loaded = _load(file, case, seed)
+    result = _checked(lambda: run_cycle(loaded.cluster, loaded.config))
+    click.echo(json.dumps(render_result(result), indent=1))
+
+
+@sched.command()
+@FILE
+@CASE
+@SEED
+@AS_JSON
+def plan(file: Path, case: str | None, seed: int | None, *, as_json: bool) -> None:
+    """Say what would happen to the cluster in FILE, and why jobs would stay pending."""
+    loaded = _load(file, case, seed)
+    result = _checked(lambda: run_cycle(loaded.cluster, loaded.config))
+    click.echo(json.dumps(render_result(result), indent=1) if as_json else render_plan(result))
+
+
+@sched.command()
+@FILE
+@AS_JSON
+@click.pass_context
+def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
+    """Run every case in FILE; leave with 1 if one does not pass."""
+    results = _checked(lambda: list(run_cases(_read(file))))
+    if as_json:
+        rows = [{"id": r.id, "passed": r.passed, "why": r.why} for r in results]
+        click.echo(json.dumps({"cases": rows}, indent=1))
+    else:
+        click.echo(render_cases(results))
+    if not all(result.passed for result in results):
+        context.exit(1)
+
+
+@sched.command()
+def plugins() -> None:
+    """List the plugins, their arguments, and the points at which plugins are asked."""
+    registry = built_in_plugins()
+    for name in registry.names():
+        arguments = ", ".join(f"{key}={value}" for key, value in registry.arguments(name).items())
+        click.echo(f"{name}  {arguments}".rstrip())
+    click.echo()
+    for point in POINTS.values():
+        click.echo(f"{point.name}{point.signature}  [{point.combine}]  {point.asked}")
+
+
+def render_cases(results: list[CaseResult]) -> str:
+    """Return one line per case that did not pass, and the count."""
+    lines = [f"{result.id}: {result.why}" for result in results if not result.passed]
+    passed = sum(result.passed for result in results)
+    return "\n".join([*lines, f"{passed} of {len(results)} cases pass"])
+
+
+def _load(file: Path, case: str | None, seed: int | None) -> Snapshot:
+    loaded: Snapshot = _checked(lambda: load_any(_read(file), case))
+    if seed is None:
+        return loaded
+    config = loaded.config
+    return replace(loaded, config=replace(config, parameters=replace(config.parameters, seed=seed)))
+
+
+def _read(file: Path) -> Field:
+    return read_document(file.read_bytes())
+
+
+def _checked(work: Callable[[], Any]) -> Any:  # noqa: ANN401
+    """Return what `work` returns; its complaints are shown without a traceback."""
+    try:
+        return work()
+    except NavarchError as error:
+        raise click.ClickException(str(error)) from error
+
+
+if __name__ == "__main__":
+    sched()
