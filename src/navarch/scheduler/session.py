@@ -202,14 +202,15 @@ class Session(Answers):
         return events
 
     def _book(self, task: Task, before: Placement, after: Placement) -> None:
-        for booking in before.bookings:
-            if booking not in after.bookings:
-                self.nodes[booking.node].unbook(task, booking)
-                self.claims.apply(task, booking, -1)
+        # The new bookings first: a shared GPU must not be forgotten while its only user changes.
         for booking in after.bookings:
             if booking not in before.bookings:
                 self.nodes[booking.node].book(task, booking)
                 self.claims.apply(task, booking, 1)
+        for booking in before.bookings:
+            if booking not in after.bookings:
+                self.nodes[booking.node].unbook(task, booking)
+                self.claims.apply(task, booking, -1)
         task.placement = after
         task.job.version += 1
 

@@ -11,7 +11,7 @@ from navarch.scheduler.placing import place_job
 from navarch.scheduler.scenario import Scenario, Victim
 from navarch.scheduler.solver.room import GpuRoom
 from navarch.scheduler.solver.victims import VictimSearch
-from navarch.scheduler.status import ACTIVE_USED_MASK
+from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,55 +90,51 @@ class JobSolver:
 
     def _try(self, part: Job, search: VictimSearch) -> _Solution | None:
         """Simulate with the recorded victims, and those beside the newest candidate."""
-        statement = self._session.attempt(self._action)
-        self._evict(statement, search.recorded)
         if not search.candidates:
-            solution = self._simulate(statement, part, search.recorded)
-            if solution is None:
-                statement.discard()
-            return solution
+            return self._simulate(part, search.recorded)
         for node in sorted({task.node for task in search.latest if task.node is not None}):
-            checkpoint = statement.checkpoint()
-            leaving = search.candidates_beside(node)
-            self._evict(statement, leaving)
-            solution = self._simulate(statement, part, [*search.recorded, *leaving])
+            leaving = [*search.recorded, *search.candidates_beside(node)]
+            solution = self._simulate(part, leaving)
             if solution is not None:
                 return solution
-            statement.rollback(checkpoint)
+        return None
+
+    def _simulate(self, part: Job, leaving: Sequence[Task]) -> _Solution | None:
+        """Place the part and as many of those leaving as fit; judge what became of them."""
+        statement = self._session.attempt(self._action)
+        # A task that only had a promise is nowhere once that is withdrawn: ask before.
+        nodes = self._feasible | {task.node for task in leaving if task.node is not None}
+        for task in leaving:
+            if task.placement.counts:
+                statement.evict(task, self._reason(task), beneficiary=self._job.name)
+        if self._place_all(statement, part, leaving, nodes) and self._validate(
+            Scenario(preemptor=part, victims=_by_job(leaving))
+        ):
+            touched = {task.uid for task in statement.touched()}
+            return _Solution(statement, [task for task in leaving if task.uid in touched])
         statement.discard()
         return None
 
-    def _evict(self, statement: Statement, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            if task.placement.counts:
-                statement.evict(task, self._reason(task), beneficiary=self._job.name)
-
-    def _simulate(
-        self, statement: Statement, part: Job, evicted: Sequence[Task]
-    ) -> _Solution | None:
-        """Place the part and as many of the evicted as fit; judge what became of them."""
-        if not self._place_all(statement, part, evicted):
-            return None
-        if not self._validate(Scenario(preemptor=part, victims=_by_job(evicted))):
-            return None
-        touched = {task.uid for task in statement.touched()}
-        return _Solution(statement, [task for task in evicted if task.uid in touched])
-
-    def _place_all(self, statement: Statement, part: Job, evicted: Sequence[Task]) -> bool:
+    def _place_all(
+        self, statement: Statement, part: Job, leaving: Sequence[Task], names: set[str]
+    ) -> bool:
         """Offer places in the usual order, so that victims who rank first are served first."""
-        nodes = self._nodes_with(evicted)
-        victims = {task.job.name for task in evicted}
-        others = [j for j in self._session.jobs.values() if j is not part.origin]
-        queue = JobQueue.of(
-            self._session, [part, *(j for j in others if j.name in victims or j.has_pending)]
-        )
+        everywhere = list(self._session.nodes.values())
+        nodes = [node for node in everywhere if node.name in names]
+        victims = {task.job.name for task in leaving}
+        bystanders = [
+            job
+            for job in self._session.jobs.values()
+            if job.has_pending and job is not part.origin and job.name not in victims
+        ]
+        queue = JobQueue.of(self._session, [part, *_victim_views(leaving), *bystanders])
         placed = False
         while (job := queue.pop()) is not None:
             if job is part:
                 placed = place_job(self._session, statement, part, nodes, real=False)
                 if not placed:
                     return False
-            elif job.name in victims and self._replace(statement, job, nodes):
+            elif job.name in victims and self._replace(statement, job, everywhere):
                 queue.push(job)
         return placed
 
@@ -150,10 +146,6 @@ class JobSolver:
         if not place_job(self._session, statement, victim, nodes, real=False):
             return False
         return bool(tasks_to_place(self._session, victim, real=False))
-
-    def _nodes_with(self, evicted: Sequence[Task]) -> list[Node]:
-        names = self._feasible | {task.node for task in evicted if task.node is not None}
-        return [node for name, node in self._session.nodes.items() if name in names]
 
 
 def feasible_nodes(session: Session, job: Job) -> set[str]:
@@ -168,3 +160,17 @@ def _by_job(tasks: Sequence[Task]) -> dict[str, Victim]:
     for task in tasks:
         grouped.setdefault(task.job.name, []).append(task)
     return {name: Victim(tasks[0].job, tuple(tasks)) for name, tasks in grouped.items()}
+
+
+def _victim_views(leaving: Sequence[Task]) -> list[Job]:
+    """Return the victims' jobs without tasks that were pending before: those are not in question."""
+    uids = {task.uid for task in leaving}
+    jobs = {task.job.name: task.job for task in leaving}
+    return [
+        job.view_of(
+            task
+            for task in job.tasks.values()
+            if task.uid in uids or task.status is not TaskStatus.PENDING
+        )
+        for job in jobs.values()
+    ]
