@@ -1,7 +1,7 @@
 """Small made-up clusters, to try plugins on: in a test, in an example, at a prompt.
 
-    cluster = a_cluster(nodes={"a": 8, "b": 4}, jobs=[a_job("big", tasks=2, gpus=8)])
-    placed(run_cycle(cluster))
+cluster = a_cluster(nodes={"a": 8, "b": 4}, jobs=[a_job("big", tasks=2, gpus=8)])
+placed(run_cycle(cluster))
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,0 +1,252 @@
+"""Where a task may not run."""
+
+from typing import Any
+
+import pytest
+
+from navarch.scheduler.cluster import (
+    AffinityTerm,
+    JobSpec,
+    NodeHealth,
+    NodeSpec,
+    Taint,
+    Toleration,
+)
+from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.worlds import (
+    a_cluster,
+    a_job,
+    a_node,
+    a_queue,
+    ask,
+    placed,
+    promised,
+    stopped,
+)
+
+
+def allocate(nodes: list[NodeSpec], *jobs: JobSpec, **facts: Any) -> CycleResult:
+    config = SchedulerConfig(actions=("allocate",))
+    return run_cycle(a_cluster(nodes=nodes, jobs=jobs, **facts), config)
+
+
+@pytest.mark.parametrize("trouble", ["cordoned", "draining", "suspect"])
+def test_nodes_in_trouble_take_no_new_work(trouble: str) -> None:
+    node = a_node("a", health=NodeHealth(**{trouble: True}))
+
+    result = allocate([node], a_job("job"))
+
+    assert placed(result) == {}
+    (misfit,) = result.task_misfits["job"]["job-0"]
+    assert trouble in misfit.reason
+
+
+def test_a_node_that_is_not_ready_takes_no_work() -> None:
+    assert placed(allocate([a_node("a", health=NodeHealth(ready=False))], a_job("job"))) == {}
+
+
+def test_suspect_nodes_can_be_allowed() -> None:
+    cluster = a_cluster(nodes=[a_node("a", health=NodeHealth(suspect=True))], jobs=[a_job("job")])
+    plugin = PluginConfig(name="predicates", arguments={"suspectNodes": "allow"})
+
+    result = run_cycle(cluster, SchedulerConfig(actions=("allocate",), plugins=(plugin,)))
+
+    assert placed(result) == {"job-0": "a"}
+
+
+def test_victims_are_not_moved_to_a_draining_node() -> None:
+    jobs = [a_job("one", on="a", age=2), a_job("two", on="b", age=1), a_job("big", gpus=2)]
+    nodes = [a_node("a", 2), a_node("b", 2), a_node("c", 2, health=NodeHealth(draining=True))]
+    config = SchedulerConfig(actions=("consolidation",))
+
+    result = run_cycle(a_cluster(nodes=nodes, jobs=jobs), config)
+
+    assert "c" not in promised(result).values()
+
+
+def test_every_pod_takes_a_slot() -> None:
+    jobs = [a_job(f"job{i}", age=9 - i) for i in range(3)]
+
+    assert len(placed(allocate([a_node("a", 8, pods=2)], *jobs))) == 2
+
+
+def test_opening_a_shared_gpu_takes_a_slot_more() -> None:
+    half = ask(0.5)
+
+    assert placed(allocate([a_node("a", 8, pods=1)], a_job("job", request=half))) == {}
+    assert len(placed(allocate([a_node("a", 8, pods=2)], a_job("job", request=half)))) == 1
+
+
+def test_joining_a_shared_gpu_takes_only_one_slot() -> None:
+    """The pod that reserves it is there already."""
+    jobs = [
+        a_job("held", request=ask(0.5), on="a", groups=["x"]),
+        a_job("job", request=ask(0.5)),
+    ]
+
+    assert placed(allocate([a_node("a", 8, pods=2)], *jobs)) == {"job-0": "a"}
+
+
+def test_slots_for_reservations_made_in_this_session_are_counted() -> None:
+    """Two shared GPUs need two slots each; the third pod finds none left."""
+    jobs = [a_job(f"job{i}", request=ask(0.9), age=9 - i) for i in range(3)]
+
+    assert len(placed(allocate([a_node("a", 8, pods=5)], *jobs))) == 2
+
+
+def test_gpu_memory_cannot_be_asked_of_a_node_that_does_not_know_its_own() -> None:
+    node = a_node("a", 2, gpu_memory_synced=False)
+
+    assert placed(allocate([node], a_job("job", request=ask(memory_mib=10)))) == {}
+    assert placed(allocate([node], a_job("job", request=ask(0.5)))) == {"job-0": "a"}
+
+
+def test_a_task_larger_than_any_node_is_refused_before_nodes_are_looked_at() -> None:
+    result = allocate([a_node("a", 4), a_node("b", 4)], a_job("job", gpus=5))
+
+    (misfit,) = result.task_misfits["job"]["job-0"]
+    assert misfit.node is None
+    assert "no node has that much gpu" in misfit.reason
+
+
+def test_a_node_must_carry_the_labels_a_task_asks_for() -> None:
+    nodes = [a_node("a", labels={"disk": "hdd"}), a_node("b", labels={"disk": "ssd"})]
+
+    result = allocate(nodes, a_job("job", task={"node_selector": {"disk": "ssd"}}))
+
+    assert placed(result) == {"job-0": "b"}
+
+
+def test_a_node_must_be_of_a_type_the_task_names() -> None:
+    nodes = [a_node(n, labels={"kai.scheduler/type": n}) for n in ("a", "b")]
+
+    result = allocate(nodes, a_job("job", task={"node_affinity_in": ("b", "c")}))
+
+    assert placed(result) == {"job-0": "b"}
+
+
+def test_a_taint_keeps_tasks_off_unless_they_tolerate_it() -> None:
+    nodes = [a_node("a", taints=(Taint(key="spot"),))]
+    tolerant = a_job("job", task={"tolerations": (Toleration(key="spot"),)})
+
+    assert placed(allocate(nodes, a_job("job"))) == {}
+    assert placed(allocate(nodes, tolerant)) == {"job-0": "a"}
+
+
+def test_a_port_is_given_once_per_node() -> None:
+    jobs = [a_job(f"job{i}", task={"host_ports": (80,)}, age=9 - i) for i in range(3)]
+
+    assert len(placed(allocate([a_node("a"), a_node("b")], *jobs))) == 2
+
+
+def test_config_maps_must_exist_where_it_is_known_which_do() -> None:
+    job = a_job("job", task={"config_maps": ("settings",)})
+
+    assert placed(allocate([a_node("a")], job, config_maps=())) == {}
+    assert placed(allocate([a_node("a")], job, config_maps=("settings",))) == {"job-0": "a"}
+    assert placed(allocate([a_node("a")], job)) == {"job-0": "a"}
+
+
+def test_restricted_clusters_keep_gpu_work_on_gpu_workers() -> None:
+    nodes = [a_node("a"), a_node("b", labels={"node-role.kubernetes.io/gpu-worker": ""})]
+    parameters = Parameters(restrict_node_scheduling=True)
+    config = SchedulerConfig(actions=("allocate",), parameters=parameters)
+
+    result = run_cycle(a_cluster(nodes=nodes, jobs=[a_job("job")]), config)
+
+    assert placed(result) == {"job-0": "b"}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "request_", "allowed"),
+    [
+        ("mixed", ask(mig={"nvidia.com/mig-1g.5gb": 1}), True),
+        ("mixed", ask(1), False),
+        ("mixed", ask(cpu_milli=1), True),
+        ("single", ask(1), True),
+        ("single", ask(0.5), False),
+        (None, ask(mig={"nvidia.com/mig-1g.5gb": 1}), False),
+    ],
+)
+def test_mig_nodes_take_only_their_kind(strategy: str | None, request_: Any, allowed: bool) -> None:
+    mig = {"nvidia.com/mig-1g.5gb": 2} if strategy == "mixed" else {}
+    node = a_node("a", 2, mig_strategy=strategy, mig=mig)
+
+    assert bool(placed(allocate([node], a_job("job", request=request_)))) is allowed
+
+
+def test_a_capacity_check_counts_every_device() -> None:
+    """Two devices of half a GPU each are a whole GPU for the queue."""
+    queues = [a_queue("queue", limit=0.5)]
+    nodes = [a_node("a", 4)]
+
+    assert placed(allocate(nodes, a_job("job", request=ask(0.5)), queues=queues)) == {"job-0": "a"}
+    two = a_job("job", request=ask(0.5, devices=2))
+    assert placed(allocate(nodes, two, queues=queues)) == {}
+
+
+def _near(key: str = "zone", **labels: str) -> tuple[AffinityTerm, ...]:
+    return (AffinityTerm(topology_key=key, labels=labels),)
+
+
+def test_a_task_that_wants_company_goes_where_it_is() -> None:
+    nodes = [a_node("a", labels={"zone": "x"}), a_node("b", labels={"zone": "y"})]
+    held = a_job("held", on="b", task={"labels": {"app": "db"}})
+    job = a_job("job", task={"affinity": _near(app="db")})
+
+    assert placed(allocate(nodes, held, job)) == {"job-0": "b"}
+    assert placed(allocate(nodes, job)) == {}
+
+
+def test_the_first_of_a_kind_may_go_anywhere() -> None:
+    nodes = [a_node("a", labels={"zone": "x"}), a_node("b", labels={"zone": "y"})]
+    task = {"labels": {"app": "db"}, "affinity": _near(app="db")}
+
+    result = allocate(nodes, a_job("gang", tasks=2, gpus=8, task=task))
+    assert placed(result) == {}  # together they need two nodes, and no zone has two
+
+    assert len(set(placed(allocate(nodes, a_job("gang", tasks=2, task=task))).values())) == 1
+
+
+def test_tasks_that_keep_apart_go_to_different_zones() -> None:
+    nodes = [a_node("a", labels={"zone": "x"}), a_node("b", labels={"zone": "y"})]
+    task = {"labels": {"app": "db"}, "anti_affinity": _near(app="db")}
+
+    result = allocate(nodes, a_job("gang", tasks=2, task=task))
+
+    assert sorted(placed(result).values()) == ["a", "b"]
+
+
+def test_those_who_are_there_may_keep_others_away() -> None:
+    nodes = [a_node("a", labels={"zone": "x"})]
+    held = a_job("held", on="a", task={"anti_affinity": _near(app="db")})
+
+    assert placed(allocate(nodes, held, a_job("job", task={"labels": {"app": "db"}}))) == {}
+
+
+def test_a_victim_does_not_keep_away_the_job_it_makes_room_for() -> None:
+    nodes = [a_node("a", 2, labels={"zone": "x"})]
+    task = {"labels": {"app": "db"}, "anti_affinity": _near(app="db")}
+    jobs = [a_job("low", on="a", task=task), a_job("high", priority=75, task=task)]
+
+    result = run_cycle(a_cluster(nodes=nodes, jobs=jobs), SchedulerConfig(actions=("preempt",)))
+
+    assert stopped(result) == ["low-0"]
+    assert promised(result) == {"high-0": "a"}
+
+
+def test_company_that_is_preferred_attracts() -> None:
+    nodes = [a_node(n, labels={"zone": n}) for n in ("a", "b", "c")]
+    term = AffinityTerm(topology_key="zone", labels={"app": "db"}, weight=5)
+    away = AffinityTerm(topology_key="zone", labels={"app": "web"}, weight=-5)
+    jobs = [
+        a_job("db", on="c", task={"labels": {"app": "db"}}),
+        a_job("web", on="a", task={"labels": {"app": "web"}}),
+    ]
+    config = SchedulerConfig(actions=("allocate",), plugins=(PluginConfig(name="podaffinity"),))
+    near = a_cluster(nodes=nodes, jobs=[*jobs, a_job("j", task={"preferred_affinity": (term,)})])
+    far = a_cluster(nodes=nodes, jobs=[*jobs, a_job("j", task={"preferred_affinity": (away,)})])
+
+    assert placed(run_cycle(near, config)) == {"j-0": "c"}
+    assert placed(run_cycle(far, config)) == {"j-0": "b"}

@@ -1,0 +1,226 @@
+"""When one queue may take from another."""
+
+import pytest
+
+from navarch.scheduler.cluster import Cluster, QueueSpec
+from navarch.scheduler.config import (
+    DEFAULT_PLUGINS,
+    Parameters,
+    PluginConfig,
+    SchedulerConfig,
+)
+from navarch.scheduler.cycle import CycleResult, open_session, run_cycle
+from navarch.scheduler.plugins.proportion.reclaim import saturation
+from navarch.scheduler.worlds import a_cluster, a_job, a_queue, promised, stopped
+
+
+def reclaim(cluster: Cluster, *, multiplier: float = 1.0, **parameters: bool) -> CycleResult:
+    plugins = tuple(
+        PluginConfig(name=p.name, arguments={"relcaimerSaturationMultiplier": multiplier})
+        if p.name == "proportion"
+        else p
+        for p in DEFAULT_PLUGINS
+    )
+    config = SchedulerConfig(
+        actions=("reclaim",), plugins=plugins, parameters=Parameters(**parameters)
+    )
+    return run_cycle(cluster, config)
+
+
+def two_queues(ours: float = 4, theirs: float = 4) -> list[QueueSpec]:
+    return [a_queue("ours", quota=ours, weight=0), a_queue("theirs", quota=theirs, weight=0)]
+
+
+def test_a_queue_takes_back_its_quota() -> None:
+    cluster = a_cluster(
+        nodes={"a": 8},
+        queues=two_queues(),
+        jobs=[
+            *(a_job(f"held{i}", queue="theirs", gpus=2, on="a", age=9 - i) for i in range(4)),
+            a_job("wants", queue="ours", gpus=4),
+        ],
+    )
+
+    result = reclaim(cluster)
+
+    assert stopped(result) == ["held3-0", "held2-0"]
+    assert promised(result) == {"wants-0": "a"}
+
+
+def test_a_queue_within_its_quota_is_left_alone() -> None:
+    cluster = a_cluster(
+        nodes={"a": 4},
+        queues=two_queues(theirs=4),
+        jobs=[a_job("held", queue="theirs", gpus=4, on="a"), a_job("wants", queue="ours")],
+    )
+
+    assert stopped(reclaim(cluster)) == []
+
+
+def test_a_job_that_would_lift_its_queue_above_its_fair_share_may_not_reclaim() -> None:
+    """The gate is asked before anything is simulated."""
+    cluster = a_cluster(
+        nodes={"a": 8},
+        queues=two_queues(ours=2, theirs=1),
+        jobs=[
+            *(a_job(f"held{i}", queue="theirs", gpus=1, on="a") for i in range(6)),
+            a_job("have", queue="ours", gpus=2, on="a"),
+            a_job("wants", queue="ours", gpus=1),
+        ],
+    )
+    session = open_session(cluster)
+
+    assert not session.can_reclaim_resources(session.jobs["wants"])
+    assert stopped(reclaim(cluster)) == []
+
+
+def test_work_that_cannot_be_interrupted_may_reclaim_only_within_quota() -> None:
+    cluster = a_cluster(
+        nodes={"a": 4},
+        queues=[a_queue("ours", quota=1, weight=9), a_queue("theirs", quota=0, weight=1)],
+        jobs=[
+            a_job("held0", queue="theirs", gpus=2, on="a"),
+            a_job("held1", queue="theirs", gpus=2, on="a"),
+            a_job("fixed", queue="ours", gpus=2, preemptible=False),
+        ],
+    )
+    session = open_session(cluster)
+
+    assert not session.can_reclaim_resources(session.jobs["fixed"])
+    assert stopped(reclaim(cluster)) == []
+
+
+def test_only_jobs_that_may_be_interrupted_are_victims() -> None:
+    cluster = a_cluster(
+        nodes={"a": 4},
+        queues=two_queues(ours=4, theirs=0),
+        jobs=[
+            a_job("fixed", queue="theirs", gpus=4, on="a", preemptible=False),
+            a_job("wants", queue="ours", gpus=1),
+        ],
+    )
+
+    assert stopped(reclaim(cluster)) == []
+
+
+def test_the_two_sides_are_compared_where_their_paths_part() -> None:
+    """The victim's own queue is within its quota, but its department is beyond."""
+    cluster = a_cluster(
+        nodes={"a": 8},
+        queues=[
+            a_queue("left", quota=4, weight=0),
+            a_queue("right", quota=4, weight=0),
+            a_queue("ours", quota=4, weight=0, parent="left"),
+            a_queue("theirs", quota=8, weight=0, parent="right"),
+        ],
+        jobs=[
+            *(a_job(f"held{i}", queue="theirs", gpus=2, on="a", age=9 - i) for i in range(4)),
+            a_job("wants", queue="ours", gpus=2),
+        ],
+    )
+
+    assert stopped(reclaim(cluster)) == ["held3-0"]
+
+
+def test_a_department_within_its_share_protects_a_queue_beyond_its_own() -> None:
+    """The other way round: compared as leaves, the victim's queue would have to give."""
+    cluster = a_cluster(
+        nodes={"a": 8},
+        queues=[
+            a_queue("left", quota=0, weight=1),
+            a_queue("right", quota=8, weight=0),
+            a_queue("ours", quota=4, weight=0, parent="left"),
+            a_queue("theirs", quota=0, weight=1, parent="right"),
+        ],
+        jobs=[
+            *(a_job(f"held{i}", queue="theirs", gpus=2, on="a") for i in range(4)),
+            a_job("wants", queue="ours", gpus=2),
+        ],
+    )
+
+    assert stopped(reclaim(cluster)) == []
+
+
+@pytest.mark.parametrize(
+    ("theirs", "multiplier", "expected"),
+    [
+        (7, 1.0, ["held6-0"]),  # ours would be at 5/4, theirs still at 6/4
+        (6, 1.0, []),  # both would be at 5/4: as well served is already too much
+        (5, 1.0, []),
+        (7, 1.2, []),  # 1.2 times 5/4 is 6/4
+        (8, 1.2, ["held7-0"]),
+    ],
+)
+def test_a_department_may_not_end_as_well_served_as_one_that_gave(
+    theirs: int, multiplier: float, expected: list[str]
+) -> None:
+    """The job's own queue stays within its share; its department goes beyond."""
+    cluster = a_cluster(
+        nodes={"a": 4 + theirs},
+        queues=[
+            a_queue("left", quota=4, weight=0),
+            a_queue("right", quota=4, weight=0),
+            a_queue("ours", quota=2, weight=0, parent="left"),
+            a_queue("sister", quota=4, weight=0, parent="left"),
+            a_queue("theirs", quota=4, weight=0, parent="right"),
+        ],
+        jobs=[
+            *(a_job(f"sister{i}", queue="sister", on="a", preemptible=False) for i in range(4)),
+            *(a_job(f"held{i}", queue="theirs", on="a", age=9 - i) for i in range(theirs)),
+            a_job("wants", queue="ours", gpus=1),
+        ],
+    )
+
+    assert stopped(reclaim(cluster, multiplier=multiplier)) == expected
+
+
+def test_members_to_spare_are_judged_one_by_one() -> None:
+    """The second of two would already leave the queue below its share."""
+    cluster = a_cluster(
+        nodes={"a": 4},
+        queues=[a_queue("ours", quota=1, weight=1), a_queue("theirs", quota=3, weight=0)],
+        jobs=[
+            a_job("elastic", queue="theirs", tasks=4, on="a", minimum=1),
+            a_job("wants", queue="ours", gpus=1),
+            a_job("second", queue="ours", gpus=1),
+        ],
+    )
+
+    assert stopped(reclaim(cluster)) == ["elastic-3"]
+
+
+def test_what_a_gang_needs_is_judged_as_one() -> None:
+    """All four go, although after the first the queue would be at its share."""
+    cluster = a_cluster(
+        nodes={"a": 4},
+        queues=two_queues(ours=1, theirs=3),
+        jobs=[a_job("gang", queue="theirs", tasks=4, on="a"), a_job("wants", queue="ours")],
+    )
+
+    assert stopped(reclaim(cluster)) == [f"gang-{i}" for i in (3, 2, 1, 0)]
+
+
+def test_victims_that_found_another_place_are_not_counted_as_taken() -> None:
+    cluster = a_cluster(
+        nodes={"a": 2, "b": 2},
+        queues=two_queues(ours=2, theirs=2),
+        jobs=[
+            a_job("held0", queue="theirs", gpus=1, on="a", age=2),
+            a_job("held1", queue="theirs", gpus=1, on="b", age=1),
+            a_job("wants", queue="ours", gpus=2),
+        ],
+    )
+
+    moved = reclaim(cluster, allow_consolidating_reclaim=True)
+    kept = reclaim(cluster, allow_consolidating_reclaim=False)
+
+    assert promised(moved) == {"held1-0": "a", "wants-0": "b"}
+    assert promised(kept) == {}
+
+
+@pytest.mark.parametrize(
+    ("allocated", "fair_share", "expected"),
+    [(5, 10, 0.5), (5, 0, float("inf")), (0, 0, 0.0), (5, -1, 0.0)],
+)
+def test_saturation(allocated: float, fair_share: float, expected: float) -> None:
+    assert saturation(allocated, fair_share) == expected
