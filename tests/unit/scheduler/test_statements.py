@@ -1,0 +1,162 @@
+"""Changes that stand together or not at all."""
+
+import pytest
+
+from navarch.scheduler.cycle import open_session
+from navarch.scheduler.decision import Bind, Decision, DecisionLog, Evict, Nominate, Withdraw
+from navarch.scheduler.events import Event, EventHandler
+from navarch.scheduler.session import Session
+from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.worlds import a_cluster, a_job
+
+
+class Refusing(DecisionLog):
+    """Refuses decisions about one task."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__()
+        self.task = task
+
+    def accept(self, decision: Decision) -> str | None:
+        if isinstance(decision, Bind | Evict) and decision.task == self.task:
+            return "no"
+        return super().accept(decision)
+
+
+def a_session(sink: DecisionLog | None = None) -> Session:
+    jobs = [a_job("gang", tasks=2), a_job("held", on="a"), a_job("other", on="b")]
+    return open_session(a_cluster(nodes={"a": 4, "b": 4}, jobs=jobs), sink=sink)
+
+
+def test_commit_is_all_or_nothing() -> None:
+    log = Refusing("gang-1")
+    session = a_session(log)
+    before = session.state()
+    gang, node = session.jobs["gang"], session.nodes["a"]
+
+    with session.attempt() as statement:
+        statement.evict(session.jobs["held"].tasks["held-0"], "why")
+        for task in gang.tasks.values():
+            statement.allocate(task, node)
+        refusal = statement.commit()
+
+    assert refusal == "no"
+    assert log.decisions == []
+    assert session.state() == before
+
+
+def test_commit_says_what_was_decided_in_order() -> None:
+    log = DecisionLog()
+    session = a_session(log)
+    held = session.jobs["held"].tasks["held-0"]
+
+    with session.attempt("reclaim") as statement:
+        statement.evict(held, "why", beneficiary="gang")
+        statement.pipeline(held, session.nodes["b"])
+        statement.allocate(session.jobs["gang"].tasks["gang-0"], session.nodes["a"])
+        assert statement.commit() is None
+
+    assert [type(decision) for decision in log.decisions] == [Evict, Nominate, Bind]
+    evict, nominate, bind = log.decisions
+    assert isinstance(evict, Evict)
+    assert (evict.node, evict.reason, evict.beneficiary) == ("a", "why", "gang")
+    assert isinstance(nominate, Nominate)
+    assert nominate.node == "b"
+    assert isinstance(bind, Bind)
+    assert bind.gpu_portion == 1
+
+
+def test_a_victim_that_fits_where_it_was_simply_stays() -> None:
+    log = DecisionLog()
+    session = a_session(log)
+    held = session.jobs["held"].tasks["held-0"]
+    before = held.placement
+
+    with session.attempt() as statement:
+        statement.evict(held, "why")
+        assert statement.pipeline(held, session.nodes["a"]) is None
+        statement.commit()
+
+    assert held.placement == before
+    assert log.decisions == []
+
+
+def test_undoing_an_undoing_brings_the_eviction_back() -> None:
+    session = a_session()
+    held = session.jobs["held"].tasks["held-0"]
+
+    with session.attempt() as statement:
+        statement.evict(held, "why")
+        mark = statement.checkpoint()
+        statement.unevict(held)
+        assert held.status is TaskStatus.RUNNING
+        statement.rollback(mark)
+        assert held.status is TaskStatus.RELEASING
+        statement.unevict(held)
+
+    assert held.status is TaskStatus.RUNNING
+
+
+def test_undoing_an_eviction_takes_back_what_was_done_with_the_task_since() -> None:
+    session = a_session()
+    before = session.state()
+    held = session.jobs["held"].tasks["held-0"]
+
+    with session.attempt() as statement:
+        eviction = statement.evict(held, "why")
+        statement.pipeline(held, session.nodes["b"])
+        statement.undo(eviction)
+        assert session.state() == before
+
+
+def test_a_promise_that_is_given_up_is_withdrawn() -> None:
+    log = DecisionLog()
+    session = a_session(log)
+    task = session.jobs["gang"].tasks["gang-0"]
+    with session.attempt() as statement:
+        statement.pipeline(task, session.nodes["a"])
+        statement.commit()
+
+    with session.attempt() as statement:
+        statement.evict(task, "somebody else needs it")
+        statement.commit()
+
+    assert [type(decision) for decision in log.decisions] == [Nominate, Withdraw]
+    assert (task.status, task.node) == (TaskStatus.PENDING, None)
+
+
+def test_an_attempt_that_is_left_by_an_error_leaves_no_trace() -> None:
+    session = a_session()
+    before = session.state()
+
+    with pytest.raises(ZeroDivisionError), session.attempt() as statement:
+        statement.evict(session.jobs["held"].tasks["held-0"], "why")
+        raise ZeroDivisionError
+
+    assert session.state() == before
+
+
+def test_a_handler_that_objects_stops_the_change_everywhere() -> None:
+    session = a_session()
+    seen: list[str] = []
+
+    def refuse(event: Event) -> None:
+        raise RuntimeError(event.task.uid)
+
+    session.add_event_handler(
+        EventHandler(
+            allocate_fn=lambda e: seen.append(f"+{e.task.uid}"),
+            deallocate_fn=lambda e: seen.append(f"-{e.task.uid}"),
+        )
+    )
+    session.add_event_handler(EventHandler(allocate_fn=refuse))
+    before = session.state()
+    queue = session.queues.by_name["queue"]
+    allocated = session.get_queue_allocated_resources(queue)
+
+    with pytest.raises(RuntimeError, match="gang-0"), session.attempt() as statement:
+        statement.allocate(session.jobs["gang"].tasks["gang-0"], session.nodes["a"])
+
+    assert seen == ["+gang-0", "-gang-0"]
+    assert session.state() == before
+    assert session.get_queue_allocated_resources(queue) == allocated
