@@ -90,7 +90,7 @@ class Story:
     """A random run of statement calls."""
 
     session: Session
-    draw: st.DrawFn
+    data: st.DataObject
     statement: Statement = field(init=False)
     operations: list[Operation] = field(default_factory=list)
     checkpoints: list[int] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Story:
 
     def step(self) -> None:
         kinds = ["evict", "pipeline", "allocate", "undo", "checkpoint", "rollback", "convert"]
-        match self.draw(st.sampled_from(kinds)):
+        match self.data.draw(st.sampled_from(kinds)):
             case "evict":
                 self._evict()
             case "pipeline":
@@ -108,17 +108,17 @@ class Story:
             case "allocate":
                 self._place(now=True)
             case "undo" if self.operations:
-                self.statement.undo(self.draw(st.sampled_from(self.operations)))
+                self.statement.undo(self.data.draw(st.sampled_from(self.operations)))
             case "checkpoint":
                 self.checkpoints.append(self.statement.checkpoint())
             case "rollback" if self.checkpoints:
                 self._rollback()
             case "convert":
-                job = self.draw(st.sampled_from(list(self.session.jobs.values())))
+                job = self.data.draw(st.sampled_from(list(self.session.jobs.values())))
                 self.statement.convert_all_allocated_to_pipelined(job)
 
     def _rollback(self) -> None:
-        mark = self.draw(st.sampled_from(self.checkpoints))
+        mark = self.data.draw(st.sampled_from(self.checkpoints))
         self.checkpoints = [other for other in self.checkpoints if other <= mark]
         self.statement.rollback(mark)
         self.operations = [op for op in self.operations if op.standing]
@@ -126,14 +126,16 @@ class Story:
     def _evict(self) -> None:
         there = [task for task in self._tasks() if task.placement.counts]
         if there:
-            self.operations.append(self.statement.evict(self.draw(st.sampled_from(there)), "why"))
+            self.operations.append(
+                self.statement.evict(self.data.draw(st.sampled_from(there)), "why")
+            )
 
     def _place(self, *, now: bool) -> None:
         waiting = [task for task in self._tasks() if task.is_candidate(real=now)]
         if not waiting:
             return
-        task = self.draw(st.sampled_from(waiting))
-        node = self.draw(st.sampled_from(list(self.session.nodes.values())))
+        task = self.data.draw(st.sampled_from(waiting))
+        node = self.data.draw(st.sampled_from(list(self.session.nodes.values())))
         if not self._fits(task, node, now=now):
             return
         groups: tuple[str, ...] = ()
@@ -172,7 +174,7 @@ def books(session: Session) -> tuple[object, ...]:
 def test_undoing_operations_in_any_order_restores_everything(data: st.DataObject) -> None:
     session = open_session(data.draw(clusters()))
     before = books(session)
-    story = Story(session, data.draw)
+    story = Story(session, data)
     for _ in range(data.draw(st.integers(1, 14))):
         story.step()
 
@@ -189,7 +191,7 @@ def test_undoing_operations_in_any_order_restores_everything(data: st.DataObject
 def test_leaving_an_attempt_restores_everything(data: st.DataObject) -> None:
     session = open_session(data.draw(clusters()))
     before = books(session)
-    story = Story(session, data.draw)
+    story = Story(session, data)
 
     with story.statement:
         for _ in range(data.draw(st.integers(1, 14))):
@@ -202,7 +204,7 @@ def test_leaving_an_attempt_restores_everything(data: st.DataObject) -> None:
 @given(st.data())
 def test_rolling_back_to_a_checkpoint_restores_that_moment(data: st.DataObject) -> None:
     session = open_session(data.draw(clusters()))
-    story = Story(session, data.draw)
+    story = Story(session, data)
     for _ in range(data.draw(st.integers(0, 6))):
         story.step()
     mark = story.statement.checkpoint()
@@ -221,7 +223,7 @@ def test_rolling_back_to_a_checkpoint_restores_that_moment(data: st.DataObject) 
 def test_what_is_booked_follows_from_where_tasks_are(data: st.DataObject) -> None:
     """The books of a session that went a long way equal those of one opened on its outcome."""
     session = open_session(data.draw(clusters()))
-    story = Story(session, data.draw)
+    story = Story(session, data)
     for _ in range(data.draw(st.integers(1, 14))):
         story.step()
 

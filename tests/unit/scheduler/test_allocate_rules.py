@@ -1,5 +1,9 @@
 """How pending jobs are placed."""
 
+# ruff: noqa: ANN401 - the facts of a made-up world can be anything
+
+from typing import Any
+
 from navarch.scheduler.cluster import JobSpec, PodSetSpec, SubGroupSpec, TaskSpec
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
@@ -19,7 +23,7 @@ from navarch.scheduler.worlds import (
 ALLOCATE = SchedulerConfig(actions=("allocate",))
 
 
-def allocate(*jobs: JobSpec, gpus: int = 8, **facts: object) -> CycleResult:
+def allocate(*jobs: JobSpec, gpus: int = 8, **facts: Any) -> CycleResult:
     return run_cycle(a_cluster(nodes={"a": gpus}, jobs=jobs, **facts), ALLOCATE)
 
 

@@ -11,13 +11,13 @@ def consolidate(cluster: Cluster, victims: int | None = 16) -> CycleResult:
     return run_cycle(cluster, SchedulerConfig(actions=("consolidation",), parameters=parameters))
 
 
-def fragmented(**wanted: bool) -> Cluster:
+def fragmented(*, preemptible: bool = True) -> Cluster:
     return a_cluster(
         nodes={"a": 2, "b": 2},
         jobs=[
             a_job("one", on="a", age=2),
             a_job("two", on="b", age=1),
-            a_job("big", gpus=2, **wanted),
+            a_job("big", gpus=2, preemptible=preemptible),
         ],
     )
 

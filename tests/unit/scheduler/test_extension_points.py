@@ -1,5 +1,7 @@
 """Registering answers, and how several become one."""
 
+# ruff: noqa: ANN401 - the facts of a made-up world can be anything
+
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -97,7 +99,7 @@ def test_scalar_and_vectorised_scores_mix() -> None:
     session = bare_session()
     session.add_node_order_fn(lambda _t, n: 3.0 if n.name == "a" else 0.0)
 
-    def column(_task: Task, nodes: NodeTable) -> Any:
+    def column(_task: Task, nodes: NodeTable) -> object:
         return np.where(np.array(nodes.names) == "b", 4.0, nodes.gpu_idle)
 
     session.add_node_order_fn(column, vectorised=True, scope="node")
@@ -194,9 +196,9 @@ def test_all_filters_and_validators_must_agree() -> None:
         assert getattr(session, f"{kind}_victim_filter")(job, job)
         assert getattr(session, f"{kind}_scenario_validator")(scenario)
         for answer in (True, False):
-            fixed: Callable[..., bool] = lambda *_, answer=answer: answer
-            getattr(session, f"add_{kind}_victim_filter_fn")(fixed)
-            getattr(session, f"add_{kind}_scenario_validator_fn")(fixed)
+            fixed = [answer]
+            getattr(session, f"add_{kind}_victim_filter_fn")(lambda *_, a=fixed: a[0])
+            getattr(session, f"add_{kind}_scenario_validator_fn")(lambda *_, a=fixed: a[0])
         assert not getattr(session, f"{kind}_victim_filter")(job, job)
         assert not getattr(session, f"{kind}_scenario_validator")(scenario)
 

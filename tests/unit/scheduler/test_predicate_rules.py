@@ -1,5 +1,7 @@
 """Where a task may not run."""
 
+# ruff: noqa: ANN401 - the facts of a made-up world can be anything
+
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from navarch.scheduler.cluster import (
 )
 from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.request import Request
 from navarch.scheduler.worlds import (
     a_cluster,
     a_job,
@@ -169,7 +172,9 @@ def test_restricted_clusters_keep_gpu_work_on_gpu_workers() -> None:
         (None, ask(mig={"nvidia.com/mig-1g.5gb": 1}), False),
     ],
 )
-def test_mig_nodes_take_only_their_kind(strategy: str | None, request_: Any, allowed: bool) -> None:
+def test_mig_nodes_take_only_their_kind(
+    strategy: str | None, request_: Request, allowed: bool
+) -> None:
     mig = {"nvidia.com/mig-1g.5gb": 2} if strategy == "mixed" else {}
     node = a_node("a", 2, mig_strategy=strategy, mig=mig)
 

@@ -14,7 +14,7 @@ from navarch.scheduler.plugins.proportion.reclaim import saturation
 from navarch.scheduler.worlds import a_cluster, a_job, a_queue, promised, stopped
 
 
-def reclaim(cluster: Cluster, *, multiplier: float = 1.0, **parameters: bool) -> CycleResult:
+def reclaim(cluster: Cluster, *, multiplier: float = 1.0, count_moved: bool = False) -> CycleResult:
     plugins = tuple(
         PluginConfig(name=p.name, arguments={"relcaimerSaturationMultiplier": multiplier})
         if p.name == "proportion"
@@ -22,7 +22,9 @@ def reclaim(cluster: Cluster, *, multiplier: float = 1.0, **parameters: bool) ->
         for p in DEFAULT_PLUGINS
     )
     config = SchedulerConfig(
-        actions=("reclaim",), plugins=plugins, parameters=Parameters(**parameters)
+        actions=("reclaim",),
+        plugins=plugins,
+        parameters=Parameters(allow_consolidating_reclaim=not count_moved),
     )
     return run_cycle(cluster, config)
 
@@ -211,8 +213,8 @@ def test_victims_that_found_another_place_are_not_counted_as_taken() -> None:
         ],
     )
 
-    moved = reclaim(cluster, allow_consolidating_reclaim=True)
-    kept = reclaim(cluster, allow_consolidating_reclaim=False)
+    moved = reclaim(cluster, count_moved=False)
+    kept = reclaim(cluster, count_moved=True)
 
     assert promised(moved) == {"held1-0": "a", "wants-0": "b"}
     assert promised(kept) == {}

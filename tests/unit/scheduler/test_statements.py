@@ -89,12 +89,13 @@ def test_undoing_an_undoing_brings_the_eviction_back() -> None:
         statement.evict(held, "why")
         mark = statement.checkpoint()
         statement.unevict(held)
-        assert held.status is TaskStatus.RUNNING
+        seen = [held.status]
         statement.rollback(mark)
-        assert held.status is TaskStatus.RELEASING
+        seen.append(held.status)
         statement.unevict(held)
+        seen.append(held.status)
 
-    assert held.status is TaskStatus.RUNNING
+    assert seen == [TaskStatus.RUNNING, TaskStatus.RELEASING, TaskStatus.RUNNING]
 
 
 def test_undoing_an_eviction_takes_back_what_was_done_with_the_task_since() -> None:
@@ -129,9 +130,13 @@ def test_an_attempt_that_is_left_by_an_error_leaves_no_trace() -> None:
     session = a_session()
     before = session.state()
 
-    with pytest.raises(ZeroDivisionError), session.attempt() as statement:
-        statement.evict(session.jobs["held"].tasks["held-0"], "why")
-        raise ZeroDivisionError
+    def stumble() -> None:
+        with session.attempt() as statement:
+            statement.evict(session.jobs["held"].tasks["held-0"], "why")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stumble()
 
     assert session.state() == before
 

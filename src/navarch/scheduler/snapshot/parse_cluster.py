@@ -136,13 +136,14 @@ def _parse_queues(document: Field, now: datetime) -> list[QueueSpec]:
 
 
 def _refuse_cycle(field: Field, name: str, parents: Mapping[str, str | None]) -> None:
+    """Refuse a queue that is its own ancestor; one merely below a circle is not to blame."""
     path = [name]
     parent = parents[name]
-    while parent is not None:
-        if parent in path:
-            field.get("parent").refuse(f"queues form a cycle: {' > '.join([*path, parent])}")
+    while parent is not None and parent not in path:
         path.append(parent)
         parent = parents.get(parent)
+    if parent == name:
+        field.get("parent").refuse(f"queues form a cycle: {' > '.join([*path, name])}")
 
 
 def _parse_queue(field: Field, now: datetime) -> QueueSpec:

@@ -110,9 +110,9 @@ def _queue(queue: QueueSpec, now: datetime) -> Document:
 
 def _share(share: ResourceShare) -> Document:
     return {
-        "quota": share.quota,
-        "limit": share.limit,
-        "over_quota_weight": share.over_quota_weight,
+        "quota": float(share.quota),
+        "limit": float(share.limit),
+        "over_quota_weight": float(share.over_quota_weight),
     }
 
 

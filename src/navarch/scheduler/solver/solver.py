@@ -163,7 +163,7 @@ def _by_job(tasks: Sequence[Task]) -> dict[str, Victim]:
 
 
 def _victim_views(leaving: Sequence[Task]) -> list[Job]:
-    """Return the victims' jobs without tasks that were pending before: those are not in question."""
+    """Return the victims' jobs without tasks that were pending before and are not in question."""
     uids = {task.uid for task in leaving}
     jobs = {task.job.name: task.job for task in leaving}
     return [

@@ -1,0 +1,106 @@
+"""The matcher notices what the suite the cases come from does not look at."""
+
+from dataclasses import replace
+
+import pytest
+
+from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.conformance.case import Case, Expectation, Limits
+from navarch.scheduler.conformance.match import mismatches, unexplained
+from navarch.scheduler.conformance.run import run_case
+from navarch.scheduler.cycle import run_session
+from navarch.scheduler.decision import Bind, DecisionLog
+from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.worlds import a_cluster, a_job, ask
+
+
+def a_case(**facts: object) -> Case:
+    half = ask(0.5)
+    defaults: dict[str, object] = {
+        "id": "case",
+        "cluster": a_cluster(
+            nodes={"a": 2},
+            jobs=[a_job("held", request=half, on="a", groups=["x"]), a_job("job", request=half)],
+        ),
+        "config": SchedulerConfig(actions=("allocate",)),
+        "integration": False,
+        "rounds_until_match": 1,
+        "rounds_after_match": 0,
+        "bind_always_fails": False,
+        "limits": Limits(binds=1, evictions=0, pipelines=0),
+        "deleted_jobs": frozenset(),
+        "jobs": {},
+        "tasks": {},
+        "nodes": {},
+    }
+    return Case(**{**defaults, **facts})  # type: ignore[arg-type]
+
+
+def expecting(held: str, job: str) -> Case:
+    binding = Expectation(status=TaskStatus.BINDING, gpus_required=0.5, gpu_groups=(job,))
+    running = Expectation(status=TaskStatus.RUNNING, gpus_required=0.5, gpu_groups=(held,))
+    jobs = a_case().cluster.jobs
+    started = replace(jobs[0], last_start=jobs[0].created_at)
+    cluster = replace(a_case().cluster, jobs=(started, jobs[1]))
+    return a_case(cluster=cluster, jobs={"held": running, "job": binding})
+
+
+def test_tasks_that_are_to_share_a_gpu_must() -> None:
+    assert run_case(expecting("0", "0")).passed
+
+
+def test_tasks_that_are_not_to_share_a_gpu_must_not() -> None:
+    result = run_case(expecting("0", "1"))
+
+    assert result.why == "tasks held-0 and job-0: share a GPU of a"
+
+
+def test_too_many_decisions_are_noticed() -> None:
+    result = run_case(a_case(limits=Limits(binds=0, evictions=0, pipelines=0)))
+
+    assert result.why == "1 Bind decisions, at most 0 allowed"
+
+
+def test_a_missing_decision_is_noticed() -> None:
+    log = DecisionLog()
+    case = a_case()
+    session = run_session(case.cluster, case.config, sink=log)
+
+    assert list(unexplained(session, log.decisions)) == []
+    without = [d for d in log.decisions if not isinstance(d, Bind)]
+    (problem,) = unexplained(session, without)
+    assert problem.startswith("task job-0: Pending and no decision do not make Binding")
+
+
+def test_a_decision_made_twice_is_noticed() -> None:
+    log = DecisionLog()
+    case = a_case()
+    session = run_session(case.cluster, case.config, sink=log)
+
+    assert len(list(unexplained(session, log.decisions * 2))) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("gpus_required", 1.0), ("node", "b"), ("milli_cpu_required", 7.0), ("memory_required", 7.0)],
+)
+def test_every_figure_is_compared(field: str, value: object) -> None:
+    right = Expectation(status=TaskStatus.BINDING, gpus_required=0.5)
+    assert run_case(a_case(jobs={"job": right})).passed
+
+    wrong = replace(right, **{field: value})  # type: ignore[arg-type]
+    assert not run_case(a_case(jobs={"job": wrong})).passed
+
+
+def test_a_job_that_is_expected_but_missing_is_noticed() -> None:
+    case = a_case(jobs={"nobody": Expectation(status=TaskStatus.PENDING)})
+    session = run_session(case.cluster, case.config)
+
+    assert list(mismatches(case, session, {})) == ["job nobody: not in the session"]
+
+
+def test_bind_failures_leave_nothing_bound_and_end() -> None:
+    case = a_case(bind_always_fails=True)
+
+    assert run_case(case).passed
+    assert run_case(replace(case, limits=Limits(binds=0, evictions=0, pipelines=0))).passed
