@@ -130,6 +130,15 @@ def test_queues_of_the_same_age_are_served_by_name() -> None:
     assert order(queues=[a_queue("b"), a_queue("a")], jobs=jobs) == ["two", "one"]
 
 
+def test_the_queue_that_would_have_less_of_its_share_with_its_job_goes_first() -> None:
+    found = order(
+        queues=[a_queue("modest", quota=0), a_queue("greedy", quota=0, age=9)],
+        jobs=[a_job("second", queue="greedy", gpus=3), a_job("first", queue="modest", gpus=1)],
+    )
+
+    assert found == ["first", "second"]
+
+
 def test_victims_already_taken_count_as_gone_when_the_next_one_is_chosen() -> None:
     """Otherwise everything would be taken from the queue that had most to begin with."""
     session = open_session(
@@ -144,10 +153,24 @@ def test_victims_already_taken_count_as_gone_when_the_next_one_is_chosen() -> No
     )
 
     names = [f"big{i}" for i in range(4)] + [f"small{i}" for i in range(3)]
-    taken = victims(session, *names)[:4]
 
-    assert sum(name.startswith("big") for name in taken) == 2
-    assert sum(name.startswith("small") for name in taken) == 2
+    assert victims(session, *names)[:4] == ["big3", "small2", "big2", "small1"]
+
+
+def test_a_queue_that_is_due_nothing_gives_first() -> None:
+    """Although it would have nothing left, and the other still a lot."""
+    session = open_session(
+        a_cluster(
+            nodes={"a": 4},
+            queues=[a_queue("nothing", quota=0, weight=0), a_queue("some", quota=1, weight=1)],
+            jobs=[
+                a_job("one", queue="nothing", on="a"),
+                a_job("two", queue="some", on="a", gpus=3),
+            ],
+        )
+    )
+
+    assert victims(session, "one", "two") == ["one", "two"]
 
 
 def test_each_placement_changes_who_is_served_next() -> None:

@@ -177,18 +177,39 @@ def test_a_department_may_not_end_as_well_served_as_one_that_gave(
 
 
 def test_members_to_spare_are_judged_one_by_one() -> None:
-    """The second of two would already leave the queue below its share."""
+    """The queue can give one of them; the second would be taken from its quota."""
+
+    def cluster(gpus: int) -> Cluster:
+        return a_cluster(
+            nodes={"a": 4},
+            queues=two_queues(ours=2, theirs=3),
+            jobs=[
+                a_job("elastic", queue="theirs", tasks=4, on="a", minimum=1),
+                a_job("wants", queue="ours", gpus=gpus),
+            ],
+        )
+
+    assert stopped(reclaim(cluster(1))) == ["elastic-3"]
+    assert stopped(reclaim(cluster(2))) == []
+
+
+def test_a_quota_is_honoured_even_by_those_within_their_fair_share() -> None:
+    """What others have beyond their own quota must go to somebody who is within theirs."""
     cluster = a_cluster(
-        nodes={"a": 4},
-        queues=[a_queue("ours", quota=1, weight=1), a_queue("theirs", quota=3, weight=0)],
+        nodes={"a": 6},
+        queues=[
+            a_queue("ours", quota=2, weight=0),
+            a_queue("theirs", quota=1, weight=1),
+            a_queue("stuck", quota=0, weight=0),
+        ],
         jobs=[
-            a_job("elastic", queue="theirs", tasks=4, on="a", minimum=1),
-            a_job("wants", queue="ours", gpus=1),
-            a_job("second", queue="ours", gpus=1),
+            *(a_job(f"held{i}", queue="theirs", on="a", age=9 - i) for i in range(3)),
+            a_job("fixed", queue="stuck", gpus=3, on="a", preemptible=False),
+            a_job("wants", queue="ours", gpus=2),
         ],
     )
 
-    assert stopped(reclaim(cluster)) == ["elastic-3"]
+    assert stopped(reclaim(cluster)) == ["held2-0", "held1-0"]
 
 
 def test_what_a_gang_needs_is_judged_as_one() -> None:

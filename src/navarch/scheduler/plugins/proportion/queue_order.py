@@ -49,7 +49,7 @@ def _keys(
         -share.queue.priority,
         any(a == 0 and use > 0 for a, use in zip(allocatable, with_job, strict=True)),
         dominant_share(with_job.minus(taken), allocatable, total),
-        dominant_share(share.allocated.minus(taken), allocatable, total),
+        dominant_share(share.allocated, allocatable, total),
     )
 
 
