@@ -6,6 +6,7 @@ from navarch.scheduler.actions import find_action
 from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.decision import Decision, DecisionLog, DecisionSink
+from navarch.scheduler.demand import Demand, unmet_demand
 from navarch.scheduler.fit import JobMisfit, Misfit
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.registry import PluginRegistry
@@ -21,6 +22,8 @@ class CycleResult:
     job_misfits: dict[str, tuple[JobMisfit, ...]]
     task_misfits: dict[str, dict[str, tuple[Misfit, ...]]]
     """By job and task."""
+    demand: tuple[Demand, ...]
+    """The gangs that more nodes would help, in the order they would be served."""
 
 
 def run_cycle(
@@ -36,6 +39,7 @@ def run_cycle(
         decisions=tuple(log.decisions),
         job_misfits=_job_misfits(session),
         task_misfits=_task_misfits(session),
+        demand=unmet_demand(session),
     )
 
 

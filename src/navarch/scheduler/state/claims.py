@@ -9,6 +9,8 @@ from navarch.scheduler.state.task import Task
 
 Devices = tuple[Device, ...]
 
+Counts = dict[tuple[Hold, str | Device], int]
+
 K = TypeVar("K", bound=Hashable)
 
 
@@ -29,8 +31,10 @@ class Claims:
             self._devices.setdefault(key, []).extend(
                 Device(driver=piece.driver, pool=piece.pool, name=name) for name in piece.devices
             )
-        self._holds: dict[tuple[str, Device, Hold], int] = {}
-        self._tasks: dict[tuple[str, Hold, str], int] = {}
+        self._on_device: dict[Device, Counts] = {}
+        """Per device, how many hold it, by claim and how they hold."""
+        self._in_claim: dict[str, Counts] = {}
+        """Per claim, its devices and its users, by how they hold."""
         known = {task.uid for job in cluster.jobs for task in job.tasks}
         self._outside: set[Device] = set()
         for claim in cluster.resource_claims:
@@ -47,17 +51,12 @@ class Claims:
 
     def reservations(self, task: Task, claim: ResourceClaim) -> int:
         """Return how many others the claim is reserved for."""
-        key = _key(claim)
-        ours = {
-            uid
-            for (name, hold, uid), count in self._tasks.items()
-            if name == key and count and hold is not Hold.LEAVING
+        users = {
+            uid: hold for hold, uid in self._in_claim.get(_key(claim), {}) if isinstance(uid, str)
         }
-        found = {uid for uid in claim.reserved_for if not self._is_leaving(key, uid)}
-        return len((ours | found) - {task.uid})
-
-    def _is_leaving(self, key: str, uid: str) -> bool:
-        return bool(self._tasks.get((key, Hold.LEAVING, uid)))
+        staying = {uid for uid, hold in users.items() if hold is not Hold.LEAVING}
+        found = {uid for uid in claim.reserved_for if users.get(uid) is not Hold.LEAVING}
+        return len((staying | found) - {task.uid})
 
     def choose(self, task: Task, node: str, *, now: bool) -> tuple[tuple[str, Devices], ...] | None:
         """Return devices for every claim of the task on `node`, or nothing if they cannot be had.
@@ -92,14 +91,15 @@ class Claims:
 
     def _allocated(self, claim: ResourceClaim) -> Devices | None:
         """Return the devices the claim has, as long as somebody stays on them."""
-        key = _key(claim)
         devices = sorted(
-            device
-            for (name, device, hold), count in self._holds.items()
-            if name == key and count and hold is not Hold.LEAVING
+            {
+                device
+                for hold, device in self._in_claim.get(_key(claim), {})
+                if isinstance(device, Device) and hold is not Hold.LEAVING
+            }
         )
         if devices:
-            return tuple(dict.fromkeys(devices))
+            return tuple(devices)
         if claim.allocation and self._outside.issuperset(claim.allocation):
             return claim.allocation
         return None
@@ -107,11 +107,8 @@ class Claims:
     def _is_free(self, device: Device, *, now: bool) -> bool:
         if device in self._outside:
             return False
-        return not any(
-            count
-            for (_, other, hold), count in self._holds.items()
-            if other == device and (now or hold is not Hold.LEAVING)
-        )
+        holds = self._on_device.get(device, {})
+        return all(hold is Hold.LEAVING and not now for hold, _ in holds)
 
     def loaded(self, task: Task) -> tuple[tuple[str, Devices], ...]:
         """Return what the snapshot says the task's claims were given."""
@@ -124,33 +121,37 @@ class Claims:
     def apply(self, task: Task, booking: Booking, sign: int) -> None:
         """Write a booking's devices into the books, or with `sign` -1 take them out."""
         for claim, devices in booking.devices:
-            _count(self._tasks, (claim, booking.hold, task.uid), sign)
+            _count(self._in_claim, claim, (booking.hold, task.uid), sign)
             for device in devices:
-                _count(self._holds, (claim, device, booking.hold), sign)
+                _count(self._in_claim, claim, (booking.hold, device), sign)
+                _count(self._on_device, device, (booking.hold, claim), sign)
 
     def allocation_of(self, claim: ResourceClaim) -> tuple[Devices | None, tuple[str, ...]]:
         """Return the claim's devices and users as they are now."""
-        key = _key(claim)
-        users = sorted(
-            {uid for (name, hold, uid), n in self._tasks.items() if name == key and n > 0}
-        )
-        devices = sorted(
-            {device for (name, device, _), n in self._holds.items() if name == key and n > 0}
-        )
+        members = {member for _, member in self._in_claim.get(_key(claim), {})}
+        devices = sorted(member for member in members if isinstance(member, Device))
+        users = sorted(member for member in members if isinstance(member, str))
         return (tuple(devices) or None, tuple(users))
 
     def state(self) -> tuple[object, ...]:
         """Return everything that a booking changes, for comparison."""
-        holds = sorted((repr(key), count) for key, count in self._holds.items() if count)
-        tasks = sorted((repr(key), count) for key, count in self._tasks.items() if count)
-        return (tuple(holds), tuple(tasks))
+        return tuple(
+            sorted(
+                (claim, sorted(map(repr, counts.items())))
+                for claim, counts in self._in_claim.items()
+            )
+        )
 
 
 def _key(claim: ResourceClaim) -> str:
     return f"{claim.namespace}/{claim.name}"
 
 
-def _count(counts: dict[K, int], key: K, sign: int) -> None:
-    counts[key] = counts.get(key, 0) + sign
-    if counts[key] == 0:
-        del counts[key]
+def _count(books: dict[K, Counts], key: K, entry: tuple[Hold, str | Device], sign: int) -> None:
+    """Add to one entry of one book, leaving no zeros behind."""
+    counts = books.setdefault(key, {})
+    counts[entry] = counts.get(entry, 0) + sign
+    if counts[entry] == 0:
+        del counts[entry]
+    if not counts:
+        del books[key]

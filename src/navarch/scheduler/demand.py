@@ -1,0 +1,40 @@
+"""What the cluster lacks: gangs that found no place, and what they ask for."""
+
+from dataclasses import dataclass
+
+from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.gang import charge, tasks_to_place
+from navarch.scheduler.quantity import gpus
+from navarch.scheduler.request import Request
+from navarch.scheduler.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """One gang that waits for machines, in the order it would be served."""
+
+    job: str
+    queue: str
+    priority: int
+    tasks: tuple[Request, ...]
+    gpus: float
+
+
+def unmet_demand(session: Session) -> tuple[Demand, ...]:
+    """Return the gangs that still wait, whose queues would allow them: more nodes would help."""
+    queue = pending_jobs(session, "demand")
+    found: list[Demand] = []
+    while (job := queue.pop()) is not None:
+        tasks = tasks_to_place(session, job, real=True)
+        if not session.is_job_over_capacity(job, tasks).schedulable:
+            continue
+        found.append(
+            Demand(
+                job=job.name,
+                queue=job.queue,
+                priority=job.priority,
+                tasks=tuple(task.request for task in tasks),
+                gpus=gpus(charge(tasks).gpu),
+            )
+        )
+    return tuple(found)
