@@ -101,11 +101,13 @@ def a_job(
     specs = [
         TaskSpec(
             uid=f"{name}-{index}",
-            status=TaskStatus.RUNNING if node else TaskStatus.PENDING,
             node=node,
             request=request or ask(gpus),
             gpu_groups=tuple(groups) if node else (),
-            **dict(task or {}),
+            **{
+                "status": TaskStatus.RUNNING if node else TaskStatus.PENDING,
+                **dict(task or {}),
+            },
         )
         for index, node in enumerate(nodes)
     ]

@@ -17,6 +17,7 @@ from navarch.scheduler.cluster import (
 from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import CycleResult, run_cycle
 from navarch.scheduler.request import Request
+from navarch.scheduler.status import TaskStatus
 from navarch.scheduler.worlds import (
     a_cluster,
     a_job,
@@ -96,6 +97,18 @@ def test_slots_for_reservations_made_in_this_session_are_counted() -> None:
     jobs = [a_job(f"job{i}", request=ask(0.9), age=9 - i) for i in range(3)]
 
     assert len(placed(allocate([a_node("a", 8, pods=5)], *jobs))) == 2
+
+
+def test_slots_that_are_promised_are_not_given_again() -> None:
+    """A gang of two waits for a GPU to come free; the slots they will take are not free for others."""
+    gone = a_job("gone", gpus=2, on="a", task={"status": TaskStatus.RELEASING})
+    gang = a_job("gang", tasks=2, gpus=2, age=9)
+    half = a_job("half", request=ask(0.5))
+
+    result = allocate([a_node("a", 5, pods=3)], gone, gang, half)
+
+    assert sorted(promised(result)) == ["gang-0", "gang-1"]
+    assert placed(result) == {}
 
 
 def test_gpu_memory_cannot_be_asked_of_a_node_that_does_not_know_its_own() -> None:

@@ -151,11 +151,12 @@ def check_pod_slots(task: Task, node: Node) -> str | None:
     if task.request.gpu.shared:
         reused = len(node.groups_with_room(task.request))
         slots += max(0, task.request.gpu.devices - reused)
-    if slots <= node.idle.pods:
-        return None
-    if slots <= node.idle.pods + node.releasing.pods:
+    free = node.idle.pods + node.releasing.pods
+    if slots > free:
+        return f"not enough pod slots: {slots} needed, {free} free"
+    if slots > node.idle.pods:
         return Later("pod slots are still taken by pods that are leaving")
-    return f"not enough pod slots: {slots} needed, {node.idle.pods + node.releasing.pods} free"
+    return None
 
 
 def _gpu_floor(task: Task) -> int:
