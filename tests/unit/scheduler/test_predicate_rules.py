@@ -100,7 +100,7 @@ def test_slots_for_reservations_made_in_this_session_are_counted() -> None:
 
 
 def test_slots_that_are_promised_are_not_given_again() -> None:
-    """A gang of two waits for a GPU to come free; the slots they will take are not free for others."""
+    """A gang waits for GPUs to come free; the slots it will take are not free for others."""
     gone = a_job("gone", gpus=2, on="a", task={"status": TaskStatus.RELEASING})
     gang = a_job("gang", tasks=2, gpus=2, age=9)
     half = a_job("half", request=ask(0.5))
