@@ -1,7 +1,7 @@
 """Plugin arguments: declared with a type, checked before a plugin is built."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, fields
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -20,6 +20,62 @@ def argument(name: str, *, at_least: float | None = None) -> dict[str, object]:
     Values below `at_least` are raised to it.
     """
     return {"argument": name, "at_least": at_least}
+
+
+class PluginArguments(Mapping[str, object]):
+    """What a configuration gives a plugin, for builders that ask for arguments one by one.
+
+    Asking names the argument, its type and its default. What was given and never asked for is
+    `unasked`: a misspelling.
+    """
+
+    def __init__(self, plugin: str, given: Mapping[str, object]) -> None:
+        self._plugin = plugin
+        self._given = dict(given)
+        self._asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> object:
+        self._asked.add(name)
+        return self._given[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    def get_float(self, name: str, default: float) -> float:
+        """Return a number."""
+        return self._read(name, default, _parse_float)
+
+    def get_int(self, name: str, default: int) -> int:
+        """Return a whole number."""
+        return self._read(name, default, _parse_int)
+
+    def get_bool(self, name: str, default: bool) -> bool:
+        """Return true or false."""
+        return self._read(name, default, _parse_bool)
+
+    def get_str(self, name: str, default: str) -> str:
+        """Return a text."""
+        return self._read(name, default, _parse_str)
+
+    def get_duration(self, name: str, default: timedelta) -> timedelta:
+        """Return a duration."""
+        return self._read(name, default, parse_duration)
+
+    def unasked(self) -> list[str]:
+        """Return the names that were given but never asked for."""
+        return sorted(set(self._given) - self._asked)
+
+    def _read(self, name: str, default: T, parse: Callable[[object], T]) -> T:
+        self._asked.add(name)
+        if name not in self._given:
+            return default
+        try:
+            return parse(self._given[name])
+        except ValueError as error:
+            raise InvalidError(f"plugin {self._plugin!r}, argument {name!r}: {error}") from error
 
 
 def parse_arguments(plugin: str, schema: Any, given: Mapping[str, object]) -> dict[str, Any]:  # noqa: ANN401

@@ -1,11 +1,12 @@
 """Names in a configuration, and what is built for them."""
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from navarch.core.errors import InvalidError
-from navarch.scheduler.arguments import arguments_of, parse_arguments
+from navarch.scheduler.arguments import PluginArguments, arguments_of, parse_arguments
 from navarch.scheduler.plugin import Plugin
 
 
@@ -26,8 +27,9 @@ class PluginRegistry:
     ) -> None:
         """Offer plugin `name`.
 
-        `build` is a plugin class whose `argument` fields are its arguments, or a function, which
-        gets an instance of the class given as `arguments`, or nothing if there is none.
+        `build` is a plugin class whose `argument` fields are its arguments; or a function, which
+        gets an instance of the class given as `arguments`; or a function that asks for what it
+        wants of the `PluginArguments` it gets.
         """
         if name in self._builders:
             raise InvalidError(f"two plugins are called {name!r}")
@@ -37,11 +39,6 @@ class PluginRegistry:
         """Return the names on offer."""
         return sorted(self._builders)
 
-    def check(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Refuse what `build` would refuse, without building anything."""
-        builder = self._find(name)
-        parse_arguments(name, builder.schema or builder.build, arguments)
-
     def build(self, name: str, arguments: Mapping[str, object]) -> Plugin:
         """Return a new plugin.
 
@@ -49,8 +46,9 @@ class PluginRegistry:
             InvalidError: No plugin is called that, or it has no such argument.
         """
         builder = self._find(name)
-        schema = builder.schema or builder.build
-        parsed = parse_arguments(name, schema, arguments)
+        if _asks_for_itself(builder):
+            return _build_asking(name, builder, arguments)
+        parsed = parse_arguments(name, builder.schema or builder.build, arguments)
         if builder.schema is not None:
             return builder.build(builder.schema(**parsed))
         return builder.build(**parsed)
@@ -67,3 +65,18 @@ class PluginRegistry:
                 f"no plugin is called {name!r}; there are: {', '.join(self.names())}"
             )
         return self._builders[name]
+
+
+def _asks_for_itself(builder: _Builder) -> bool:
+    if builder.schema is not None or isinstance(builder.build, type):
+        return False
+    return bool(inspect.signature(builder.build).parameters)
+
+
+def _build_asking(name: str, builder: _Builder, given: Mapping[str, object]) -> Plugin:
+    arguments = PluginArguments(name, given)
+    plugin = builder.build(arguments)
+    unasked = arguments.unasked()
+    if unasked:
+        raise InvalidError(f"plugin {name!r} has no argument {unasked[0]!r}")
+    return plugin

@@ -11,7 +11,12 @@ from navarch.core.errors import InvalidError
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.conformance.load import load_any
 from navarch.scheduler.snapshot.document import Field, read_document
-from navarch.scheduler.snapshot.snapshot import Snapshot, load_snapshot, render_snapshot
+from navarch.scheduler.snapshot.snapshot import (
+    Snapshot,
+    check_cluster,
+    load_snapshot,
+    render_snapshot,
+)
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue, ask
 
 NAN = float("nan")
@@ -171,3 +176,10 @@ def test_of_several_cases_one_must_be_named() -> None:
         load_any(Field({"cases": [{"id": "x"}, {"id": "y"}]}))
     with pytest.raises(InvalidError, match="0 cases"):
         load_any(Field({"cases": [{"id": "x"}, {"id": "y"}]}), "z")
+
+
+def test_a_cluster_built_in_code_can_be_checked_as_well() -> None:
+    check_cluster(a_cluster(nodes={"a": 1}, jobs=[a_job("job", on="a")]))
+
+    with pytest.raises(InvalidError, match=r"^cluster\.jobs\[0\]\.tasks\[0\]\.node: no node"):
+        check_cluster(a_cluster(nodes={"a": 1}, jobs=[a_job("job", on="b")]))

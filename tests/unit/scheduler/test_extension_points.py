@@ -3,6 +3,8 @@
 # ruff: noqa: ANN401 - the facts of a made-up world can be anything
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.actions import find_action
+from navarch.scheduler.arguments import PluginArguments, argument
 from navarch.scheduler.capacity import SCHEDULABLE
 from navarch.scheduler.config import DEFAULT_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.scheduler.cycle import open_session, run_cycle
@@ -293,10 +296,6 @@ def test_arguments_have_types_and_defaults() -> None:
 
 
 def test_a_builder_may_be_a_function_with_arguments_of_its_own() -> None:
-    from dataclasses import dataclass, field
-
-    from navarch.scheduler.arguments import argument
-
     @dataclass(frozen=True)
     class Settings:
         weight: float = field(default=1.0, metadata=argument("weight"))
@@ -314,6 +313,26 @@ def test_a_builder_may_be_a_function_with_arguments_of_its_own() -> None:
     assert seen == [2.5]
     with pytest.raises(InvalidError, match="two plugins are called 'mine'"):
         registry.register("mine", build)
+
+
+def test_a_builder_may_ask_for_its_arguments_one_by_one() -> None:
+    seen: list[object] = []
+
+    def build(arguments: PluginArguments) -> Registers:
+        seen.append(arguments.get_float("weight", 1.0))
+        seen.append(arguments.get_duration("pause", timedelta(seconds=5)))
+        seen.append(arguments.get_bool("loud", False))
+        return Registers(lambda _: None)
+
+    registry = PluginRegistry()
+    registry.register("mine", build)
+    registry.build("mine", {"weight": "2.5", "loud": "true"})
+
+    assert seen == [2.5, timedelta(seconds=5), True]
+    with pytest.raises(InvalidError, match="no argument 'wieght'"):
+        registry.build("mine", {"wieght": "2.5"})
+    with pytest.raises(InvalidError, match="argument 'weight'"):
+        registry.build("mine", {"weight": "heavy"})
 
 
 def test_every_default_plugin_says_what_it_answers() -> None:

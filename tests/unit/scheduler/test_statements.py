@@ -165,3 +165,19 @@ def test_a_handler_that_objects_stops_the_change_everywhere() -> None:
     assert seen == ["+gang-0", "-gang-0"]
     assert session.state() == before
     assert session.get_queue_allocated_resources(queue) == allocated
+
+
+def test_a_promise_found_in_the_snapshot_can_be_given_up_without_a_trace() -> None:
+    waiting = a_job("waiting", on="a", task={"status": TaskStatus.PIPELINED})
+    session = open_session(a_cluster(nodes={"a": 1}, jobs=[waiting]))
+    queue = session.queues.by_name["queue"]
+    held = session.get_queue_allocated_resources(queue)
+
+    with session.attempt() as statement:
+        statement.evict(session.jobs["waiting"].tasks["waiting-0"], "why")
+        given_up = session.get_queue_allocated_resources(queue)
+
+    assert held is not None
+    assert given_up is not None
+    assert (held.gpu, given_up.gpu) == (100, 0)
+    assert session.get_queue_allocated_resources(queue) == held

@@ -55,6 +55,17 @@ def parse_snapshot(document: Field) -> Snapshot:
     )
 
 
+def check_cluster(cluster: Cluster) -> None:
+    """Refuse a cluster that makes no sense, as if it had come from a file.
+
+    For whoever builds one in code: a session trusts the cluster it is given.
+
+    Raises:
+        InvalidError: The message begins with the path of the field; lists are ordered by name.
+    """
+    parse_cluster(Field(render_cluster(cluster), "cluster"), cluster.now)
+
+
 def load_snapshot(text: str | bytes) -> Snapshot:
     """Return the snapshot in `text`."""
     return parse_snapshot(read_document(text))

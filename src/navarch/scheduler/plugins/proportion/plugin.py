@@ -22,7 +22,7 @@ from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.queues import Queue
 from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.status import TaskStatus
 
 
 @dataclass
@@ -78,7 +78,7 @@ class Proportion:
 
     def _enter(self, job: Job) -> None:
         for task in job.tasks.values():
-            if task.status & ALLOCATED_MASK and task.node is not None:
+            if task.placement.counts and task.node is not None:
                 quota = self._session.nodes[task.node].quota_of(task.request)
                 self._quota[task.uid] = quota
                 for share in self._shares.lineage(job.queue):
