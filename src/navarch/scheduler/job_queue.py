@@ -31,12 +31,9 @@ class JobQueue:
     the jobs already handed out.
     """
 
-    def __init__(
-        self, session: Session, *, victims: bool = False, depth: int | None = None
-    ) -> None:
+    def __init__(self, session: Session, *, victims: bool = False) -> None:
         self._session = session
         self._victims = victims
-        self._depth = depth
         self._key = cmp_to_key(self._compare_jobs)
         self._heaps: dict[str, list[tuple[object, int, Job]]] = {}
         self._popped: dict[str, list[Job]] = {}
@@ -52,7 +49,7 @@ class JobQueue:
         depth: int | None = None,
     ) -> JobQueue:
         """Return a queue that holds `jobs`, at most `depth` of the best per leaf."""
-        queue = cls(session, victims=victims, depth=depth)
+        queue = cls(session, victims=victims)
         for job in jobs:
             queue.push(job)
         if depth is not None:
@@ -77,10 +74,6 @@ class JobQueue:
         heapq.heappop(self._heaps[best.leaf])
         self._popped.setdefault(best.leaf, []).append(best.job)
         return best.job
-
-    def jobs(self) -> list[Job]:
-        """Return what is left, in no particular order of queues."""
-        return [job for _, heap in sorted(self._heaps.items()) for _, _, job in sorted(heap)]
 
     def _cut(self, depth: int) -> None:
         for name, heap in self._heaps.items():

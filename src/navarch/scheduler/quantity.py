@@ -45,16 +45,6 @@ class Amounts(NamedTuple):
 NOTHING = Amounts(0, 0, 0)
 
 
-def total(amounts: "list[Amounts]") -> Amounts:
-    """Return the sum of `amounts`."""
-    cpu = memory = gpu = 0.0
-    for amount in amounts:
-        cpu += amount.cpu
-        memory += amount.memory
-        gpu += amount.gpu
-    return Amounts(cpu, memory, gpu)
-
-
 def hundredths(gpus: float) -> int:
     """Return `gpus` in hundredths, rounded to the nearest."""
     return math.floor(gpus * GPU + 0.5)

@@ -158,16 +158,19 @@ class Statement:
     def rollback(self, checkpoint: int) -> None:
         """Take back everything since `checkpoint`, including undoings."""
         while len(self._log) > checkpoint:
-            entry = self._log.pop()
-            if isinstance(entry, Undo):
-                for operation in entry.operations:
-                    self._session.move(operation.task, operation.after)
-                    operation.standing = True
-                continue
-            self._of_task[entry.task.uid].pop()
-            if entry.standing:
-                self._session.move(entry.task, entry.before)
-                entry.standing = False
+            self._take_back(self._log[-1])
+            self._log.pop()
+
+    def _take_back(self, entry: Operation | Undo) -> None:
+        if isinstance(entry, Undo):
+            for operation in entry.operations:
+                self._session.move(operation.task, operation.after)
+                operation.standing = True
+            return
+        if entry.standing:
+            self._session.move(entry.task, entry.before)
+            entry.standing = False
+        self._of_task[entry.task.uid].pop()
 
     def discard(self) -> None:
         """Take back everything."""
@@ -179,20 +182,32 @@ class Statement:
         If one decision is refused, those accepted before it are withdrawn and the session is as
         it was before the statement.
         """
-        accepted: list[Decision] = []
-        for decision in self.decisions():
-            refusal = self._session.sink.accept(decision)
-            if refusal is not None:
-                for earlier in reversed(accepted):
-                    self._session.sink.withdraw(earlier)
-                self.discard()
-                return refusal
-            accepted.append(decision)
+        refusal = self._offer(self.decisions())
+        if refusal is not None:
+            self.discard()
+            return refusal
         for operation in self._standing_operations():
             self._session.settle(operation.task)
         self._log.clear()
         self._of_task.clear()
         return None
+
+    def _offer(self, decisions: list[Decision]) -> str | None:
+        """Have the sink accept all decisions, or none; return why none."""
+        sink = self._session.sink
+        refusal: str | None = None
+        accepted: list[Decision] = []
+        try:
+            for decision in decisions:
+                refusal = sink.accept(decision)
+                if refusal is not None:
+                    break
+                accepted.append(decision)
+        finally:
+            if len(accepted) < len(decisions):
+                for decision in reversed(accepted):
+                    sink.withdraw(decision)
+        return refusal
 
     def decisions(self) -> list[Decision]:
         """Return what committing now would decide."""

@@ -45,6 +45,30 @@ def test_commit_is_all_or_nothing() -> None:
     assert session.state() == before
 
 
+def test_a_sink_that_breaks_is_left_with_nothing() -> None:
+    class Breaking(DecisionLog):
+        def accept(self, decision: Decision) -> str | None:
+            if self.decisions:
+                raise ConnectionError
+            return super().accept(decision)
+
+    log = Breaking()
+    session = a_session(log)
+    before = session.state()
+
+    def commit() -> None:
+        with session.attempt() as statement:
+            for task in session.jobs["gang"].tasks.values():
+                statement.allocate(task, session.nodes["a"])
+            statement.commit()
+
+    with pytest.raises(ConnectionError):
+        commit()
+
+    assert log.decisions == []
+    assert session.state() == before
+
+
 def test_commit_says_what_was_decided_in_order() -> None:
     log = DecisionLog()
     session = a_session(log)

@@ -30,9 +30,13 @@ def _allocate_job(session: Session, job: Job) -> bool:
         if statement.commit() is not None:
             return False
     if not waits and not ran_before:
-        session.sink.accept(MarkStarted(job=job.name, at=session.now))
-        job.last_start = session.now
+        _note_start(session, job)
     return True
+
+
+def _note_start(session: Session, job: Job) -> None:
+    if session.sink.accept(MarkStarted(job=job.name, at=session.now)) is None:
+        job.last_start = session.now
 
 
 def _must_wait(job: Job) -> bool:

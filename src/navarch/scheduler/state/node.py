@@ -9,7 +9,7 @@ from typing import Final
 
 from navarch.scheduler.cluster import NodeSpec
 from navarch.scheduler.quantity import GPU, Amounts
-from navarch.scheduler.request import GpuKind, Request, mig_slices
+from navarch.scheduler.request import Request, mig_slices
 from navarch.scheduler.state.placement import Booking, Hold
 from navarch.scheduler.state.shared_gpus import SharedGpu
 from navarch.scheduler.state.task import Task
@@ -229,10 +229,6 @@ class Node:
         slices = sum(mig_slices(name) * n for name, n in self.allocatable.mig.items())
         gpu = self.allocatable.gpu + slices * GPU
         return Amounts(self.allocatable.cpu, self.allocatable.memory, gpu)
-
-    def holds_kind(self, kind: GpuKind) -> bool:
-        """Say whether a task that asked for GPUs in this way is booked here."""
-        return any(task.request.gpu.kind is kind for task, _ in self.tasks.values())
 
     def state(self) -> tuple[object, ...]:
         """Return everything that a booking changes, for comparison."""
