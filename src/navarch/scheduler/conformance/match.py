@@ -159,13 +159,16 @@ def _nodes(case: Case, session: Session) -> Iterator[str]:
 
 
 def _sharing(case: Case, session: Session) -> Iterator[str]:
-    """Yield pairs of tasks that share a GPU but should not, or the other way round."""
+    """Yield pairs of tasks that share a GPU but should not, or the other way round.
+
+    Only of tasks that have their GPU: what a promise says of it is settled when the task starts.
+    """
     expected = _expected_groups(case, session)
     placed = [
         task
         for job in session.jobs.values()
         for task in job.tasks.values()
-        if task.uid in expected and task.placement.counts and task.request.gpu.shared
+        if task.uid in expected and task.status & ALLOCATED_MASK and task.request.gpu.shared
     ]
     void = {name for name in session.nodes if _is_void(case, session.nodes[name], placed, expected)}
     for index, left in enumerate(placed):

@@ -53,6 +53,8 @@ def run_document(field: Field) -> CaseResult:
         return run_case(parse_case(field))
     except InvalidError as error:
         return CaseResult(name, passed=False, why=f"refused: {error}")
+    except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
+        return CaseResult(name, passed=False, why=f"broke: {type(error).__name__}: {error}")
 
 
 def run_case(case: Case) -> CaseResult:
