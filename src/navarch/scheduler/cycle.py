@@ -70,9 +70,8 @@ def open_session(
     sink: DecisionSink | None = None,
 ) -> Session:
     """Return a session in which every configured plugin has registered."""
-    config = config or SchedulerConfig()
-    session = Session(cluster, parameters=config.parameters, sink=sink)
-    session.open(config.plugins, registry or built_in_plugins())
+    session = Session(cluster, config, sink=sink)
+    session.open(registry or built_in_plugins())
     return session
 
 

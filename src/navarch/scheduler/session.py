@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from navarch.core.errors import InvalidError
 from navarch.scheduler.answers import Answers
 from navarch.scheduler.cluster import DEFAULT_GPU_MEMORY_MIB, Cluster, QueueSpec, ResourceShare
-from navarch.scheduler.config import Parameters, PluginConfig
+from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.decision import DecisionLog, DecisionSink
 from navarch.scheduler.events import Event, EventFn
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
@@ -45,16 +45,16 @@ class Session(Answers):
     def __init__(
         self,
         cluster: Cluster,
+        config: SchedulerConfig | None = None,
         *,
-        parameters: Parameters | None = None,
         sink: DecisionSink | None = None,
     ) -> None:
         super().__init__()
         self.cluster = cluster
-        self.parameters = parameters or Parameters()
+        self.config = config or SchedulerConfig()
+        self.parameters = self.config.parameters
         self.sink: DecisionSink = sink or DecisionLog()
         self.plugins: dict[str, Plugin] = {}
-        self.plugin_configs: tuple[PluginConfig, ...] = ()
         self.min_gpu_memory_mib = _min_gpu_memory_mib(cluster)
         self.nodes: dict[str, Node] = {
             spec.name: Node(spec) for spec in sorted(cluster.nodes, key=lambda n: n.name)
@@ -83,11 +83,10 @@ class Session(Answers):
         """The number that plugins draw chance from."""
         return self.parameters.seed
 
-    def open(self, plugins: Sequence[PluginConfig], registry: PluginRegistry) -> None:
-        """Build the plugins and have them register, in order."""
-        self.plugin_configs = tuple(plugins)
-        for config in plugins:
-            self.add_plugin(registry.build(config.name, config.arguments), name=config.name)
+    def open(self, registry: PluginRegistry) -> None:
+        """Build the configured plugins and have them register, in order."""
+        for plugin in self.config.plugins:
+            self.add_plugin(registry.build(plugin.name, plugin.arguments), name=plugin.name)
 
     def add_plugin(self, plugin: Plugin, *, name: str | None = None) -> None:
         """Have one plugin register its answers."""
@@ -123,13 +122,15 @@ class Session(Answers):
         """Say whether and when the task could go to the node: resources first, then predicates."""
         if not node.fits_eventually(task.request):
             if record:
-                self._note(Misfit(task=task.uid, node=node.name, reason="not enough resources"))
+                self.note_misfit(
+                    Misfit(task=task.uid, node=node.name, reason="not enough resources")
+                )
             return Fit.NO
         misfit = self.predicate(task, job, node)
         if misfit is None:
             return Fit.NOW if self.fits_now(task, node) else Fit.LATER
         if record:
-            self._note(misfit)
+            self.note_misfit(misfit)
         return Fit.LATER if misfit.passes else Fit.NO
 
     def fits_now(self, task: Task, node: Node) -> bool:
@@ -225,9 +226,6 @@ class Session(Answers):
         self.nodes[spec.node].book(task, booking, loading=True)
         self.claims.apply(task, booking, 1)
 
-    def _note(self, misfit: Misfit) -> None:
-        self.task_misfits.setdefault(misfit.task, []).append(misfit)
-
     def forget_misfits(self, job: Job) -> None:
         """Drop what earlier attempts to place `job` found."""
         self.job_misfits.pop(job.name, None)
@@ -236,7 +234,7 @@ class Session(Answers):
 
     def note_misfit(self, misfit: Misfit) -> None:
         """Write down why a task found no place."""
-        self._note(misfit)
+        self.task_misfits.setdefault(misfit.task, []).append(misfit)
 
     def note_job_misfit(self, job: Job, misfit: JobMisfit) -> None:
         """Write down why a job found no place."""

@@ -140,7 +140,7 @@ def test_a_snapshot_does_not_depend_on_the_order_of_its_lists() -> None:
 
 def test_the_page_of_a_session_is_its_snapshot() -> None:
     cluster = a_cluster(nodes={"a": 2}, jobs=[a_job("job")])
-    config = SchedulerConfig(plugins=(PluginConfig(name="snapshot"),))
+    config = SchedulerConfig(actions=("preempt",), plugins=(PluginConfig(name="snapshot"),))
     session = open_session(cluster, config)
 
     page = session.http_handlers["/get-snapshot"](HttpRequest(path="/get-snapshot"))

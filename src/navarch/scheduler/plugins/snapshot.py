@@ -6,7 +6,6 @@ import io
 import zipfile
 from typing import ClassVar, Final
 
-from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.http import HttpRequest, HttpResponse
 from navarch.scheduler.session import Session
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
@@ -30,8 +29,7 @@ class SnapshotPage:
 
 
 def _page(session: Session, _request: HttpRequest) -> HttpResponse:
-    config = SchedulerConfig(plugins=session.plugin_configs, parameters=session.parameters)
-    text = dump_snapshot(Snapshot(cluster=session.cluster, config=config))
+    text = dump_snapshot(Snapshot(cluster=session.cluster, config=session.config))
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as members:
         members.writestr(zipfile.ZipInfo(MEMBER, NO_DATE), text)
