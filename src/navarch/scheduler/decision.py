@@ -1,6 +1,6 @@
 """What a session decided, as values. Carrying them out is somebody else's work."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -107,3 +107,35 @@ class DecisionLog:
         """Forget the last decision, which must be this one."""
         last = self.decisions.pop()
         assert last == decision, f"withdrew {decision}, but the last was {last}"
+
+
+def net_decisions(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return what is left to carry out of a cycle's decisions, in order.
+
+    A later action may stop what an earlier one of the same cycle has started, or give up a place
+    it kept. Neither needs to happen at all.
+    """
+    left: list[Decision] = []
+    for decision in decisions:
+        undone = _undone_by(decision, left)
+        if undone is None:
+            left.append(decision)
+        else:
+            left.remove(undone)
+    started = {decision.job for decision in left if isinstance(decision, Bind)}
+    return [d for d in left if not isinstance(d, MarkStarted) or d.job in started]
+
+
+def _undone_by(decision: Decision, earlier: list[Decision]) -> Decision | None:
+    """Return the decision whose effect this one takes back, if it was made in the same cycle."""
+    match decision:
+        case Evict():
+            kinds: tuple[type[Bind | Nominate], ...] = (Bind,)
+        case Withdraw():
+            kinds = (Nominate,)
+        case _:
+            return None
+    for other in reversed(earlier):
+        if isinstance(other, kinds) and other.task == decision.task:
+            return other
+    return None

@@ -3,11 +3,20 @@
 import pytest
 
 from navarch.scheduler.cycle import open_session
-from navarch.scheduler.decision import Bind, Decision, DecisionLog, Evict, Nominate, Withdraw
+from navarch.scheduler.decision import (
+    Bind,
+    Decision,
+    DecisionLog,
+    Evict,
+    MarkStarted,
+    Nominate,
+    Withdraw,
+    net_decisions,
+)
 from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.session import Session
 from navarch.scheduler.status import TaskStatus
-from navarch.scheduler.worlds import a_cluster, a_job
+from navarch.scheduler.worlds import NOW, a_cluster, a_job
 
 
 class Refusing(DecisionLog):
@@ -205,3 +214,29 @@ def test_a_promise_found_in_the_snapshot_can_be_given_up_without_a_trace() -> No
     assert given_up is not None
     assert (held.gpu, given_up.gpu) == (100, 0)
     assert session.get_queue_allocated_resources(queue) == held
+
+
+def bind(task: str) -> Bind:
+    return Bind(task=task, job="job", node="a", action="allocate")
+
+
+def evict(task: str) -> Evict:
+    return Evict(task=task, job="job", node="a", action="reclaim", reason="why")
+
+
+def test_what_is_started_and_stopped_in_one_cycle_is_not_carried_out() -> None:
+    started = MarkStarted(job="job", at=NOW)
+    other = evict("other")
+    move = Nominate(task="x", job="job", node="b", action="reclaim")
+
+    assert net_decisions([bind("x"), started, other, evict("x"), move]) == [other, move]
+    assert net_decisions([bind("x"), bind("y"), started, evict("x")]) == [bind("y"), started]
+
+
+def test_a_place_that_is_kept_and_given_up_in_one_cycle_is_not_carried_out() -> None:
+    keep = Nominate(task="x", job="job", node="a", action="consolidation")
+    give_up = Withdraw(task="x", job="job", node="a", action="reclaim", reason="why")
+
+    assert net_decisions([keep, give_up]) == []
+    assert net_decisions([give_up]) == [give_up]
+    assert net_decisions([evict("x"), keep, give_up]) == [evict("x")]
