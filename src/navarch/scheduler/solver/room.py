@@ -14,30 +14,37 @@ if TYPE_CHECKING:
 
 
 class GpuRoom:
-    """Whether enough whole GPUs could come free, node by node.
+    """Whether enough whole GPUs could come free, kept up to date as victims are added.
 
     A necessary condition only: for every size asked for, each node holds at most its GPUs divided
     by that size of the tasks that ask for as much or more. It never rejects what could be placed.
     """
 
     def __init__(self, tasks: Sequence[Task], nodes: Iterable[Node]) -> None:
-        self._needs = sorted(
-            (t.request.gpu.whole for t in tasks if t.request.gpu.whole), reverse=True
-        )
-        self._free = {node.name: node.idle.gpu + node.releasing.gpu for node in nodes}
+        sizes = [task.request.gpu.whole for task in tasks if task.request.gpu.whole]
+        self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
+        self._fitting = dict.fromkeys(self._wanted, 0)
+        """Per size, how many tasks of it the nodes could hold."""
+        self._free: dict[str, int] = {}
+        for node in nodes:
+            self._free[node.name] = 0
+            self._change(node.name, node.idle.gpu + node.releasing.gpu)
 
-    def suffices_with(self, victims: Iterable[Task]) -> bool:
-        """Say whether the tasks could fit if all `victims` left."""
-        if not self._needs:
-            return True
-        free = dict(self._free)
+    def free_up(self, victims: Iterable[Task]) -> None:
+        """Take into account that `victims` would leave."""
         for task in victims:
-            if task.node is not None and task.node in free:
-                free[task.node] += _freed(task)
-        return all(
-            sum(room // size for room in free.values() if room >= size) >= count
-            for count, size in enumerate(self._needs, start=1)
-        )
+            if task.node is not None and task.node in self._free:
+                self._change(task.node, _freed(task))
+
+    def suffices(self) -> bool:
+        """Say whether the tasks could fit if all victims so far left."""
+        return all(self._fitting[size] >= count for size, count in self._wanted.items())
+
+    def _change(self, node: str, amount: int) -> None:
+        before, after = self._free[node], self._free[node] + amount
+        self._free[node] = after
+        for size in self._fitting:
+            self._fitting[size] += max(0, after) // size - max(0, before) // size
 
 
 def _freed(task: Task) -> int:

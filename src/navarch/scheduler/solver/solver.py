@@ -78,10 +78,11 @@ class JobSolver:
     def _solve_part(self, part: Job, recorded: Sequence[Task]) -> _Solution | None:
         search = VictimSearch(self._session, recorded, self._victim_queue())
         room = GpuRoom(list(part.tasks.values()), self._session.nodes.values())
-        for _ in search.steps():
-            if not search.candidates and not search.recorded:
-                continue
-            if not room.suffices_with(search.tasks()):
+        room.free_up(search.recorded)
+        for unit in search.steps():
+            room.free_up(unit)
+            nobody = not unit and not search.recorded
+            if nobody or not room.suffices():
                 continue
             solution = self._try(part, search)
             if solution is not None:

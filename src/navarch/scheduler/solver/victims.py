@@ -28,22 +28,18 @@ class VictimSearch:
         self.latest: list[Task] = []
         """What the last step added."""
 
-    def steps(self) -> Iterator[None]:
-        """Yield once with nobody but the recorded victims, then after each unit that is added."""
-        yield
+    def steps(self) -> Iterator[list[Task]]:
+        """Yield nobody, for the recorded victims alone, and then each unit that is added."""
+        yield []
         while (job := self._queue.pop()) is not None:
             unit, more = tasks_to_evict(self._session, job)
             if self._recorded_uids.isdisjoint(task.uid for task in unit):
                 if unit:
                     self._add(job, unit, more=more)
-                    yield
+                    yield unit
             else:
                 # The job is partly a victim already; what is left of it may be one as well.
                 self._put_back(job, self._recorded_uids)
-
-    def tasks(self) -> list[Task]:
-        """Return everybody gathered so far."""
-        return [*self.recorded, *(task for unit in self.candidates.values() for task in unit)]
 
     def candidates_beside(self, node: str) -> list[Task]:
         """Return all candidates of every job that has one on `node`."""
