@@ -1,7 +1,7 @@
 """`navarch sched`: run the scheduler on a file and see what it decides."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from navarch.core.errors import NavarchError
-from navarch.scheduler.conformance.load import load_any
+from navarch.scheduler.conformance.load import load_all, load_any
 from navarch.scheduler.conformance.run import CaseResult, run_cases
-from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.cycle import CycleResult, run_cycle
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.points import POINTS
@@ -38,7 +38,7 @@ def sched() -> None:
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here.")
 def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None) -> None:
     """Write FILE as a complete snapshot: cluster, configuration, time and seed."""
-    text = dump_snapshot(_load(file, case, seed))
+    text = dump_snapshot(_seeded(_checked(lambda: load_any(_read(file), case)), seed))
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -51,9 +51,7 @@ def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None
 @SEED
 def replay(file: Path, case: str | None, seed: int | None) -> None:
     """Print the decisions that follow from FILE, always the same, as JSON with a digest."""
-    loaded = _load(file, case, seed)
-    result = _checked(lambda: run_cycle(loaded.cluster, loaded.config))
-    click.echo(json.dumps(render_result(result), indent=1))
+    click.echo(json.dumps(render_results(_run(file, case, seed)), indent=1))
 
 
 @sched.command()
@@ -63,9 +61,11 @@ def replay(file: Path, case: str | None, seed: int | None) -> None:
 @AS_JSON
 def plan(file: Path, case: str | None, seed: int | None, *, as_json: bool) -> None:
     """Say what would happen to the cluster in FILE, and why jobs would stay pending."""
-    loaded = _load(file, case, seed)
-    result = _checked(lambda: run_cycle(loaded.cluster, loaded.config))
-    click.echo(json.dumps(render_result(result), indent=1) if as_json else render_plan(result))
+    results = _run(file, case, seed)
+    if as_json:
+        click.echo(json.dumps(render_results(results), indent=1))
+    else:
+        click.echo("\n\n".join(_titled(name, render_plan(r)) for name, r in results.items()))
 
 
 @sched.command()
@@ -103,12 +103,33 @@ def render_cases(results: list[CaseResult]) -> str:
     return "\n".join([*lines, f"{passed} of {len(results)} cases pass"])
 
 
-def _load(file: Path, case: str | None, seed: int | None) -> Snapshot:
-    loaded: Snapshot = _checked(lambda: load_any(_read(file), case))
+def render_results(results: Mapping[str, CycleResult]) -> dict[str, Any]:
+    """Return the outcome of one cycle, or of one per case."""
+    if list(results) == [""]:
+        return render_result(results[""])
+    return {"cases": [{"id": name, **render_result(r)} for name, r in results.items()]}
+
+
+def _titled(name: str, text: str) -> str:
+    return f"{name}\n{text}" if name else text
+
+
+def _run(file: Path, case: str | None, seed: int | None) -> dict[str, CycleResult]:
+    """Return what follows from every snapshot in the file."""
+
+    def work() -> dict[str, CycleResult]:
+        loaded = {name: _seeded(s, seed) for name, s in load_all(_read(file), case).items()}
+        return {name: run_cycle(s.cluster, s.config) for name, s in loaded.items()}
+
+    results: dict[str, CycleResult] = _checked(work)
+    return results
+
+
+def _seeded(loaded: Snapshot, seed: int | None) -> Snapshot:
     if seed is None:
         return loaded
-    config = loaded.config
-    return replace(loaded, config=replace(config, parameters=replace(config.parameters, seed=seed)))
+    parameters = replace(loaded.config.parameters, seed=seed)
+    return replace(loaded, config=replace(loaded.config, parameters=parameters))
 
 
 def _read(file: Path) -> Field:

@@ -2,9 +2,9 @@
 
 Those that are rules of a plugin are tested with the other rules of that plugin: requests for GPU
 memory (`test_fair_share_rules`), device counts, pod slots and anti-affinity against victims
-(`test_predicate_rules`), exclusive extension points (`test_sched_extension_points`), atomic commits and
-handlers that fail (`test_sched_statements`), depth and victim limits (`test_queue_order_rules`,
-`test_consolidation_rules`), fractions (`test_node_score_rules`).
+(`test_predicate_rules`), exclusive extension points (`test_sched_extension_points`), atomic
+commits and handlers that fail (`test_sched_statements`), depth and victim limits
+(`test_queue_order_rules`, `test_consolidation_rules`), fractions (`test_node_score_rules`).
 """
 
 from dataclasses import replace

@@ -86,7 +86,18 @@ def test_a_case_is_accepted_wherever_a_snapshot_is(tmp_path: Path) -> None:
 
     assert "start fits-0 on a" in run("plan", one).output
     assert "start fits-0 on a" in run("plan", many, "--case", "case#1").output
-    assert run("plan", many).exit_code == 1
+    assert run("snapshot", many).exit_code == 1
+
+
+def test_without_a_case_named_all_are_run(tmp_path: Path) -> None:
+    file = tmp_path / "cases.json"
+    file.write_text(json.dumps({"cases": [a_case(), {**a_case(), "id": "mine::case#1"}]}))
+
+    shown = json.loads(run("replay", file).output)
+
+    assert [row["id"] for row in shown["cases"]] == ["mine::case#0", "mine::case#1"]
+    assert shown["cases"][0]["digest"] == shown["cases"][1]["digest"]
+    assert "mine::case#1\nstart fits-0 on a" in run("plan", file).output
 
 
 def test_a_bare_cluster_is_accepted(tmp_path: Path) -> None:

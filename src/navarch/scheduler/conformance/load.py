@@ -8,7 +8,7 @@ from navarch.scheduler.snapshot.snapshot import NO_TIME, Snapshot, parse_snapsho
 
 
 def load_any(document: Field, case: str | None = None) -> Snapshot:
-    """Return the snapshot in `document`; of several cases, the one whose id is or ends in `case`.
+    """Return the one snapshot in `document`; of several cases, the one that `case` names.
 
     Raises:
         InvalidError: It is no such file, or does not say which case is meant.
@@ -20,6 +20,14 @@ def load_any(document: Field, case: str | None = None) -> Snapshot:
     if document.find("nodes") is not None:
         return Snapshot(cluster=parse_cluster(document, NO_TIME), config=SchedulerConfig())
     return parse_snapshot(document)
+
+
+def load_all(document: Field, case: str | None = None) -> dict[str, Snapshot]:
+    """Return every snapshot in `document` by its case's id; the only one of a file has no name."""
+    if document.find("cases") is None or case is not None:
+        return {"": load_any(document, case)}
+    cases = [parse_case(entry) for entry in document.get("cases").items()]
+    return {case.id: case.snapshot() for case in cases}
 
 
 def _choose(document: Field, case: str | None) -> Field:
