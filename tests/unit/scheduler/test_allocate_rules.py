@@ -144,6 +144,25 @@ def test_both_groups_of_a_job_are_placed_or_neither() -> None:
     assert placed(allocate(job(8))) == {}
 
 
+def test_a_job_without_a_queue_disturbs_nobody_and_is_told_why() -> None:
+    jobs = [
+        a_job("lost", queue="nowhere"),
+        a_job("stuck", queue="top"),
+        a_job("runs-anyway", queue="nowhere", on="a"),
+        a_job("fine", gpus=7),
+        a_job("waits", gpus=8, priority=75),
+    ]
+    queues = [a_queue("top"), a_queue("queue", parent="top")]
+
+    result = run_cycle(a_cluster(nodes={"a": 8}, queues=queues, jobs=jobs))
+
+    assert "fine-0" in placed(result)
+    assert result.job_misfits["lost"][0].summary == "queue 'nowhere' does not exist"
+    assert result.job_misfits["stuck"][0].summary == (
+        "queue 'top' has queues in it, so it serves no jobs"
+    )
+
+
 def test_the_order_in_which_things_are_listed_makes_no_difference() -> None:
     nodes = [a_node(name, 2) for name in "abc"]
     jobs = [a_job(f"job{i}") for i in range(4)]

@@ -1,7 +1,8 @@
 """Place pending jobs on resources that are idle, or that are already coming free."""
 
-from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
 from navarch.scheduler.decision import MarkStarted
+from navarch.scheduler.fit import JobMisfit
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.placing import place_job
 from navarch.scheduler.session import Session
@@ -11,6 +12,9 @@ from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, Task
 
 def allocate(session: Session) -> None:
     """Place each pending job, all that it needs or nothing; then let it compete to grow."""
+    for lost in lost_jobs(session):
+        session.forget_misfits(lost)
+        session.note_job_misfit(lost, _lost(session, lost))
     queue = pending_jobs(session, "allocate")
     while (job := queue.pop()) is not None:
         if _allocate_job(session, job) and tasks_to_place(session, job, real=True):
@@ -37,6 +41,12 @@ def _allocate_job(session: Session, job: Job) -> bool:
 def _note_start(session: Session, job: Job) -> None:
     if session.sink.accept(MarkStarted(job=job.name, at=session.now)) is None:
         job.last_start = session.now
+
+
+def _lost(session: Session, job: Job) -> JobMisfit:
+    exists = job.queue in session.queues.by_name
+    why = "has queues in it, so it serves no jobs" if exists else "does not exist"
+    return JobMisfit(summary=f"queue {job.queue!r} {why}")
 
 
 def _must_wait(job: Job) -> bool:

@@ -3,7 +3,7 @@
 from itertools import islice
 
 from navarch.scheduler.actions.eviction import consolidation_reason
-from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.actions.pending import interruptible_jobs, pending_jobs
 from navarch.scheduler.gang import charge, tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.scenario import Scenario
@@ -11,7 +11,6 @@ from navarch.scheduler.session import Session
 from navarch.scheduler.signature import FailedTwins
 from navarch.scheduler.solver.solver import JobSolver
 from navarch.scheduler.state.job import Job
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 
 def consolidate(session: Session) -> None:
@@ -53,11 +52,7 @@ def _enough_gpus(session: Session, job: Job) -> bool:
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
     """Return whom to move, in order: at most as many as the configuration allows."""
-    jobs = [
-        other
-        for other in session.jobs.values()
-        if other.preemptible and other.name != job.name and other.count(ACTIVE_ALLOCATED_MASK)
-    ]
+    jobs = [other for other in interruptible_jobs(session) if other.name != job.name]
     queue = JobQueue.of(session, jobs, victims=True)
     limit = session.parameters.max_consolidation_victims
     if limit is None or len(jobs) <= limit:

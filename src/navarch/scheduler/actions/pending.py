@@ -1,7 +1,9 @@
-"""The jobs that wait for a place, in the order they are served."""
+"""The jobs that wait for a place, in the order they are served, and those that have one."""
 
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 
 def pending_jobs(session: Session, action: str, *, preemptible_only: bool = False) -> JobQueue:
@@ -13,3 +15,23 @@ def pending_jobs(session: Session, action: str, *, preemptible_only: bool = Fals
     ]
     depth = session.parameters.queue_depth_per_action.get(action)
     return JobQueue.of(session, jobs, depth=depth)
+
+
+def interruptible_jobs(session: Session) -> list[Job]:
+    """Return the jobs that could make room for others: they have a place, and a queue."""
+    return [
+        job
+        for job in session.jobs.values()
+        if job.preemptible and job.count(ACTIVE_ALLOCATED_MASK) and _has_queue(session, job)
+    ]
+
+
+def lost_jobs(session: Session) -> list[Job]:
+    """Return the pending jobs that are in no queue that could serve them."""
+    return [
+        job for job in session.jobs.values() if job.has_pending and not _has_queue(session, job)
+    ]
+
+
+def _has_queue(session: Session, job: Job) -> bool:
+    return session.queues.leaf(job.queue) is not None

@@ -1,14 +1,13 @@
 """Let a job of higher priority displace lower ones of its own queue."""
 
 from navarch.scheduler.actions.eviction import preempt_reason
-from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.actions.pending import interruptible_jobs, pending_jobs
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.session import Session
 from navarch.scheduler.signature import FailedTwins
 from navarch.scheduler.solver.solver import JobSolver
 from navarch.scheduler.state.job import Job
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 
 def preempt(session: Session) -> None:
@@ -41,10 +40,8 @@ def _preempt_for(session: Session, job: Job) -> bool:
 def _victims(session: Session, job: Job) -> list[Job]:
     return [
         other
-        for other in session.jobs.values()
-        if other.preemptible
-        and other.queue == job.queue
+        for other in interruptible_jobs(session)
+        if other.queue == job.queue
         and other.priority < job.priority
-        and other.count(ACTIVE_ALLOCATED_MASK)
         and session.preempt_victim_filter(job, other)
     ]

@@ -1,13 +1,12 @@
 """Take back for a queue what others use beyond their fair share."""
 
 from navarch.scheduler.actions.eviction import reclaim_reason
-from navarch.scheduler.actions.pending import pending_jobs
+from navarch.scheduler.actions.pending import interruptible_jobs, pending_jobs
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.session import Session
 from navarch.scheduler.signature import FailedTwins
 from navarch.scheduler.solver.solver import JobSolver
 from navarch.scheduler.state.job import Job
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 
 def reclaim(session: Session) -> None:
@@ -40,9 +39,6 @@ def _reclaim_for(session: Session, job: Job) -> bool:
 def _victims(session: Session, job: Job) -> list[Job]:
     return [
         other
-        for other in session.jobs.values()
-        if other.preemptible
-        and other.queue != job.queue
-        and other.count(ACTIVE_ALLOCATED_MASK)
-        and session.reclaim_victim_filter(job, other)
+        for other in interruptible_jobs(session)
+        if other.queue != job.queue and session.reclaim_victim_filter(job, other)
     ]

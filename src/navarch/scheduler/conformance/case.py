@@ -71,8 +71,8 @@ class Case:
         return Snapshot(cluster=self.cluster, config=self.config)
 
 
-def parse_case(document: Field) -> Case:
-    """Return the case in `document`.
+def parse_case(document: Field, *, keep_lost_jobs: bool = False) -> Case:
+    """Return the case in `document`; see `parse_cluster` for `keep_lost_jobs`.
 
     Raises:
         InvalidError: Something makes no sense; the message begins with the path of the field.
@@ -83,7 +83,7 @@ def parse_case(document: Field) -> Case:
     cluster = document.get("cluster")
     return Case(
         id=document.get("id").name(),
-        cluster=parse_cluster(cluster, NO_TIME),
+        cluster=parse_cluster(cluster, NO_TIME, keep_lost_jobs=keep_lost_jobs),
         config=_parse_config(harness),
         integration=harness.get("kind").text() == "integration",
         rounds_until_match=harness.get("rounds_until_match").whole(at_least=0),

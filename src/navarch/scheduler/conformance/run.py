@@ -50,7 +50,7 @@ def run_document(field: Field) -> CaseResult:
     found = field.find("id")
     name = str(found.value) if found is not None else field.path
     try:
-        return run_case(parse_case(field))
+        return run_case(parse_case(field, keep_lost_jobs=True))
     except InvalidError as error:
         return CaseResult(name, passed=False, why=f"refused: {error}")
     except Exception as error:  # noqa: BLE001 - one broken case must not hide the others

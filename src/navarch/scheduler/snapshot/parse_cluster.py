@@ -26,8 +26,11 @@ CLUSTER_FIELDS = frozenset(
 )
 
 
-def parse_cluster(document: Field, now: datetime) -> Cluster:
+def parse_cluster(document: Field, now: datetime, *, keep_lost_jobs: bool = False) -> Cluster:
     """Return the cluster in `document`, which speaks of times relative to `now`.
+
+    Jobs whose queue cannot have jobs are refused, unless `keep_lost_jobs`: a session never
+    schedules them.
 
     Raises:
         InvalidError: Something makes no sense; the message begins with the path of the field.
@@ -46,6 +49,7 @@ def parse_cluster(document: Field, now: datetime) -> Cluster:
         nodes=known_nodes,
         queues={queue.name for queue in queues},
         inner_queues={queue.parent for queue in queues if queue.parent is not None},
+        keep_lost=keep_lost_jobs,
     ).read(document)
     config_maps = document.find("config_maps")
     memory = document.find("min_node_gpu_memory_mib")

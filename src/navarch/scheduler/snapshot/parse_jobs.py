@@ -43,6 +43,8 @@ class JobReader:
     nodes: set[str]
     queues: set[str]
     inner_queues: set[str]
+    keep_lost: bool
+    """Accept jobs whose queue does not exist or has queues in it; they are never scheduled."""
     _uids: set[str] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
 
@@ -79,6 +81,8 @@ class JobReader:
 
     def _read_queue(self, queue: Field) -> str:
         name = queue.name()
+        if self.keep_lost:
+            return name
         if name not in self.queues:
             queue.refuse(f"no queue is called {name!r}")
         if name in self.inner_queues:
