@@ -17,6 +17,14 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
 from navarch.ports.provision import FirstAvailable, ProvisionScheduler
 from navarch.ports.remediator import Remediator
+from navarch.scheduler import (
+    Cluster,
+    CycleResult,
+    Plugin,
+    SchedulerConfig,
+    built_in_plugins,
+    run_cycle,
+)
 
 
 class ControlPlane:
@@ -47,6 +55,7 @@ class ControlPlane:
         workload_notifiers: Sequence[WorkloadNotifier] = (),
         alert_notifiers: Sequence[AlertNotifier] = (),
         metrics_sources: Sequence[MetricsSource] = (),
+        scheduler_plugins: Mapping[str, Callable[..., Plugin]] | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._config = config or default_config()
@@ -61,6 +70,9 @@ class ControlPlane:
         )
         for provider in providers:
             self.register_provider(provider)
+        self._plugins = built_in_plugins()
+        for name, build in (scheduler_plugins or {}).items():
+            self._plugins.register(name, build)
 
     def register_provider(self, provider: Provider) -> None:
         """Let pools buy from `provider` too. To be called before `run`."""
@@ -74,3 +86,10 @@ class ControlPlane:
         """Serve until cancelled; `started` is called with the running control plane."""
         server = Server(self._config, self._data_dir, extensions=self._extensions)
         await server.run(started)
+
+    def schedule(self, cluster: Cluster, config: SchedulerConfig | None = None) -> CycleResult:
+        """Return what the workload scheduler decides about `cluster`, your plugins included.
+
+        A plugin takes part when `config` names it; the decisions are yours to carry out.
+        """
+        return run_cycle(cluster, config, registry=self._plugins)

@@ -24,6 +24,9 @@ from navarch.ports.checks import MachineView
 from navarch.ports.provision import ProvisionOption
 from navarch.ports.remediator import Remedy, Treatment
 from navarch.providers.simulated import Habits, SimulatedCloud
+from navarch.scheduler import Bind, PluginConfig, SchedulerConfig, Session
+from navarch.scheduler.config import DEFAULT_PLUGINS
+from navarch.scheduler.worlds import a_cluster, a_job
 from navarch.testing.worlds import H100
 
 CONFIG = """
@@ -153,3 +156,23 @@ def test_two_providers_of_one_name_are_refused(tmp_path: Path) -> None:
     plane = ControlPlane(data_dir=tmp_path, providers=[my_cloud()])
     with pytest.raises(InvalidError, match="'mine' already"):
         plane.register_provider(my_cloud())
+
+
+class NothingOnB:
+    name = "nothing-on-b"
+
+    def on_session_open(self, session: Session) -> None:
+        session.add_predicate_fn(
+            lambda _task, _job, node: "b is kept free" if node.name == "b" else None, scope="static"
+        )
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to clean up."""
+
+
+def test_a_scheduler_plugin_of_ones_own_has_a_say(tmp_path: Path) -> None:
+    plane = ControlPlane(data_dir=tmp_path, scheduler_plugins={"nothing-on-b": NothingOnB})
+    cluster = a_cluster(nodes={"a": 4, "b": 8}, jobs=[a_job("big", gpus=8)])
+    assert [d.node for d in plane.schedule(cluster).decisions if isinstance(d, Bind)] == ["b"]
+    plugins = (*DEFAULT_PLUGINS, PluginConfig(name="nothing-on-b"))
+    assert plane.schedule(cluster, SchedulerConfig(plugins=plugins)).decisions == ()

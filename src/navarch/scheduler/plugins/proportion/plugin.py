@@ -101,7 +101,7 @@ class Proportion:
         for share in self._shares.lineage(task.job.queue):
             share.credit(quota, preemptible=task.job.preemptible)
 
-    def _compare_queues(  # noqa: PLR0917 - the extension point's own signature
+    def _compare_queues(
         self,
         left: Queue,
         right: Queue,
