@@ -4,7 +4,7 @@ import pytest
 
 from navarch.core.ids import PoolName
 from navarch.sim.world import World, simulate
-from navarch.testing.worlds import STORMY, a_pool
+from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")
 
@@ -22,4 +22,4 @@ def test_a_fallen_gpu_is_replaced_and_nobody_else_is_disturbed(seed: int) -> Non
         assert victim not in world.serving(TRAINING)
         assert set(rest) <= set(world.serving(TRAINING)), "a healthy node was disturbed"
 
-    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=STORMY, trouble=0.2)
+    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), trouble=0.2)

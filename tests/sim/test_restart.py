@@ -5,7 +5,7 @@ import pytest
 from navarch.core.ids import PoolName
 from navarch.sim.clock import SeededEntropy
 from navarch.sim.world import World, simulate
-from navarch.testing.worlds import STORMY, a_pool
+from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")
 
@@ -33,7 +33,7 @@ def test_a_fleet_outlives_any_number_of_crashes(seed: int) -> None:
         await world.converge()
         assert world.crashes == 6
 
-    simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=STORMY, trouble=0.2)
+    simulate(story, seed=seed, pools=[a_pool(size=2, nodes_max=6)], habits=storm(seed), trouble=0.2)
 
 
 def test_a_cloud_at_rest_is_not_listed_more_than_once_a_minute() -> None:

@@ -7,7 +7,7 @@ from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.offload import Offload
-from navarch.ports.provider import DeclaresListingLag, Provider
+from navarch.ports.provider import BuysOncePerToken, DeclaresListingLag, Provider
 from navarch.ports.store import Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
@@ -43,6 +43,10 @@ def providers(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Provider, Pr
 
 
 def listing_lags(cloud: SimulatedCloud) -> DeclaresListingLag:
+    return cloud
+
+
+def careful_buyers(cloud: SimulatedCloud) -> BuysOncePerToken:
     return cloud
 
 

@@ -62,7 +62,7 @@ class LaunchReconciler:
             return None
         unsure_since = self._unsure_since(launch)
         if unsure_since is not None:
-            settled_at = unsure_since + self._providers.settles_after(launch.offering.provider)
+            settled_at = unsure_since + self._doubt(node, launch)
             if not self._evidence.listed_since(launch.offering.provider, settled_at):
                 return max(settled_at, now) + LOOK_AGAIN
         # Here either nobody has been asked yet, or the listings show that nothing came of it.
@@ -71,6 +71,13 @@ class LaunchReconciler:
         if node.phase is Phase.TERMINATING:
             return self._errands.send(_key(launch), lambda: self._close(node, launch))
         return now + LOOK_AGAIN
+
+    def _doubt(self, node: Node, launch: Launch) -> timedelta:
+        """Return for how long after the last call nothing may be concluded from a listing."""
+        provider = launch.offering.provider
+        if node.phase is Phase.REQUESTED:
+            return self._providers.may_ask_again_after(provider)
+        return self._providers.settles_after(provider)
 
     def _unsure_since(self, launch: Launch) -> datetime | None:
         if launch.asked_at < self._evidence.started_at:

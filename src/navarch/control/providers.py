@@ -7,7 +7,12 @@ from datetime import timedelta
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance
-from navarch.ports.provider import DeclaresListingLag, Provider, ProvisionRequest
+from navarch.ports.provider import (
+    BuysOncePerToken,
+    DeclaresListingLag,
+    Provider,
+    ProvisionRequest,
+)
 
 CALL_TIMEOUT = timedelta(seconds=60)
 
@@ -26,6 +31,8 @@ class DressedProvider:
         lag = provider.listing_lag if isinstance(provider, DeclaresListingLag) else LISTING_LAG
         # A call that we gave up on may still be on its way to the provider.
         self.settles_after = lag + call_timeout
+        once = isinstance(provider, BuysOncePerToken) and provider.buys_once_per_token
+        self.may_ask_again_after = timedelta(0) if once else self.settles_after
         self.listing_lag = lag
 
     async def provision(self, request: ProvisionRequest) -> Instance:
@@ -88,3 +95,8 @@ class Providers:
         """Return how long after a call its effect is sure to show in a listing."""
         known = self._dressed.get(name)
         return known.settles_after if known else LISTING_LAG + CALL_TIMEOUT
+
+    def may_ask_again_after(self, name: ProviderName) -> timedelta:
+        """Return how long after a call of unknown outcome the same may be asked again."""
+        known = self._dressed.get(name)
+        return known.may_ask_again_after if known else LISTING_LAG + CALL_TIMEOUT

@@ -13,9 +13,9 @@ from navarch.core.instance import Instance
 class ProvisionRequest:
     """One machine, described fully: nothing is left for an adapter to decide.
 
-    `token` names the attempt. Asked twice with one token, a provider must return the
+    `token` names the attempt. Asked twice with one token, a provider should return the
     machine of the first time. Where a cloud has no such thing the adapter looks the
-    token up among the labels, which carry it too.
+    token up among the labels, which carry it too, as well as listings allow.
     """
 
     token: Token
@@ -63,4 +63,18 @@ class DeclaresListingLag(Protocol):
     @property
     def listing_lag(self) -> timedelta:
         """How long a machine may exist unlisted, or stay listed when it is gone."""
+        ...
+
+
+@runtime_checkable
+class BuysOncePerToken(Protocol):
+    """An ability: the provider itself sees to it that one token buys one machine.
+
+    Without it a purchase whose outcome is unknown is only repeated once the listings have had
+    the time to show what came of it.
+    """
+
+    @property
+    def buys_once_per_token(self) -> bool:
+        """Whether the same token, given again, can never start a second machine."""
         ...

@@ -46,6 +46,8 @@ class Habits:
     """The call takes effect but does not answer for many minutes."""
     dead_on_arrival: float = 0.0
     """The machine runs, and is paid for, but its agent never comes up."""
+    remembers_tokens: bool = True
+    """Whether asking twice with one token is safe, as it is at most clouds."""
     stock: Mapping[str, int] | None = None
     """How many machines of each type can be had at once; any number where it is None."""
 
@@ -109,6 +111,11 @@ class SimulatedCloud:
     def listing_lag(self) -> timedelta:
         """How stale a listing can be."""
         return timedelta(seconds=self.habits.listing_lag_s)
+
+    @property
+    def buys_once_per_token(self) -> bool:
+        """Whether asking twice with one token is safe."""
+        return self.habits.remembers_tokens
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, or have one of the usual troubles."""
@@ -191,7 +198,7 @@ class SimulatedCloud:
         return [machine for machine in self.machines.values() if machine.alive]
 
     def _refusal(self, request: ProvisionRequest) -> CapacityError | TransientError | None:
-        if request.token in self.tokens:
+        if request.token in self.tokens and self.habits.remembers_tokens:
             return None
         if self._strikes(self.habits.transient):
             return TransientError("too many requests")
@@ -233,7 +240,7 @@ class SimulatedCloud:
 
     def _launch(self, request: ProvisionRequest) -> Machine:
         known = self.tokens.get(request.token)
-        if known is not None:
+        if known is not None and self.habits.remembers_tokens:
             return self.machines[known]
         now = self.clock.now()
         number = len(self.machines) + 1

@@ -145,6 +145,11 @@ class WiredProvider:
         """How stale its listings can be."""
         return self.cloud.listing_lag
 
+    @property
+    def buys_once_per_token(self) -> bool:
+        """Whether asking twice with one token is safe."""
+        return self.cloud.buys_once_per_token
+
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, which must have been written down."""
         node = self.store.fleet().nodes.get(NodeId(request.name))

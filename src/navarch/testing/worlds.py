@@ -1,5 +1,6 @@
 """Small worlds to begin a test with."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -32,6 +33,11 @@ STORMY = Habits(
     dead_on_arrival=0.1,
 )
 """Every bad habit a cloud can have, at once."""
+
+
+def storm(seed: int) -> Habits:
+    """Return a cloud with every bad habit; every other one does not remember tokens either."""
+    return replace(STORMY, remembers_tokens=bool(seed % 2))
 
 
 def a_pool(
