@@ -140,7 +140,9 @@ class JobReader:
             if status & ON_NODE:
                 task.refuse(f"a task that is {status.title} must be on a node")
             return None
-        if node.text() not in self.nodes:
+        # Where a task without a place was once meant to go does not matter to a case.
+        matters = bool(status & ON_NODE) or not self.keep_lost
+        if matters and node.text() not in self.nodes:
             node.refuse(f"no node is called {node.text()!r}")
         return node.text()
 
