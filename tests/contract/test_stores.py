@@ -3,6 +3,7 @@
 import fcntl
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,17 +29,24 @@ class TestMemoryStore(StoreContract):
 
 class TestSqliteStore(StoreContract):
     @pytest.fixture(autouse=True, params=["inline", "thread"])
-    def _directory(self, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    def _directory(self, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[None]:
         self.directory = tmp_path
-        self.offload = InlineOffload() if request.param == "inline" else ThreadOffload("store")
+        threads = ThreadOffload("store")
+        self.offload = InlineOffload() if request.param == "inline" else threads
+        self.opened: SqliteStore | None = None
+        yield
+        if self.opened is not None:
+            self.opened.close()
+        threads.close()
 
     def open(self) -> Store:
-        return SqliteStore.open(self.directory, self.offload, SeededEntropy("1"))
+        self.opened = SqliteStore.open(self.directory, self.offload, SeededEntropy("1"))
+        return self.opened
 
     def reopen(self, store: Store) -> Store:
         assert isinstance(store, SqliteStore)
         store.close()
-        return SqliteStore.open(self.directory, self.offload, SeededEntropy("2"))
+        return self.open()
 
 
 def open_in(directory: Path) -> SqliteStore:

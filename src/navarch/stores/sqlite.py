@@ -6,6 +6,7 @@ import gc
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -59,17 +60,18 @@ class SqliteStore:
     @classmethod
     def open(cls, directory: Path, offload: Offload, entropy: Entropy) -> "SqliteStore":
         """Open the store in `directory`, making it if it is not there."""
-        lock = _lock(directory)
-        try:
-            database = connect(directory / DATABASE)
-            migrate(database)
-            return cls(offload, database, lock, _cluster(database, entropy))
-        except sqlite3.Error as error:
-            os.close(lock)
-            raise StoreError(f"{directory / DATABASE}: {error}") from error
-        except BaseException:
-            os.close(lock)
-            raise
+        with ExitStack() as undo:
+            lock = _lock(directory)
+            undo.callback(os.close, lock)
+            try:
+                database = connect(directory / DATABASE)
+                undo.callback(database.close)
+                migrate(database)
+                store = cls(offload, database, lock, _cluster(database, entropy))
+            except sqlite3.Error as error:
+                raise StoreError(f"{directory / DATABASE}: {error}") from error
+            undo.pop_all()
+            return store
 
     def close(self) -> None:
         """Let go of the file and the directory."""
@@ -230,11 +232,15 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         check_same_thread=False,
         isolation_level=None,
     )
-    if not read_only:
-        path.chmod(0o600)  # It holds the secret that signs our machines' labels.
-        database.execute("PRAGMA journal_mode = WAL")
-        # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
-        database.execute("PRAGMA synchronous = FULL")
+    try:
+        if not read_only:
+            path.chmod(0o600)  # It holds the secret that signs our machines' labels.
+            database.execute("PRAGMA journal_mode = WAL")
+            # FULL: a commit is on the disk when it returns. Intent must outlive a power cut.
+            database.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        database.close()
+        raise
     return database
 
 
