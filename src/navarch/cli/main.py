@@ -52,6 +52,7 @@ ENTRIES = {
     "instance": _entry("instances:instance", POOLS, "The machines as their providers know them."),
     "why": _entry("why:why", STORY, "Why a node, pool or launch is as it is."),
     "events": _entry("events:events", STORY, "What happened, in order."),
+    "xid": _entry("xid:xid", STORY, "What the driver's error numbers mean."),
     "sim": _entry("sim:sim", STORY, "Break simulated machines, to see what Navarch does."),
     "sched": _entry("sched:sched", STORY, "The workload scheduler.", extra="server"),
     "config": _entry("config:config", SETUP, "Credentials, tokens and configuration files."),

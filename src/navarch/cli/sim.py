@@ -8,20 +8,7 @@ from navarch.cli.options import health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.health.checks.xid import FATAL, judge_xid
-
-XIDS = {
-    13: "graphics engine exception",
-    31: "GPU memory page fault",
-    48: "double-bit ECC error",
-    63: "row remapping pending",
-    64: "row remapping failed",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    94: "contained ECC error",
-    95: "uncontained ECC error",
-    119: "GSP RPC timeout",
-}
+from navarch.health.checks.xid import judge_xid, label, say
 
 
 @click.group("sim", cls=Group)
@@ -31,7 +18,7 @@ def sim() -> None:
 
 @sim.command("inject")
 @click.argument("node", shell_complete=node_names)
-@click.option("--xid", type=click.IntRange(min=1, max=999), help="Report this XID error.")
+@click.option("--xid", type=click.IntRange(min=1, max=99_999), help="Report this XID error.")
 @click.option("--gpu", type=click.IntRange(min=0), default=0, help="On this GPU.  [0]")
 @click.option("--check", help="Let the check of this name report something.")
 @health_option("What it says.  [unhealthy]")
@@ -74,12 +61,13 @@ def inject(
 
 
 def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
-    """Return such an error; what it means is for the machine's own check to say."""
+    """Return such an error, judged as the machine's own check would judge it."""
+    ruling = judge_xid(xid, message)
     return CheckResult(
         check=f"xid/{xid}/{gpu}",
-        health=judge_xid(xid),
-        reason=f"XID {xid} on GPU {gpu}: {message or XIDS.get(xid, 'unknown error')}",
-        fatal=xid in FATAL,
+        health=ruling.health,
+        reason=f"{label(xid)} on GPU {gpu}: {say(ruling, message)}",
+        fatal=ruling.fatal,
         lasting=True,
     )
 

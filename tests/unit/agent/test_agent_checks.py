@@ -8,7 +8,7 @@ from navarch.core.health import CheckResult, Health
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.boot import BootCheck
 from navarch.health.checks.gpu import GpuCheck
-from navarch.health.checks.xid import APPLICATION, FATAL, XidCheck
+from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.sim.clock import SeededEntropy
@@ -151,7 +151,3 @@ def test_the_same_xid_many_times_is_one_result_that_counts() -> None:
 
     assert "(3 times)" in first.reason
     assert "times" not in second.reason
-
-
-def test_no_code_is_both_fatal_and_the_programs_fault() -> None:
-    assert not FATAL & APPLICATION

@@ -1,17 +1,14 @@
-"""A first policy for health events: what the Go system's default rules make of them."""
+"""What the Go system's health events say about a node.
+
+XIDs are judged by our own catalogue, which overrides the reference's list of fatal ones: that
+list calls a node unhealthy because a program on it crashed.
+"""
 
 from collections.abc import Iterable, Iterator
 
 from navarch.core.health import CheckResult, Health
+from navarch.health.checks.xid import judge_xid
 from navarch.wire.reference import navarch_pb2 as pb
-
-FATAL_XIDS = frozenset(
-    {13, 31, 32, 43, 45, 48, 61, 62, 63, 64, 68, 69, 74, 79, 92, 94, 95, 100, 119, 120}
-)
-"""The reference's default list: these make a node unhealthy."""
-HOPELESS_XIDS = frozenset({48, 74, 79, 95})
-"""Of those, the ones that are acted on at once, because seeing them again would teach nothing:
-a double-bit error, a dead NVLink, a GPU off the bus, an uncontained memory error."""
 
 XID_CHECK = "xid"
 EVENTS_CHECK = "health_events"
@@ -38,15 +35,20 @@ def judge_events(events: Iterable[pb.HealthEvent]) -> Iterator[CheckResult]:
 
 
 def _judge_xid(event: pb.HealthEvent) -> CheckResult:
-    code = _number(event, "xid_code")
-    fatal = code in FATAL_XIDS
+    ruling = judge_xid(_xid_code(event), event.message)
     return CheckResult(
-        check=XID_CHECK if fatal else EVENTS_CHECK,
-        health=Health.UNHEALTHY if fatal else Health.DEGRADED,
+        check=XID_CHECK if ruling.fatal else EVENTS_CHECK,
+        health=ruling.health,
         reason=_told(event),
-        fatal=code in HOPELESS_XIDS,
-        lasting=fatal,
+        fatal=ruling.fatal,
+        lasting=ruling.fatal,
     )
+
+
+def _xid_code(event: pb.HealthEvent) -> int:
+    digits = event.metrics.get("xid_code", "")
+    # Zero is in no catalogue: a number that makes no sense is a warning, as an unknown one is.
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 6 else 0
 
 
 def _judge(event: pb.HealthEvent) -> Health:

@@ -1,64 +1,82 @@
 """What the driver says has happened."""
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
+from navarch.health.xid.action import Action
+from navarch.health.xid.catalogue import driver_branch
+from navarch.health.xid.entry import Kind
+from navarch.health.xid.ruling import Ruling, rule
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
 
-# Until the catalogue comes with the package: the codes that NVIDIA's own answers with a reset, a
-# reboot or a replacement ...
-FATAL = frozenset(
-    {
-        *(18, 46, 48, 51, 54, 57, 58, 59, 62, 64, 74, 79, 95, 109, 110, 119, 120, 136, 140, 143),
-        *(151, 155, 158, 166, 167, 169, 171, 172, 173, 175, 179, 181, 182),
-    }
-)
-
-# ... and those that are the doing of the program that ran, and say nothing about the GPU.
-APPLICATION = frozenset({13, 31, 43, 45, 69, 108, 137})
+_SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidCheck:
-    """Reports every XID as a thing that happened, which no quiet round takes back."""
+    """Reports every XID as a thing that happened, which no quiet round takes back.
+
+    What each of them means is for the catalogue to say; see `navarch.health.xid`.
+    """
 
     name: str = "xid"
     interval: timedelta | None = timedelta(seconds=1)
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Report what has happened since the last settled round."""
-        times = Counter((event.code, event.gpu) for event in view.gpus.events())
-        latest = {(event.code, event.gpu): event for event in view.gpus.events()}
         yield CheckResult(check=self.name, health=Health.HEALTHY)
-        names = _names(view.gpus) if latest else {}
-        for key, event in latest.items():
-            yield self._result(event, times[key], names.get(event.gpu, event.gpu))
-
-    def _result(self, event: GpuEvent, times: int, name: str) -> CheckResult:
-        again = f" ({times} times)" if times > 1 else ""
-        return CheckResult(
-            check=f"{self.name}/{event.code}/{event.gpu}",
-            health=judge_xid(event.code),
-            reason=f"XID {event.code} on {name}{again}" + (event.text and f": {event.text}"),
-            fatal=event.code in FATAL,
-            lasting=True,
-        )
-
-
-def judge_xid(code: int) -> Health:
-    """Return what an XID says about the GPU it happened on."""
-    if code in FATAL:
-        return Health.UNHEALTHY
-    return Health.HEALTHY if code in APPLICATION else Health.DEGRADED
+        together: dict[tuple[int, str], list[GpuEvent]] = {}
+        for event in view.gpus.events():
+            together.setdefault((event.code, event.gpu), []).append(event)
+        names, branch = _names(view.gpus) if together else ({}, None)
+        for (code, gpu), events in together.items():
+            event, ruling = _gravest(events, branch)
+            again = f" ({len(events)} times)" if len(events) > 1 else ""
+            yield CheckResult(
+                check=f"{self.name}/{code}/{gpu}",
+                health=ruling.health,
+                reason=f"{label(code)} on {names.get(gpu, gpu)}{again}: {say(ruling, event.text)}",
+                fatal=ruling.fatal,
+                lasting=True,
+            )
 
 
-def _names(gpus: GpuReader) -> dict[str, str]:
-    """Return what people call each GPU; nothing where the driver does not answer any more."""
+def judge_xid(code: int, text: str = "", *, branch: int | None = None) -> Ruling:
+    """Return what an XID says about the GPU it happened on, or an SXid about its switch."""
+    return rule(_kind(code), code, text, branch=branch)
+
+
+def label(code: int) -> str:
+    """Return a number with its kind, as operators write it."""
+    return f"{_kind(code).label} {code}"
+
+
+def say(ruling: Ruling, text: str) -> str:
+    """Return what happened and what is to be done about it, as one clause."""
+    said = text or ruling.entry.meaning
+    wanted = "" if ruling.action is Action.NONE else f"; {ruling.action.words}"
+    return f"{said}{wanted}"
+
+
+def _kind(code: int) -> Kind:
+    return Kind.SXID if code >= 10_000 else Kind.XID
+
+
+def _gravest(events: Sequence[GpuEvent], branch: int | None) -> tuple[GpuEvent, Ruling]:
+    """Return the event that asks for most, and of several such the latest."""
+    ruled = [(event, judge_xid(event.code, event.text, branch=branch)) for event in events]
+    gravest = max(_SEVERITY[ruling.health] for _, ruling in ruled)
+    return [(e, ruling) for e, ruling in ruled if _SEVERITY[ruling.health] == gravest][-1]
+
+
+def _names(gpus: GpuReader) -> tuple[dict[str, str], int | None]:
+    """Return what people call each GPU, and the driver's branch; nothing where it is silent."""
     try:
-        return {gpu.uuid: f"GPU {gpu.index}" for gpu in gpus.list_gpus()}
+        listed = gpus.list_gpus()
     except GpuError:
-        return {}
+        return {}, None
+    branch = next((driver_branch(gpu.driver_version) for gpu in listed), None)
+    return {gpu.uuid: f"GPU {gpu.index}" for gpu in listed}, branch

@@ -1,0 +1,133 @@
+"""`navarch xid`: what the driver's error numbers mean, and what is done about them."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import click
+import msgspec
+
+from navarch.cli.commands import Command, Group
+from navarch.cli.session import Session, with_session
+from navarch.health.xid.action import Action
+from navarch.health.xid.catalogue import driver_branch
+from navarch.health.xid.entry import Kind
+from navarch.health.xid.line import LineReader
+from navarch.health.xid.ruling import Ruling, is_sensitive, rule
+
+DECISIONS_MAX = 10_000
+SXIDS_FROM = 10_000
+"""Larger numbers are an NVSwitch's."""
+
+
+class _Numbers(Group):
+    """Takes a number in place of a command's name."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, or the one that explains a number."""
+        if cmd_name.isascii() and cmd_name.isdecimal():
+            return explain
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return what `args` ask for; a number is an argument of its command, too."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, args if command is explain else rest
+
+
+@click.group("xid", cls=_Numbers, subcommand_metavar="CODE | parse FILE")
+def xid() -> None:
+    r"""Explain the driver's error numbers, and find them in logs.
+
+    \b
+    navarch xid 79
+    dmesg | navarch xid parse -
+    """
+
+
+@click.command("explain", cls=Command)
+@click.argument("code", type=click.IntRange(min=1, max=99_999))
+@click.argument("text", nargs=-1)
+@click.option("--driver", default="", metavar="VERSION", help="As this driver means it.")
+@with_session
+def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> None:
+    """Say what an XID or SXid means and what we do about it; TEXT is the rest of its line."""
+    kind = Kind.SXID if code >= SXIDS_FROM else Kind.XID
+    ruling = rule(kind, code, " ".join(text), branch=driver_branch(driver))
+    session.show(ruling, lambda _: _told(ruling))
+
+
+@xid.command("parse")
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option("--driver", default="", metavar="VERSION", help="As this driver means it.")
+def parse(file: BinaryIO, driver: str) -> None:
+    """Print one line of JSON for every XID and SXid in a log; - is standard input."""
+    out = sys.stdout.buffer
+    for line in describe(file, branch=driver_branch(driver)):
+        out.write(line)
+    out.flush()
+
+
+class _Found(msgspec.Struct):
+    line: int
+    code: int
+    kind: Kind
+    pci: str | None
+    pid: int | None
+    name: str | None
+    text: str
+    action: Action
+    fatal: bool
+
+
+def describe(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
+    """Yield a line of JSON for every line that reports an error, in order."""
+    encode, read = msgspec.json.Encoder().encode, LineReader().read
+    decisions = _Decisions(branch)
+    for number, raw in enumerate(lines, start=1):
+        # Most lines of a log are none of ours; this is all the time they get.
+        if b"Xid (" not in raw and b"NVRM: " not in raw:
+            continue
+        found = read(raw.decode("utf-8", "replace").rstrip())
+        if found is not None:
+            kind, code, pci, pid, name, text, _, _ = found
+            action, fatal = decisions[kind, code, text if is_sensitive(kind, code) else ""]
+            yield encode(_Found(number, code, kind, pci, pid, name, text, action, fatal)) + b"\n"
+
+
+class _Decisions(dict[tuple[Kind, int, str], tuple[Action, bool]]):
+    """Decisions by what they depend on. Logs repeat themselves, in storms above all."""
+
+    def __init__(self, branch: int | None) -> None:
+        super().__init__()
+        self._branch = branch
+
+    def __missing__(self, key: tuple[Kind, int, str]) -> tuple[Action, bool]:
+        if len(self) >= DECISIONS_MAX:
+            self.clear()
+        ruling = rule(*key, branch=self._branch)
+        self[key] = decided = ruling.action, ruling.fatal
+        return decided
+
+
+def _told(ruling: Ruling) -> str:
+    entry = ruling.entry
+    number = f"{entry.kind.label} {entry.code}"
+    lines = [f"{number}: {entry.meaning}" + (f" ({entry.mnemonic})" if entry.mnemonic else "")]
+    facts = {
+        "what we do": ruling.action.words + (f" ({ruling.why})" if ruling.why else ""),
+        "fatal": "yes: the GPU is not used until then" if ruling.fatal else "no",
+        "node becomes": str(ruling.health),
+        "whose fault": f"{entry.origin}, {entry.severity}",
+        "drivers": _drivers(entry.since, entry.until),
+    }
+    lines += [f"  {name + ':':<14}{words}" for name, words in facts.items() if words]
+    return "\n".join([*lines, *([f"  {entry.advice}"] if entry.advice else [])])
+
+
+def _drivers(since: int | None, until: int | None) -> str:
+    if since is None:
+        return ""
+    return f"R{since} to R{until}" if until else f"R{since} and later"

@@ -1,0 +1,38 @@
+"""What an error asks for, mildest first."""
+
+from enum import StrEnum
+
+
+class Action(StrEnum):
+    """What to do about an error. `DYNAMIC` leaves it to the driver's recovery action."""
+
+    NONE = "none"
+    RESTART_APP = "restart_app"
+    DYNAMIC = "dynamic"
+    CHECK_FABRIC = "check_fabric"
+    RESET_GPU = "reset_gpu"
+    REBOOT_NODE = "reboot_node"
+    REPLACE = "replace"
+
+    @property
+    def words(self) -> str:
+        """The action as an operator would say it."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Action.NONE: "nothing",
+    Action.RESTART_APP: "restart the application",
+    Action.DYNAMIC: "follow the driver's recovery action",
+    Action.CHECK_FABRIC: "check the NVLink fabric",
+    Action.RESET_GPU: "reset the GPU",
+    Action.REBOOT_NODE: "reboot the node",
+    Action.REPLACE: "replace the node",
+}
+
+_RANK = {action: rank for rank, action in enumerate(Action)}
+
+
+def strongest(*actions: Action) -> Action:
+    """Return the one that asks for most."""
+    return max(actions, key=_RANK.__getitem__, default=Action.NONE)

@@ -1,0 +1,109 @@
+"""The one table of XIDs and SXids: agent, control plane, simulator and command line ask here."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+
+from navarch.health.xid.action import Action
+from navarch.health.xid.entry import Entry, Kind, Origin
+
+RENUMBERED_AT = 550
+"""From this branch on, drivers use other SXid numbers for multicast and reduction errors."""
+
+
+@cache
+def xids() -> Mapping[int, Entry]:
+    """Return every XID by its number."""
+    return {entry.code: entry for entry in map(_xid, rows("xid.csv"))}
+
+
+@cache
+def sxids() -> Mapping[int, Entry]:
+    """Return every SXid by the number that drivers since R550 give it."""
+    return {entry.code: entry for entry in map(_sxid, rows("sxid.csv"))}
+
+
+def find_xid(code: int, *, branch: int | None = None) -> Entry:
+    """Return what an XID means; one that the table or the driver does not know is a mystery."""
+    entry = xids().get(code)
+    return entry if entry is not None and entry.known_to(branch) else unknown(Kind.XID, code)
+
+
+def find_sxid(code: int, *, text: str = "", branch: int | None = None) -> Entry:
+    """Return what an SXid means, whichever driver printed it."""
+    return sxids().get(_today(code, text, branch)) or unknown(Kind.SXID, code)
+
+
+@cache
+def unknown(kind: Kind, code: int) -> Entry:
+    """Return the entry for a number nobody has described: worth a warning, never a cordon."""
+    return Entry(
+        kind=kind,
+        code=code,
+        mnemonic="",
+        meaning="not in our catalogue",
+        origin=Origin.UNKNOWN,
+        severity="warning",
+        action=Action.DYNAMIC if kind is Kind.XID else Action.NONE,
+        fatal=False,
+        advice="A newer driver may have added it. The driver's recovery action decides.",
+    )
+
+
+def driver_branch(version: str) -> int | None:
+    """Return the branch of a driver version, such as 580 of 580.159.04."""
+    head = version.partition(".")[0]
+    return int(head) if head.isascii() and head.isdecimal() else None
+
+
+def rows(name: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of one of the package's tables."""
+    file = resources.files("navarch.health.xid").joinpath("data", name)
+    with file.open(encoding="utf-8") as lines:
+        yield from csv.DictReader(lines)
+
+
+def _today(code: int, text: str, branch: int | None) -> int:
+    """Return the number that drivers since R550 use for what `code` meant.
+
+    Before, multicast errors were 28000 to 28006 and reduction errors 29000 to 29006: a thousand
+    less than now. The text tells them apart; where it does not, the driver's branch does.
+    """
+    if not 28000 <= code <= 29006:
+        return code
+    if text.find("MC ") >= 0:
+        return 29000 + code % 1000
+    if text.find("Red ") >= 0:
+        return 30000 + code % 1000
+    return code + 1000 if branch is not None and branch < RENUMBERED_AT else code
+
+
+def _xid(row: Mapping[str, str]) -> Entry:
+    return Entry(
+        kind=Kind.XID,
+        code=int(row["code"]),
+        mnemonic=row["mnemonic"],
+        meaning=row["meaning"],
+        origin=Origin(row["class"]),
+        severity=row["severity"],
+        action=Action(row["action"]),
+        fatal=row["fatal"] == "true",
+        since=int(row["since"] or 0) or None,
+        until=int(row["until"] or 0) or None,
+        advice=row["advice"],
+    )
+
+
+def _sxid(row: Mapping[str, str]) -> Entry:
+    return Entry(
+        kind=Kind.SXID,
+        code=int(row["code"]),
+        mnemonic=row["mnemonic"],
+        meaning=row["prints"] or row["mnemonic"].removeprefix("HW_").replace("_", " ").lower(),
+        origin=Origin.FABRIC,
+        severity=row["severity"],
+        action=Action(row["action"]),
+        fatal=row["fatal"] == "true",
+        advice="The severity word in the line counts for more than this row.",
+    )

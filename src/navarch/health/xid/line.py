@@ -1,0 +1,146 @@
+"""Lines of the kernel log in which the driver reports an XID or an SXid.
+
+Formats of NVRM since before 2012, of the tracepoint `nvidia:nvidia_dev_xid` and of NVSwitch
+drivers, behind whatever prefix dmesg, journald, syslog or `/dev/kmsg` put in front. A line that
+somebody else wrote does not count, however much it looks like one: the driver's name must be
+where the kernel puts it, and a priority, where there is one, must be the kernel's.
+"""
+
+import re
+from typing import NamedTuple
+
+from navarch.health.xid.entry import Kind
+
+OFF_THE_BUS = 79
+
+
+class XidLine(NamedTuple):
+    """One error as the driver printed it. A tuple, because there may be millions."""
+
+    kind: Kind
+    code: int
+    pci: str | None
+    """The device, as printed; None where the line was too short to say."""
+    pid: int | None = None
+    name: str | None = None
+    text: str = ""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+    @property
+    def caused_by(self) -> int | None:
+        """The XID that this one follows, where the driver says so (R575 and later)."""
+        found = _CAUSE.search(self.text)
+        return None if found is None else int(found[1])
+
+
+_CAUSE = re.compile(r"caused by previous Xid (\d+)")
+_BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+_XID = re.compile(
+    rf"Xid \((?:PCI:)?({_BDF})(?: GPU-I:(\d+))?(?: GPU-CI:(\d+))?\): (\d{{1,5}})(?!\w),?\s*"
+    r"(?:pid=([^,]*)(?:,\s*|$))?(?:name=(.*?)(?:, |,?$))?(.*)"
+)
+_SXID = re.compile(r"Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F:.]+)\): (\d{5})(?!\w),?\s*(.*)")
+_PREFIX = re.compile(
+    r"\s*(?:<(?P<priority>\d{1,3})>)?"
+    r"(?:(?P<record>\d{1,4}),\d+,\d+,[^;]*;)?"
+    r"\s*(?:(?P<facility>[a-z0-9]+)\s*:\s*[a-z]+\s*:\s*)?"
+    r"(?:(?:[^\s\"'=]+(?<!:)\s+){0,9}kernel(?:\[\d+\])?:\s*"
+    r"|(?:[A-Z][a-z]{2}\s+\d+\s+|\d{4}-\d\d-\d\d[T ])[\d:.,+Z-]+\s+)?"
+    r"(?:\[(?=[^\]]*\d)[^\]\[=]{1,48}\]\s*)*"
+    r"(?:<(?P<inner>\d{1,3})>)?"
+)
+_SECONDS = re.compile(r"\[ *\d+\.\d+\] ")
+_SWITCH = re.compile(r"nvidia-nvswitch\d+:? ?$")
+_TRACEPOINT = re.compile(r"\s*|.*\S-\d+\s.*\snvidia_dev_xid: ")
+_LOST = re.compile(rf"GPU (?:at )?(?:PCI:)?({_BDF})\b.*\bfallen off the bus")
+_NAMED = re.compile(rf"NVRM: The NVIDIA GPU ({_BDF})")
+_DRIVER = "NVRM: "
+
+
+class LineReader:
+    """Reads lines in order; in order, because one message of the driver has three of them."""
+
+    def __init__(self) -> None:
+        self._named: str | None = None
+
+    def read(self, line: str) -> XidLine | None:
+        """Return what `line` reports, or None if that is nothing."""
+        at = line.find("Xid (")
+        if at > 0 and line[at - 1] == "S":
+            return _read_sxid(line, at)
+        if at >= 0:
+            return _read_xid(line, at)
+        if "NVRM: " in line:
+            return self._read_words(line)
+        return None
+
+    def _read_words(self, line: str) -> XidLine | None:
+        """Read the messages that tell of a lost GPU without a number."""
+        at = line.find(_DRIVER)
+        named = _NAMED.match(line, at)
+        if named is not None:
+            self._named = named[1]
+        if "fallen off the bus" not in line or not _from_kernel(line[:at]):
+            return None
+        words = line[at + len(_DRIVER) :].strip()
+        lost = _LOST.match(words)
+        if lost is not None:
+            return XidLine(Kind.XID, OFF_THE_BUS, lost[1], text=words)
+        if words.startswith("fallen off the bus"):
+            pci, self._named = self._named, None
+            return XidLine(Kind.XID, OFF_THE_BUS, pci, text=words)
+        return None
+
+
+def parse_line(line: str) -> XidLine | None:
+    """Return what one line by itself reports, or None if that is nothing."""
+    return LineReader().read(line)
+
+
+def _read_xid(line: str, at: int) -> XidLine | None:
+    found = _XID.match(line, at)
+    if found is None:
+        return None
+    if at != 6 or not line.startswith(_DRIVER):
+        before = line[:at]
+        if before.endswith(_DRIVER):
+            if not _from_kernel(before[: -len(_DRIVER)]):
+                return None
+        elif not _TRACEPOINT.fullmatch(before):
+            return None
+    pci, gpu_instance, compute_instance, code, pid, name, text = found.groups()
+    return XidLine(
+        Kind.XID,
+        int(code),
+        pci,
+        int(pid) if pid and pid.isdecimal() else None,
+        name if name and name != "<unknown>" else None,
+        text.strip(),
+        int(gpu_instance) if gpu_instance else None,
+        int(compute_instance) if compute_instance else None,
+    )
+
+
+def _read_sxid(line: str, at: int) -> XidLine | None:
+    found = _SXID.match(line, at)
+    if found is None:
+        return None
+    switch = _SWITCH.search(line, 0, at - 1)
+    if switch is None or (switch.start() and not _from_kernel(line[: switch.start()])):
+        return None
+    return XidLine(Kind.SXID, int(found[2]), found[1], None, None, found[3].strip())
+
+
+def _from_kernel(prefix: str) -> bool:
+    """Return whether `prefix` is what the kernel, or a reader of its log, puts before a line."""
+    if not prefix or _SECONDS.fullmatch(prefix):
+        return True
+    found = _PREFIX.fullmatch(prefix)
+    if found is None:
+        return False
+    priority, record, facility, inner = found.group("priority", "record", "facility", "inner")
+    # The lower three bits are the level; above them the facility, of which zero is the kernel's.
+    return all(int(number) < 8 for number in (priority, record, inner) if number) and (
+        facility in (None, "kern")
+    )

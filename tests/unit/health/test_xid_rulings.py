@@ -1,0 +1,185 @@
+"""The catalogue, and what the text of a line adds to it."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.health import Health
+from navarch.health.xid.action import Action, strongest
+from navarch.health.xid.catalogue import driver_branch, find_sxid, find_xid, sxids, xids
+from navarch.health.xid.entry import Kind
+from navarch.health.xid.line import parse_line
+from navarch.health.xid.nvlink import nvlink_rules, read_nvlink5
+from navarch.health.xid.recovery import demand, parse_recovery
+from navarch.health.xid.ruling import Ruling, is_application_fault, rule
+
+SHARED = Path(__file__).parents[4] / "shared" / "data" / "xid"
+
+
+def ruled(line: str, *, branch: int | None = None) -> Ruling:
+    found = parse_line(f"NVRM: Xid (PCI:0000:3b:00): {line}")
+    assert found is not None
+    return rule(found.kind, found.code, found.text, branch=branch)
+
+
+def test_the_catalogue_is_complete() -> None:
+    assert sorted(xids()) == list(range(1, 183))
+    assert len(sxids()) == 421
+    assert sum(entry.fatal for entry in xids().values()) == 33
+    assert all(entry.meaning and entry.mnemonic for entry in (*xids().values(), *sxids().values()))
+
+
+def test_the_catalogue_says_what_its_sources_say() -> None:
+    for name, table in (("xid_catalog.csv", xids()), ("sxid_catalog.csv", sxids())):
+        file = SHARED / name
+        if not file.exists():
+            pytest.skip(f"no {file}")
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                entry = table[int(row["code"])]
+                facts = (entry.origin, entry.severity, entry.action, str(entry.fatal).lower())
+                assert facts == (row["class"], row["severity"], row["action"], row["fatal"])
+
+
+def test_no_fault_of_a_program_is_fatal() -> None:
+    programs = [code for code in xids() if is_application_fault(rule(Kind.XID, code))]
+
+    assert {13, 31, 43, 45, 69, 108, 137} <= set(programs)
+    assert all(rule(Kind.XID, code).health is Health.HEALTHY for code in programs)
+
+
+def test_a_number_that_nobody_knows_is_a_warning_and_never_a_cordon() -> None:
+    for ruling in (rule(Kind.XID, 999), rule(Kind.SXID, 99999)):
+        assert (ruling.fatal, ruling.health) == (False, Health.DEGRADED)
+
+
+def test_a_number_that_the_driver_does_not_use_yet_means_nothing() -> None:
+    assert find_xid(174, branch=595).mnemonic
+    assert not find_xid(174, branch=615).mnemonic
+    assert not find_xid(154, branch=550).mnemonic
+    assert find_xid(154, branch=driver_branch("580.159.04")).mnemonic
+    assert driver_branch("simulated") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "action", "fatal"),
+    [
+        ("51, BAD_TSG encountered on runlist: 2 with error code: 5", Action.RESET_GPU, True),
+        ("51, stress test", Action.NONE, False),
+        ("64, Row Remapper: (0x1) - already pending remapping.", Action.RESET_GPU, True),
+        ("64, DRAM Retirement failed due to pending bank remap", Action.RESET_GPU, True),
+        ("64, DRAM Retirement failed due to pending LTS swap", Action.RESET_GPU, True),
+        ("64, Row Remapping table is full", Action.REPLACE, True),
+        ("64, All reserved rows for bank are remapped", Action.REPLACE, True),
+        ("64, DRAM Retirement failed due to HW limit reached", Action.REPLACE, True),
+        ("64, failed due to full inforom object", Action.REPLACE, True),
+        ("64, Internal remapper error", Action.RESET_GPU, True),
+        ("160, Marking LTS 5. Perform node reboot to activate repair.", Action.REBOOT_NODE, False),
+        ("160, Marking Channel 0. Perform GPU reset to activate repair.", Action.RESET_GPU, False),
+        ("63, Row Remapper: New row marked for remapping", Action.NONE, False),
+        ("79, GPU has fallen off the bus.", Action.REBOOT_NODE, True),
+        ("140, DRAM:-2147483648, LTC:0, MMU:0, PCIE:0", Action.RESET_GPU, True),
+        ("31, Ch 7", Action.RESTART_APP, False),
+        ("43, Ch 7", Action.NONE, False),
+    ],
+)
+def test_the_text_decides_where_the_number_cannot(line: str, action: Action, fatal: bool) -> None:
+    ruling = ruled(line)
+
+    assert (ruling.action, ruling.fatal) == (action, fatal)
+
+
+@pytest.mark.parametrize(
+    ("number", "action", "fatal", "health"),
+    [
+        (0, Action.NONE, False, Health.HEALTHY),
+        (1, Action.RESET_GPU, True, Health.UNHEALTHY),
+        (2, Action.REBOOT_NODE, True, Health.UNHEALTHY),
+        (3, Action.RESET_GPU, False, Health.DEGRADED),
+        (4, Action.RESET_GPU, True, Health.UNHEALTHY),
+        (5, Action.CHECK_FABRIC, False, Health.DEGRADED),
+        (6, Action.REBOOT_NODE, True, Health.UNHEALTHY),
+        (7, Action.REBOOT_NODE, True, Health.UNHEALTHY),
+        (9, Action.DYNAMIC, False, Health.DEGRADED),
+    ],
+)
+def test_the_drivers_own_word_counts_by_its_number(
+    number: int, action: Action, fatal: bool, health: Health
+) -> None:
+    for words in ("GPU Reset Required", "PF FLR", "no such words"):
+        ruling = ruled(f"154, GPU recovery action changed from 0x1 (x) to 0x{number:x} ({words})")
+        assert (ruling.action, ruling.fatal, ruling.health) == (action, fatal, health)
+    assert demand(number).action is action
+
+
+@given(st.text())
+def test_no_text_of_a_recovery_action_breaks_its_reader(text: str) -> None:
+    assert parse_recovery(f"GPU recovery action changed from 0x0 ({text}") in (None, *range(10**6))
+    rule(Kind.XID, 154, text)
+    rule(Kind.XID, 149, text)
+
+
+def test_every_nvlink_rule_is_reached_by_registers_of_both_layouts() -> None:
+    for code, rules in nvlink_rules().items():
+        for wanted in rules:
+            for layout, name in ((0, wanted.names[0]), (1, wanted.names[-1])):
+                status = wanted.statuses[0] if wanted.statuses else 0
+                registers = f"0x{wanted.masks[layout][1]:08x} 0x{status:08x}"
+                text = f"{name} Nonfatal XC0 i0 Link 03 ({registers})"
+                reading = read_nvlink5(code, text, branch=(570, 580)[layout])
+                assert reading is not None
+                assert reading.decoded, text
+                assert reading.action is wanted.action, text
+
+
+def test_the_layout_is_told_by_the_name_where_the_driver_is_unknown() -> None:
+    old = read_nvlink5(145, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 16 (0x040a08e2 0x00000010)")
+    new = read_nvlink5(145, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 16 (0x04000007 0x00000010)")
+
+    assert old is not None
+    assert new is not None
+    assert (old.decoded, old.action, old.link) == (True, Action.RESET_GPU, 16)
+    assert (new.decoded, new.action) == (True, Action.RESET_GPU)
+
+
+def test_registers_without_a_rule_leave_it_to_the_severity() -> None:
+    assert ruled("149, NETIR_LINK_EVT Fatal XC 1 i 2 Link 01 [0x0000000a]").fatal
+    assert not ruled("149, NETIR_LINK_DOWN Nonfatal XC1 i2 Link 17 (0xdeadbeef)").fatal
+    assert not ruled("149, NETIR_LI").fatal
+
+
+def test_the_registers_of_an_old_nvlink_error_are_put_into_words() -> None:
+    line = "74, NVLink: fatal error detected on link 6(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"
+
+    assert "link 6: contact or link hardware" in ruled(line).why
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "fatal"),
+    [
+        ("Fatal, Link 48 LTSSM Fault Up", Action.CHECK_FABRIC, True),
+        ("Non-fatal, Link 48 LTSSM Fault Up", Action.NONE, False),
+        ("Correctable, Link 48", Action.NONE, False),
+        ("Severity 1 Engine instance 60 Sub-engine instance 00", Action.CHECK_FABRIC, True),
+    ],
+)
+def test_a_switchs_own_word_beats_the_table(text: str, action: Action, fatal: bool) -> None:
+    ruling = rule(Kind.SXID, 20034, text)
+
+    assert (ruling.action, ruling.fatal) == (action, fatal)
+
+
+def test_renumbered_switch_errors_are_told_apart_by_text_or_by_driver() -> None:
+    crumbs = "Non-fatal, Link 46 MC TS crumbstore MCTO (First)"
+    assert find_sxid(28006, text=crumbs) == find_sxid(29006, branch=580)
+    assert find_sxid(29002, text="Red TS tag store fatal ECC") == find_sxid(30002)
+    assert find_sxid(28002, branch=535) == find_sxid(29002, branch=550)
+    assert "OSFP" in find_sxid(28002, branch=550).mnemonic
+
+
+def test_the_strongest_action_wins() -> None:
+    assert strongest(Action.RESTART_APP, Action.REPLACE, Action.NONE) is Action.REPLACE
+    assert strongest() is Action.NONE
