@@ -13,7 +13,7 @@ from navarch.health.xid.action import Action
 from navarch.health.xid.catalogue import driver_branch
 from navarch.health.xid.entry import Kind
 from navarch.health.xid.line import LineReader
-from navarch.health.xid.ruling import Ruling, is_sensitive, rule
+from navarch.health.xid.ruling import Ruling, decisive, rule
 
 DECISIONS_MAX = 10_000
 SXIDS_FROM = 10_000
@@ -93,7 +93,7 @@ def describe(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[b
         found = read(raw.decode("utf-8", "replace").rstrip())
         if found is not None:
             kind, code, pci, pid, name, text, _, _ = found
-            action, fatal = decisions[kind, code, text if is_sensitive(kind, code) else ""]
+            action, fatal = decisions[kind, code, decisive(kind, code, text)]
             yield encode(_Found(number, code, kind, pci, pid, name, text, action, fatal)) + b"\n"
 
 

@@ -14,7 +14,7 @@ from navarch.health.xid.entry import Kind
 from navarch.health.xid.line import parse_line
 from navarch.health.xid.nvlink import nvlink_rules, read_nvlink5
 from navarch.health.xid.recovery import demand, parse_recovery
-from navarch.health.xid.ruling import Ruling, is_application_fault, rule
+from navarch.health.xid.ruling import Ruling, decisive, is_application_fault, rule
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "xid"
 
@@ -183,3 +183,15 @@ def test_renumbered_switch_errors_are_told_apart_by_text_or_by_driver() -> None:
 def test_the_strongest_action_wins() -> None:
     assert strongest(Action.RESTART_APP, Action.REPLACE, Action.NONE) is Action.REPLACE
     assert strongest() is Action.NONE
+
+
+def test_what_is_left_out_of_a_decision_does_not_change_it() -> None:
+    file = SHARED / "xid_dmesg_samples.txt"
+    if not file.exists():
+        pytest.skip(f"no {file}")
+    for sample in file.read_text(encoding="utf-8").splitlines():
+        found = parse_line(sample.partition("\t")[2])
+        assert found is not None
+        kind, code, text = found.kind, found.code, found.text
+        whole, part = rule(kind, code, text), rule(kind, code, decisive(kind, code, text))
+        assert (whole.action, whole.fatal) == (part.action, part.fatal), text

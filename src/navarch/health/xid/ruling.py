@@ -118,12 +118,19 @@ _BY_TEXT = {
 }
 _NVLINK5 = frozenset(range(144, 151))
 
-_SENSITIVE = frozenset(_BY_TEXT) | _NVLINK5
 
+def decisive(kind: Kind, code: int, text: str) -> str:
+    """Return the part of a text on which the decision rests, which for most errors is none.
 
-def is_sensitive(kind: Kind, code: int) -> bool:
-    """Return whether the text of such an error changes the decision, or the number is enough."""
-    return code in _SENSITIVE or kind is Kind.SXID
+    Two errors with the same number and the same decisive text are decided alike.
+    """
+    if kind is Kind.SXID or code in _BY_TEXT:
+        return text
+    if code not in _NVLINK5:
+        return ""
+    second = text.find(" ", text.find("(") + 1)
+    end = text.find(" ", second + 1)
+    return text if second < 0 or end < 0 or "(" not in text else text[:end]
 
 
 def _rule_nvlink5(entry: Entry, text: str, branch: int | None) -> Ruling:
