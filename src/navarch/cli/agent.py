@@ -20,7 +20,7 @@ from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.offering import Offering
-from navarch.gpus.nvml import NvmlGpus
+from navarch.gpus.child import NvmlChild
 from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.linux import LinuxHost
@@ -254,7 +254,7 @@ def _simulated_count(asked_for: int | None) -> int | None:
 def _gpus(simulated: int | None, node: str) -> GpuReader:
     clock = SystemClock()
     if simulated is None:
-        return NvmlGpus(clock)
+        return NvmlChild(clock)
     log.warning("agent.simulated_gpus", node=node, count=simulated)
     model = os.environ.get("NAVARCH_GPU_TYPE") or MODEL
     return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed=node, model=model)

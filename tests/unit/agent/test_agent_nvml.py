@@ -1,85 +1,20 @@
 """NVML through a library that stands in for the driver's, and without any."""
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from navarch.clock.system import SystemClock
 from navarch.gpus.nvml import NvmlGpus
-from navarch.ports.gpu import GpuError, GpuLostError
-
-STAND_IN = r"""
-#include <stdlib.h>
-#include <string.h>
-#include <stdio.h>
-typedef struct { char legacy[16]; unsigned domain, bus, device, id, sub; char bus_id[32]; } Pci;
-typedef struct { unsigned long long total, free, used; } Memory;
-typedef struct { unsigned gpu, memory; } Load;
-typedef struct { void *device; unsigned long long type, data; unsigned gi, ci; } Event;
-static int fails(const char *what) {
-  const char *wanted = getenv("STAND_IN_FAILS");
-  return wanted && !strcmp(wanted, what);
-}
-static int events = 0;
-const char *nvmlErrorString(int code) {
-  return code == 15 ? "GPU is lost" : code == 18 ? "Driver/library version mismatch" : "Unknown";
-}
-int nvmlInit_v2(void) { return fails("init") ? 18 : 0; }
-int nvmlShutdown(void) { return 0; }
-int nvmlDeviceGetCount_v2(unsigned *n) { *n = 2; return fails("count") ? 999 : 0; }
-int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **h) {
-  if (i == 1 && fails("lost")) return 15;
-  *h = (void *)(0x7f0000000000UL + i); return 0;
-}
-static unsigned long index_of(void *h) { return (unsigned long)h - 0x7f0000000000UL; }
-int nvmlDeviceGetUUID(void *h, char *s, unsigned n) {
-  snprintf(s, n, "GPU-%lu", index_of(h)); return 0;
-}
-int nvmlDeviceGetName(void *h, char *s, unsigned n) { snprintf(s, n, "NVIDIA H100"); return 0; }
-int nvmlDeviceGetPciInfo_v3(void *h, Pci *p) {
-  memset(p, 0, sizeof *p);
-  snprintf(p->bus_id, 32, "00000000:%02lX:00.0", index_of(h) + 1); return 0;
-}
-int nvmlDeviceGetMemoryInfo(void *h, Memory *m) {
-  m->total = 80ULL << 30; m->used = 3ULL << 30; m->free = 77ULL << 30; return 0;
-}
-int nvmlDeviceGetUtilizationRates(void *h, Load *l) { l->gpu = 97; l->memory = 3; return 0; }
-int nvmlDeviceGetPowerUsage(void *h, unsigned *mw) { *mw = 350500; return fails("power") ? 3 : 0; }
-int nvmlDeviceGetTemperature(void *h, int sensor, unsigned *t) {
-  *t = 61; return fails("fell_off") ? 15 : 0;
-}
-int nvmlDeviceGetTemperatureThreshold(void *h, int kind, unsigned *t) {
-  *t = 90; return kind == 1 ? 0 : 3;
-}
-int nvmlDeviceGetTotalEccErrors(void *h, int kind, int counter, unsigned long long *n) {
-  *n = kind == 1 && counter == 0 ? 2 : 77; return fails("ecc") ? 3 : 0;
-}
-int nvmlSystemGetDriverVersion(char *s, unsigned n) { snprintf(s, n, "580.1"); return 0; }
-int nvmlSystemGetCudaDriverVersion_v2(int *v) { *v = 13020; return 0; }
-int nvmlEventSetCreate(void **set) { *set = (void *)0x7e0000000000UL; return 0; }
-int nvmlEventSetFree(void *set) { return 0; }
-int nvmlDeviceRegisterEvents(void *h, unsigned long long types, void *set) {
-  events += types == 8 && set == (void *)0x7e0000000000UL; return 0;
-}
-int nvmlEventSetWait_v2(void *set, Event *e, unsigned ms) {
-  if (fails("flood")) { e->device = (void *)0x7f0000000000UL; e->type = 8; e->data = 94; return 0; }
-  if (events == 0) return 10;
-  e->device = (void *)(0x7f0000000000UL + --events); e->type = 8; e->data = 79; return 0;
-}
-"""
+from navarch.ports.gpu import Fabric, GpuError, GpuLostError, SpareRows
+from navarch.testing.nvml_stand_in import build_stand_in
 
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
+    built = build_stand_in(tmp_path_factory.mktemp("nvml"))
+    if built is None:
         pytest.skip("there is no C compiler to make a stand-in with")
-    folder = tmp_path_factory.mktemp("nvml")
-    (folder / "nvml.c").write_text(STAND_IN)
-    built = folder / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-o", built, folder / "nvml.c"], check=True)
     return str(built)
 
 
@@ -98,8 +33,30 @@ def test_values_come_in_our_units(library: str) -> None:
     assert (metrics.temperature_c, metrics.utilization_pct) == (61.0, 97.0)
     health = gpus.health(first)
     assert (health.slowdown_c, health.ecc_uncorrected) == (90.0, 2)
+    assert (health.shutdown_c, health.memory_max_c, health.margin_c) == (95.0, 95.0, 29.0)
+    assert (health.power_w, health.power_limit_w) == (350.5, 700.0)
+    assert health.memory_temperature_c == 58.0, "the upper half of a 32-bit field is rubbish"
+    assert (health.ecc_corrected, health.ecc_uncorrected_ever) == (77, 77)
+    assert (health.ecc_on, health.sram_worn, health.persistent) == (True, False, True)
+    assert (health.rows_remapped, health.remap_pending, health.remap_failed) == (2, False, False)
+    assert health.spare_rows == SpareRows(full=3070, high=2)
+    assert (health.pcie_generation, health.pcie_width, health.pcie_replays) == (5, 16, 4)
+    assert health.thermal_slowdown_ns == 270_000_000
+    assert (health.recovery_action, health.holders) == (0, (4242,))
+    assert health.fabric == Fabric(state=3, status=0, health_mask=0x1AA)
+    assert [link.active for link in health.nvlinks] == [True] * 18
+    assert health.nvlinks[5].replays == 15
     gpus.close()
     gpus.close()
+
+
+def test_retired_pages_are_counted_without_room_for_them(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN_FAILS", "pages")
+    gpus = NvmlGpus(SystemClock(), library=library)
+
+    assert gpus.health(gpus.list_gpus()[0]).pages_retired == 10
 
 
 def test_xids_stay_until_they_are_settled(library: str) -> None:

@@ -1,0 +1,204 @@
+"""NVML behind a process that can be thrown away.
+
+A call into a driver whose firmware has died may never return, and a thread that made it cannot
+be ended. A process can, or at least abandoned. So the agent never calls the driver itself.
+"""
+
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from navarch.core.inventory import Gpu
+from navarch.core.metrics import GpuMetrics
+from navarch.gpus.question import LENGTH, Answer, Topic, Trouble, decode, frame
+from navarch.ports.clock import Clock
+from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuHungError, GpuLostError
+
+T = TypeVar("T")
+
+ANSWER_S = 5.0
+"""A healthy driver answers within a millisecond, a busy one within a tenth of a second."""
+START_S = 20.0
+"""The first answer of a process includes waking cards that nobody kept awake."""
+FRESH_S = 0.5
+"""All GPUs are read at once; for so long the readings of the others may be used."""
+REST_S = (5.0, 60.0)
+"""How long a driver that hung is left alone: at first, and at most."""
+
+
+class NvmlChild:
+    """A GpuReader that always returns: with an answer, or with GpuHungError.
+
+    `command` starts the process that answers; see `navarch.gpus.serve`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.serve"),
+        environ: Mapping[str, str] | None = None,
+        answer_s: float = ANSWER_S,
+        start_s: float = START_S,
+        rest_s: tuple[float, float] = REST_S,
+    ) -> None:
+        self._clock = clock
+        self._command = tuple(command)
+        self._environ = dict(os.environ if environ is None else environ)
+        self._answer_s = answer_s
+        self._start_s = start_s
+        self._rest_s = rest_s
+        self._pause_s = rest_s[0]
+        self._child: subprocess.Popen[bytes] | None = None
+        self._new = True
+        self._stuck: subprocess.Popen[bytes] | None = None
+        self._again_at = float("-inf")
+        self._fresh: dict[Topic, tuple[float, Answer, set[str]]] = {}
+        self._events: list[GpuEvent] = []
+        self._happened = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process that talks to the driver, if there is one now."""
+        return None if self._child is None else self._child.pid
+
+    def list_gpus(self) -> Sequence[Gpu]:
+        """Return every GPU the driver lists."""
+        return self._ask(Topic.GPUS).gpus
+
+    def metrics(self, gpu: Gpu) -> GpuMetrics:
+        """Return what a GPU is doing."""
+        return _of(gpu, (answer := self._about(gpu, Topic.METRICS)).metrics, answer)
+
+    def health(self, gpu: Gpu) -> GpuHealth:
+        """Return what a GPU says of its own condition."""
+        return _of(gpu, (answer := self._about(gpu, Topic.HEALTH)).health, answer)
+
+    def events(self) -> Sequence[GpuEvent]:
+        """Return the XIDs since the last settled one. Those between two processes are not seen."""
+        for event in self._ask(Topic.EVENTS).events:
+            self._happened += 1
+            self._events.append(replace(event, number=self._happened))
+        return list(self._events)
+
+    def settle(self, number: int) -> None:
+        """Forget events up to `number`."""
+        self._events = [event for event in self._events if event.number > number]
+
+    def close(self) -> None:
+        """End the process; one that is stuck in the driver is left to it."""
+        if self._child is not None:
+            self._discard(self._child)
+            self._child = None
+
+    def _about(self, gpu: Gpu, topic: Topic) -> Answer:
+        """Return readings of `gpu` that nobody has been given yet."""
+        now = self._clock.monotonic()
+        at, answer, used = self._fresh.get(topic, (float("-inf"), Answer(), set()))
+        if now - at > FRESH_S or gpu.uuid in used:
+            answer, used = self._ask(topic), set()
+            self._fresh[topic] = (self._clock.monotonic(), answer, used)
+        used.add(gpu.uuid)
+        return answer
+
+    def _ask(self, topic: Topic) -> Answer:
+        child = self._running()
+        within_s = self._start_s if self._new else self._answer_s
+        try:
+            answer = decode(_converse(child, topic, self._clock, within_s))
+        except TimeoutError as error:
+            self._give_up(child)
+            raise GpuHungError(f"the driver did not answer within {within_s:g} s") from error
+        except (OSError, EOFError, ValueError) as error:
+            self._give_up(child)
+            raise GpuError(f"the process that asks the driver died{_how(child)}") from error
+        self._new = False
+        self._pause_s = self._rest_s[0]
+        if answer.trouble is not None:
+            raise _error(answer.trouble)
+        return answer
+
+    def _running(self) -> "subprocess.Popen[bytes]":
+        if self._child is not None:
+            return self._child
+        if self._stuck is not None and self._stuck.poll() is None:
+            raise GpuHungError(
+                f"the driver does not answer, and keeps process {self._stuck.pid} from ending"
+            )
+        self._stuck = None
+        if self._clock.monotonic() < self._again_at:
+            raise GpuHungError("the driver did not answer, and has not been asked again yet")
+        try:
+            self._child = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environ,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise GpuError(f"no process can be started to ask the driver: {error}") from error
+        self._new = True
+        return self._child
+
+    def _give_up(self, child: "subprocess.Popen[bytes]") -> None:
+        self._child = None
+        self._fresh.clear()
+        self._again_at = self._clock.monotonic() + self._pause_s
+        self._pause_s = min(2 * self._pause_s, self._rest_s[1])
+        self._discard(child)
+
+    def _discard(self, child: "subprocess.Popen[bytes]") -> None:
+        for pipe in (child.stdin, child.stdout):
+            if pipe is not None:
+                pipe.close()
+        child.kill()
+        try:
+            child.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self._stuck = child  # It sleeps inside the driver, where no signal reaches it.
+
+
+def _converse(
+    child: "subprocess.Popen[bytes]", topic: Topic, clock: Clock, within_s: float
+) -> bytes:
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(frame(topic.encode()))
+    deadline = clock.monotonic() + within_s
+    fd = child.stdout.fileno()
+    head = _read(fd, LENGTH.size, clock, deadline)
+    return _read(fd, LENGTH.unpack(head)[0], clock, deadline)
+
+
+def _read(fd: int, size: int, clock: Clock, deadline: float) -> bytes:
+    parts: list[bytes] = []
+    while size > 0:
+        left = max(deadline - clock.monotonic(), 0.0)
+        if not select.select([fd], [], [], left)[0]:
+            raise TimeoutError
+        part = os.read(fd, size)
+        if not part:
+            raise EOFError
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _of(gpu: Gpu, found: Mapping[str, T], answer: Answer) -> T:
+    if gpu.uuid in found:
+        return found[gpu.uuid]
+    raise _error(answer.troubles.get(gpu.uuid, Trouble(words="GPU is lost", lost=True)))
+
+
+def _error(trouble: Trouble) -> GpuError:
+    return GpuLostError(trouble.words) if trouble.lost else GpuError(trouble.words)
+
+
+def _how(child: "subprocess.Popen[bytes]") -> str:
+    code = child.poll()
+    return f" of signal {-code}" if code is not None and code < 0 else ""

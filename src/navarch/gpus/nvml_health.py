@@ -1,0 +1,268 @@
+"""Everything NVML can say about the condition of one card, read in one go."""
+
+import ctypes
+from collections.abc import Iterable, Sequence
+
+from navarch.gpus.nvml_library import (
+    INSUFFICIENT_SIZE,
+    NOT_SUPPORTED,
+    OK,
+    FabricInfo,
+    FieldValue,
+    Margin,
+    NvmlLibrary,
+    ProcessInfo,
+    RemapHistogram,
+    SramStatus,
+    Utilization,
+    versioned,
+)
+from navarch.ports.gpu import Fabric, GpuHealth, NvLink, SpareRows
+
+LINKS_MAX = 18
+HOLDERS_MAX = 64
+
+_SHUTDOWN, _SLOWDOWN, _MEMORY_MAX = 0, 1, 2
+_CORRECTED, _UNCORRECTED = 0, 1
+_VOLATILE, _AGGREGATE = 0, 1
+_CLOCK_SM = 1
+
+# Fields of nvmlDeviceGetFieldValues
+_MEMORY_TEMPERATURE = 82
+_RECOVERY_ACTION = 230
+_SOFTWARE_SLOWDOWN, _THERMAL_SLOWDOWN, _POWER_BRAKE = 269, 270, 271
+_LINK_REPLAYS, _LINK_RECOVERIES, _LINK_CRC_ERRORS = 161, 162, 163
+_CARD_FIELDS = (
+    _MEMORY_TEMPERATURE,
+    _RECOVERY_ACTION,
+    _SOFTWARE_SLOWDOWN,
+    _THERMAL_SLOWDOWN,
+    _POWER_BRAKE,
+)
+_LINK_FIELDS = (_LINK_REPLAYS, _LINK_RECOVERIES, _LINK_CRC_ERRORS)
+
+
+class CardReader:
+    """Reads one card again and again, and remembers what the card does not have.
+
+    What it costs matters more than how it looks: a machine has eight cards, and is read every
+    second. Results live in buffers that are made once.
+    """
+
+    def __init__(self, nvml: NvmlLibrary, handle: ctypes.c_void_p) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._number = ctypes.c_uint()
+        self._second = ctypes.c_uint()
+        self._wide = ctypes.c_ulonglong()
+        self._number_at = ctypes.byref(self._number)
+        self._second_at = ctypes.byref(self._second)
+        self._wide_at = ctypes.byref(self._wide)
+        self._fields = _ask_for([(field, 0) for field in _CARD_FIELDS])
+        self._holders = (ProcessInfo * HOLDERS_MAX)()
+        self._without: set[tuple[str | int, ...]] = set()
+        self._links: list[int] | None = None
+        self._link_fields = _ask_for([])
+        self._thresholds: dict[str, float | None] | None = None
+
+    def read(self) -> GpuHealth:
+        """Return the card's condition; raise GpuLostError if it has none any more."""
+        fields = self._read_fields(self._fields)
+        ecc = self._pair("nvmlDeviceGetEccMode")
+        remapped, pending, failed = self._remapped()
+        limits = self._limits()
+        return GpuHealth(
+            temperature_c=self._temperature(),
+            slowdown_c=limits["slowdown"],
+            shutdown_c=limits["shutdown"],
+            memory_temperature_c=_float(fields[0]) if fields[0] else None,
+            memory_max_c=limits["memory"],
+            margin_c=self._margin(),
+            utilization_pct=self._utilization(),
+            sm_clock_mhz=self._uint("nvmlDeviceGetClockInfo", _CLOCK_SM),
+            clock_reasons=self._ulong("nvmlDeviceGetCurrentClocksEventReasons"),
+            software_slowdown_ns=fields[2],
+            thermal_slowdown_ns=fields[3],
+            power_brake_ns=fields[4],
+            power_w=_watts(self._uint("nvmlDeviceGetPowerUsage")),
+            power_limit_w=_watts(self._uint("nvmlDeviceGetEnforcedPowerLimit")),
+            power_default_w=limits["power"],
+            ecc_uncorrected=self._ecc(_UNCORRECTED, _VOLATILE),
+            ecc_corrected=self._ecc(_CORRECTED, _VOLATILE),
+            ecc_uncorrected_ever=self._ecc(_UNCORRECTED, _AGGREGATE),
+            ecc_corrected_ever=self._ecc(_CORRECTED, _AGGREGATE),
+            ecc_on=None if ecc is None else bool(ecc[0]),
+            ecc_on_next=None if ecc is None else bool(ecc[1]),
+            sram_worn=self._sram_worn(),
+            rows_remapped=remapped,
+            remap_pending=pending,
+            remap_failed=failed,
+            spare_rows=self._spare_rows(),
+            pages_retired=self._pages_retired(),
+            pages_pending=_bool(self._uint("nvmlDeviceGetRetiredPagesPendingStatus")),
+            pcie_generation=self._uint("nvmlDeviceGetCurrPcieLinkGeneration"),
+            pcie_generation_max=self._uint("nvmlDeviceGetMaxPcieLinkGeneration"),
+            pcie_width=self._uint("nvmlDeviceGetCurrPcieLinkWidth"),
+            pcie_width_max=self._uint("nvmlDeviceGetMaxPcieLinkWidth"),
+            pcie_replays=self._uint("nvmlDeviceGetPcieReplayCounter"),
+            nvlinks=self._nvlinks(),
+            fabric=self._fabric(),
+            persistent=_bool(self._uint("nvmlDeviceGetPersistenceMode")),
+            recovery_action=fields[1],
+            holders=self._held_by(),
+        )
+
+    def _has(self, function: str, *arguments: object) -> bool:
+        """Ask for one reading; what a card does not have is not asked for twice."""
+        key = (function, *(word for word in arguments if isinstance(word, int)))
+        if key in self._without:
+            return False
+        status = self._nvml.attempt(function, self._handle, *arguments)
+        if status == NOT_SUPPORTED:
+            self._without.add(key)
+        return status == OK
+
+    def _uint(self, function: str, *arguments: object) -> int | None:
+        return self._number.value if self._has(function, *arguments, self._number_at) else None
+
+    def _ulong(self, function: str, *arguments: object) -> int | None:
+        return self._wide.value if self._has(function, *arguments, self._wide_at) else None
+
+    def _pair(self, function: str) -> tuple[int, int] | None:
+        if not self._has(function, self._number_at, self._second_at):
+            return None
+        return self._number.value, self._second.value
+
+    def _temperature(self) -> float | None:
+        """Return the one reading that every card gives: where it fails, the card does."""
+        known = self._nvml.ask("nvmlDeviceGetTemperature", self._handle, 0, self._number_at)
+        return float(self._number.value) if known else None
+
+    def _ecc(self, kind: int, counter: int) -> int | None:
+        return self._ulong("nvmlDeviceGetTotalEccErrors", kind, counter)
+
+    def _limits(self) -> dict[str, float | None]:
+        """Return what the card was made for, which does not change."""
+        if self._thresholds is None:
+            kinds = {"shutdown": _SHUTDOWN, "slowdown": _SLOWDOWN, "memory": _MEMORY_MAX}
+            self._thresholds = {
+                name: _float(self._uint("nvmlDeviceGetTemperatureThreshold", kind) or None)
+                for name, kind in kinds.items()
+            }
+            self._thresholds["power"] = _watts(
+                self._uint("nvmlDeviceGetPowerManagementDefaultLimit")
+            )
+        return self._thresholds
+
+    def _margin(self) -> float | None:
+        margin = Margin(version=versioned(Margin, 1))
+        known = self._has("nvmlDeviceGetMarginTemperature", ctypes.byref(margin))
+        return float(margin.degrees) if known else None
+
+    def _utilization(self) -> float | None:
+        load = Utilization()
+        known = self._has("nvmlDeviceGetUtilizationRates", ctypes.byref(load))
+        return float(load.gpu) if known else None
+
+    def _sram_worn(self) -> bool | None:
+        status = SramStatus(version=versioned(SramStatus, 1))
+        known = self._has("nvmlDeviceGetSramEccErrorStatus", ctypes.byref(status))
+        return bool(status.threshold_exceeded) if known else None
+
+    def _remapped(self) -> tuple[int | None, bool | None, bool | None]:
+        counts = [ctypes.c_uint() for _ in range(4)]
+        if not self._has("nvmlDeviceGetRemappedRows", *(ctypes.byref(count) for count in counts)):
+            return None, None, None
+        _corrected, uncorrected, pending, failed = (count.value for count in counts)
+        return uncorrected, bool(pending), bool(failed)
+
+    def _spare_rows(self) -> SpareRows | None:
+        found = RemapHistogram()
+        if not self._has("nvmlDeviceGetRowRemapperHistogram", ctypes.byref(found)):
+            return None
+        return SpareRows(
+            full=found.max, high=found.high, partial=found.partial, low=found.low, none=found.none
+        )
+
+    def _pages_retired(self) -> int | None:
+        """Return how many pages were taken out of use, for either cause."""
+        return _sum(self._pages(cause) for cause in (0, 1))
+
+    def _pages(self, cause: int) -> int | None:
+        # Without room for the pages the driver says that there is too little room, and how much
+        # there should be; that is all we want to know.
+        key = ("nvmlDeviceGetRetiredPages", cause)
+        if key in self._without:
+            return None
+        self._number.value = 0
+        status = self._nvml.attempt(
+            "nvmlDeviceGetRetiredPages", self._handle, cause, self._number_at, None
+        )
+        if status == NOT_SUPPORTED:
+            self._without.add(key)
+        return self._number.value if status in (OK, INSUFFICIENT_SIZE) else None
+
+    def _nvlinks(self) -> tuple[NvLink, ...]:
+        if self._links is None:
+            self._links = [i for i in range(LINKS_MAX) if self._link_state(i) is not None]
+            self._link_fields = _ask_for([(f, i) for i in self._links for f in _LINK_FIELDS])
+        if not self._links:
+            return ()
+        counts = self._read_fields(self._link_fields)
+        return tuple(
+            NvLink(
+                index=index,
+                active=bool(self._link_state(index)),
+                replays=counts[3 * place] or 0,
+                recoveries=counts[3 * place + 1] or 0,
+                crc_errors=counts[3 * place + 2] or 0,
+            )
+            for place, index in enumerate(self._links)
+        )
+
+    def _link_state(self, index: int) -> int | None:
+        status = self._nvml.attempt(
+            "nvmlDeviceGetNvLinkState", self._handle, index, self._number_at
+        )
+        return self._number.value if status == OK else None
+
+    def _fabric(self) -> Fabric | None:
+        info = FabricInfo(version=versioned(FabricInfo, 2))
+        known = self._has("nvmlDeviceGetGpuFabricInfoV", ctypes.byref(info))
+        if not known or info.state == 0:
+            return None
+        return Fabric(state=info.state, status=info.status, health_mask=info.health_mask)
+
+    def _held_by(self) -> tuple[int, ...]:
+        self._number.value = HOLDERS_MAX
+        known = self._has("nvmlDeviceGetComputeRunningProcesses_v3", self._number_at, self._holders)
+        return tuple(self._holders[i].pid for i in range(self._number.value)) if known else ()
+
+    def _read_fields(self, fields: "ctypes.Array[FieldValue]") -> Sequence[int | None]:
+        count = len(fields)
+        status = self._nvml.attempt("nvmlDeviceGetFieldValues", self._handle, count, fields)
+        return [field.number() if status == OK else None for field in fields]
+
+
+def _ask_for(wanted: Sequence[tuple[int, int]]) -> "ctypes.Array[FieldValue]":
+    fields = (FieldValue * len(wanted))()
+    for field, (name, scope) in zip(fields, wanted, strict=True):
+        field.field, field.scope, field.status = name, scope, OK
+    return fields
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _float(value: int | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000.0
+
+
+def _bool(value: int | None) -> bool | None:
+    return None if value is None else bool(value)
