@@ -1,38 +1,36 @@
 """Autoscaling: how a pool's size follows its load, as a tree of strategies."""
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
-from navarch.config.kinds import COUNT, Choice, Integer, Kind, ListOf, Real
+from navarch.config.kinds import COUNT, Choice, Integer, Kind, ListOf, Real, Text
 from navarch.config.nesting import Nested, Tagged
 from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
 from navarch.config.tree import Tree
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CompositeSettings,
+    CostAwareSettings,
+    Mode,
+    PredictiveSettings,
+    QueueSettings,
+    ReactiveSettings,
+    ScheduledSettings,
+)
+from navarch.core.schedule import Day, Window, is_time_zone
 
 PERCENT = Integer(least=0, most=100, example="80")
 HOUR = Integer(least=0, most=24, example="9")
 NODES = Integer(least=0, most=100_000)
 
 
-class Mode(StrEnum):
-    """How several opinions become one."""
-
-    MAX = "max"
-    MIN = "min"
-    AVG = "avg"
+def _zone_remedy(text: str) -> str | None:
+    """Return what to write in place of a text that names no time zone."""
+    return None if is_time_zone(text) else "write one such as UTC, Europe/Berlin or US/Pacific"
 
 
-class Day(StrEnum):
-    """A day of the week."""
-
-    MONDAY = "monday"
-    TUESDAY = "tuesday"
-    WEDNESDAY = "wednesday"
-    THURSDAY = "thursday"
-    FRIDAY = "friday"
-    SATURDAY = "saturday"
-    SUNDAY = "sunday"
+TIME_ZONE = Text(noun="a time zone", example="Europe/Berlin", check=_zone_remedy)
 
 
 class DayName:
@@ -126,8 +124,11 @@ class ScheduledConfig:
         ListOf(each=Nested(cls=WindowConfig), empty=False),
         doc="windows; the first that holds now decides",
     )
+    time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours and days they are")
     fallback: "AutoscalingConfig | None" = key(
-        _AUTOSCALING, default=None, doc="the strategy within the bounds"
+        _AUTOSCALING,
+        default=None,
+        doc="the strategy within the bounds; the fewest nodes that the hour allows if left out",
     )
 
 
@@ -160,13 +161,49 @@ class CompositeConfig:
     )
 
 
+def _peak_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
+    if peak_start in (peak_end, 24):
+        yield Fault(
+            at=("peak_start",),
+            message=f"the hours from {peak_start} to {peak_end} are none",
+            remedy="write the first hour of the day that pays, such as peak_start: 9; "
+            "peak_end may be below it, for a peak past midnight",
+        )
+
+
+@block(rules=(_peak_not_empty,))
+class CostAwareConfig:
+    """Follows utilization in the hours that pay, and is small outside them."""
+
+    type: ClassVar[str] = "cost-aware"
+    peak_start: int = key(HOUR, default=9, doc="the hour the peak begins")
+    peak_end: int = key(HOUR, default=18, doc="the hour it ends; below `peak_start`, the next day")
+    time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours they are")
+    scale_up_at: int = key(
+        PERCENT, default=80, doc="at peak, grow above this utilization and shrink below half of it"
+    )
+    off_peak_nodes: int = key(NODES, default=0, doc="how many nodes to keep off peak")
+
+
 AutoscalingConfig: TypeAlias = (
-    ReactiveConfig | QueueConfig | ScheduledConfig | PredictiveConfig | CompositeConfig
+    ReactiveConfig
+    | QueueConfig
+    | ScheduledConfig
+    | PredictiveConfig
+    | CompositeConfig
+    | CostAwareConfig
 )
 
 AUTOSCALING_TYPES: Mapping[str, type] = {
     cls.type: cls
-    for cls in (ReactiveConfig, QueueConfig, ScheduledConfig, PredictiveConfig, CompositeConfig)
+    for cls in (
+        ReactiveConfig,
+        QueueConfig,
+        ScheduledConfig,
+        PredictiveConfig,
+        CompositeConfig,
+        CostAwareConfig,
+    )
 }
 
 AUTOSCALING = _AUTOSCALING
@@ -183,3 +220,55 @@ def windows(config: AutoscalingConfig | None) -> Iterator[WindowConfig]:
         case CompositeConfig(autoscalers=autoscalers):
             for each in autoscalers:
                 yield from windows(each)
+
+
+def to_autoscaling(config: AutoscalingConfig) -> Autoscaling:
+    """Return a configured strategy as it is stored with its pool."""
+    match config:
+        case ReactiveConfig():
+            reactive = ReactiveSettings(
+                scale_up_at=config.scale_up_at, scale_down_at=config.scale_down_at
+            )
+            return Autoscaling(reactive=reactive)
+        case QueueConfig():
+            return Autoscaling(queue=QueueSettings(jobs_per_node=config.jobs_per_node))
+        case ScheduledConfig():
+            scheduled = ScheduledSettings(
+                windows=tuple(_window(window) for window in config.schedule),
+                time_zone=config.time_zone,
+                fallback=_maybe(config.fallback),
+            )
+            return Autoscaling(scheduled=scheduled)
+        case PredictiveConfig():
+            predictive = PredictiveSettings(
+                lookback_window=config.lookback_window,
+                growth_factor=config.growth_factor,
+                fallback=_maybe(config.fallback),
+            )
+            return Autoscaling(predictive=predictive)
+        case CompositeConfig():
+            members = tuple(to_autoscaling(each) for each in config.autoscalers)
+            return Autoscaling(composite=CompositeSettings(members=members, mode=config.mode))
+        case CostAwareConfig():
+            cost_aware = CostAwareSettings(
+                peak_start=config.peak_start,
+                peak_end=config.peak_end,
+                scale_up_at=config.scale_up_at,
+                off_peak_nodes=config.off_peak_nodes,
+                time_zone=config.time_zone,
+            )
+            return Autoscaling(cost_aware=cost_aware)
+
+
+def _maybe(config: AutoscalingConfig | None) -> Autoscaling | None:
+    return None if config is None else to_autoscaling(config)
+
+
+def _window(config: WindowConfig) -> Window:
+    return Window(
+        days=config.days,
+        start=config.start,
+        end=config.end,
+        nodes_min=config.min_nodes,
+        nodes_max=config.max_nodes,
+    )

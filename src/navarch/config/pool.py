@@ -236,6 +236,11 @@ class PoolConfig:
         default=timedelta(minutes=5),
         doc="how long to wait between changes of size; scaling by hand does not wait",
     )
+    scale_down_after: timedelta = key(
+        DURATION_OR_ZERO,
+        default=timedelta(minutes=5),
+        doc="for how long fewer nodes must be enough before there are fewer",
+    )
     labels: Mapping[str, str] = key(
         MapOf(each=TEXT), default_factory=dict, doc="what nodes are labelled with"
     )

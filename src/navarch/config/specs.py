@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+from navarch.config.autoscaling import to_autoscaling
 from navarch.config.catalogue import Catalogue
 from navarch.config.config import Config
 from navarch.config.offerings import offerings
@@ -29,6 +30,9 @@ def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> Pool
         unhealthy_after=pool.health.unhealthy_after,
         boot_deadline=pool.boot_deadline,
         drain_timeout=pool.drain_timeout,
+        autoscaling=None if pool.autoscaling is None else to_autoscaling(pool.autoscaling),
+        cooldown=pool.cooldown,
+        shrink_after=pool.scale_down_after,
     )
 
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from navarch.core.autoscaling import Autoscaling
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.offering import Offering
 
@@ -32,6 +33,14 @@ class Pool:
     slot; giving up too early pays for two machines."""
     drain_timeout: timedelta = timedelta(minutes=5)
     """How long work on a node that must go may take to leave."""
+    autoscaling: Autoscaling | None = None
+    """How its size follows its load; if not at all, it keeps the size last asked for."""
+    cooldown: timedelta = timedelta(minutes=5)
+    """How long an autoscaler waits after a change of size. Changes by hand wait for nothing."""
+    shrink_after: timedelta = timedelta(minutes=5)
+    """For how long an autoscaler must want fewer nodes before there are fewer."""
+    scaled_at: datetime | None = None
+    """When its size was last changed, by hand or by an autoscaler."""
     deleted: bool = False
     """Torn down. The record stays, so that a later pool of this name goes on counting."""
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Generic, Protocol, TypeVar
 
+from navarch.core.autoscaling import Autoscaling
 from navarch.core.command import Command, CommandKind
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
@@ -97,6 +98,9 @@ class PoolSpec:
     unhealthy_after: int = 2
     boot_deadline: timedelta = timedelta(minutes=10)
     drain_timeout: timedelta = timedelta(minutes=5)
+    autoscaling: Autoscaling | None = None
+    cooldown: timedelta = timedelta(minutes=5)
+    shrink_after: timedelta = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,16 @@ from navarch.core.ids import PoolName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How much a pool had to do at some time."""
+
+    at: datetime
+    busy_nodes: float
+    """Utilisation times nodes: what it would take if every node were used to the full.
+    Unlike a percentage it means the same whatever size the pool had."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMetrics:
     """How busy a pool is."""
 
@@ -16,8 +26,14 @@ class PoolMetrics:
     """Average over its GPUs, in percent."""
     pending_jobs: int = 0
     queue_depth: int = 0
+    """Jobs that wait or run."""
+    nodes_needed: int = 0
+    """How many nodes the work that runs and the requests that wait need together, where
+    that is known. The pool is not made smaller than that, whatever the autoscaler says."""
     utilization_history: Sequence[float] = ()
     """Earlier values of `utilization`, oldest first, one per look."""
+    load_history: Sequence[Load] = ()
+    """Averages over quarters of an hour, oldest first, for as many days as are remembered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +43,12 @@ class PoolState:
     pool: PoolName
     now: datetime
     current_nodes: int
+    """Those that are meant to stay, in whatever state."""
     healthy_nodes: int
+    starting_nodes: int = 0
+    """Bought or asked for, and not there yet."""
     min_nodes: int
+    """The bounds at this hour."""
     max_nodes: int
     metrics: PoolMetrics = field(default_factory=PoolMetrics)
 
@@ -42,7 +62,10 @@ class Recommendation:
 
 
 class Autoscaler(Protocol):
-    """A pure opinion with settings. Bounds are applied by the caller, once.
+    """A pure opinion with settings.
+
+    Bounds, cooldown and patience before shrinking are applied by the caller, once. One that
+    raises, or answers with nonsense, is reported in the journal and changes nothing.
 
     ```python
     class OfficeHours:
@@ -71,5 +94,8 @@ class MetricsSource(Protocol):
     """Where a pool's metrics come from."""
 
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
-        """Return how busy `pool` is now. The history is kept by the caller."""
+        """Return how busy `pool` is now. The history is kept by the caller.
+
+        Raises TransientError if it cannot be known now: nothing known is not nothing to do.
+        """
         ...

@@ -199,7 +199,7 @@ class FleetService:
         async def attempt() -> PoolView:
             fleet = self._store.fleet()
             before = fleet.pools.get(spec.name)
-            after = pool_from(spec, before)
+            after = self._sized(pool_from(spec, before), before)
             if after == before:
                 return pool_view(after, fleet.in_pool(after.name).values())
             kind = "pool.created" if before is None or before.deleted else "pool.changed"
@@ -219,11 +219,17 @@ class FleetService:
                 )
             if before.size == nodes and before.nodes_wanted == nodes:
                 return pool_view(before, fleet.in_pool(pool).values())
-            after = replace(before, nodes_wanted=nodes)
+            after = self._sized(replace(before, nodes_wanted=nodes), before)
             text = f"{before.size} to {nodes} nodes: {reason}"
             return await self._commit_pool(fleet, after, "pool.scaled", text)
 
         return await until_no_conflict(attempt)
+
+    def _sized(self, after: Pool, before: Pool | None) -> Pool:
+        """Note a change of size by hand, which an autoscaler leaves alone for a while."""
+        if before is None or before.deleted or after.size != before.size:
+            return replace(after, scaled_at=self._clock.now())
+        return after
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and give back every node of a pool, then the pool."""

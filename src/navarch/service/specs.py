@@ -9,6 +9,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.health.judgement import TIMES_MAX
 from navarch.ports.api import PoolSpec
+from navarch.service.autoscaling import check_autoscaling
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 """What every cloud accepts as a part of a machine's name and as a label."""
@@ -33,9 +34,11 @@ def check_spec(spec: PoolSpec) -> None:
         raise InvalidError(f"nodes_wanted: must be {spec.nodes_min} to {spec.nodes_max}")
     if not 1 <= spec.unhealthy_after <= TIMES_MAX:
         raise InvalidError(f"unhealthy_after: must be 1 to {TIMES_MAX}")
-    for name in ("boot_deadline", "drain_timeout"):
+    for name in ("boot_deadline", "drain_timeout", "cooldown", "shrink_after"):
         if getattr(spec, name) < timedelta(0):
             raise InvalidError(f"{name}: must not be negative")
+    if spec.autoscaling is not None:
+        check_autoscaling(spec.autoscaling)
     for offering in spec.offerings:
         _check_offering(offering)
 
@@ -61,4 +64,8 @@ def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
     wanted = asked["nodes_wanted"]
     if wanted is not None:
         asked["nodes_wanted"] = min(max(wanted, spec.nodes_min), spec.nodes_max)
-    return Pool(**asked, next_index=before.next_index if before else 0)
+    return Pool(
+        **asked,
+        next_index=before.next_index if before else 0,
+        scaled_at=before.scaled_at if before else None,
+    )

@@ -100,6 +100,9 @@ def pool_spec(pool: Pool) -> PoolSpec:
         unhealthy_after=pool.unhealthy_after,
         boot_deadline=pool.boot_deadline,
         drain_timeout=pool.drain_timeout,
+        autoscaling=pool.autoscaling,
+        cooldown=pool.cooldown,
+        shrink_after=pool.shrink_after,
     )
 
 

@@ -148,15 +148,21 @@ def _write(message: Message, name: str, field: FieldDescriptor, value: Any) -> N
     elif field.is_repeated and field.message_type is not None:
         for item in value:
             write_message(item, place.add())
+    elif field.is_repeated and field.enum_type is not None:
+        place.extend(_enum_number(field.enum_type, item) for item in value)
     elif field.is_repeated:
         place.extend(value)
     elif field.message_type is not None:
         _write_submessage(place, value)
     elif field.enum_type is not None:
-        word = _enum_prefix(field.enum_type) + value.name
-        setattr(message, name, field.enum_type.values_by_name[word].number)
+        setattr(message, name, _enum_number(field.enum_type, value))
     else:
         setattr(message, name, str(value) if isinstance(value, Decimal | StrEnum) else value)
+
+
+def _enum_number(enum: EnumDescriptor, value: Any) -> int:  # noqa: ANN401
+    number: int = enum.values_by_name[_enum_prefix(enum) + value.name].number
+    return number
 
 
 def _write_submessage(place: Message, value: Any) -> None:  # noqa: ANN401
@@ -195,6 +201,11 @@ def _read(
 
 
 def _read_items(items: Sequence[Any], field: FieldDescriptor, kind: Any, path: str) -> Any:  # noqa: ANN401
+    if field.enum_type is not None:
+        return tuple(
+            _read_enum_item(field.enum_type, _item(kind), each, f"{path}[{i}]")
+            for i, each in enumerate(items)
+        )
     if field.message_type is None:
         return tuple(items)
     item = _item(kind)
@@ -214,6 +225,13 @@ def _read_enum(enum: EnumDescriptor, kind: Any, number: int, path: str) -> Any: 
         raise InvalidError(f"{number} is no {enum.name} - at `{path}`")
     word = enum.values_by_number[number].name.removeprefix(_enum_prefix(enum))
     return None if word == _UNSPECIFIED else kind[word]
+
+
+def _read_enum_item(enum: EnumDescriptor, kind: Any, number: int, path: str) -> Any:  # noqa: ANN401
+    found = _read_enum(enum, kind, number, path)
+    if found is None:
+        raise InvalidError(f"required - at `{path}`")
+    return found
 
 
 def _converted(convert: Callable[[Any], Any], value: Any, path: str) -> Any:  # noqa: ANN401

@@ -21,11 +21,12 @@ from navarch.config import (
     to_pool,
     to_pool_specs,
 )
-from navarch.config.autoscaling import CompositeConfig, Day, ReactiveConfig, ScheduledConfig
+from navarch.config.autoscaling import CompositeConfig, ReactiveConfig, ScheduledConfig
 from navarch.config.kinds import COUNT
 from navarch.config.pool import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
+from navarch.core.schedule import Day
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "config").glob("*.yaml"))

@@ -5,7 +5,17 @@ from collections.abc import Iterator, Sequence
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import exact_duration, price, printable
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CompositeSettings,
+    CostAwareSettings,
+    PredictiveSettings,
+    QueueSettings,
+    ReactiveSettings,
+    ScheduledSettings,
+)
 from navarch.core.offering import Offering
+from navarch.core.schedule import Window
 from navarch.ports.api import PoolView
 
 COLUMNS = (
@@ -72,7 +82,46 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
     yield "Unhealthy After", f"{spec.unhealthy_after} verdicts in a row"
     yield "Boot Deadline", exact_duration(spec.boot_deadline)
     yield "Drain Timeout", exact_duration(spec.drain_timeout)
+    yield "Autoscaling", _autoscaling(spec.autoscaling)
+    if spec.autoscaling is not None:
+        yield "Cooldown", exact_duration(spec.cooldown)
+        yield "Shrinks After", f"{exact_duration(spec.shrink_after)} of low use"
     yield "SSH Keys", ", ".join(spec.ssh_keys)
+
+
+def _autoscaling(asked: Autoscaling | None) -> str:
+    """Return a strategy and those below it, as a person would say it."""
+    if asked is None or len(asked.given) != 1:
+        return ""
+    match asked.settings:
+        case ReactiveSettings(scale_up_at=up, scale_down_at=down):
+            return f"reactive (grows above {up:g}%, shrinks below {down:g}%)"
+        case QueueSettings(jobs_per_node=jobs):
+            return f"queue ({jobs} jobs/node)"
+        case ScheduledSettings(windows=windows, time_zone=zone, fallback=fallback):
+            hours = "; ".join(f"{window}{_bounds(window)}" for window in windows)
+            return f"scheduled ({printable(zone)}: {hours})" + _then(fallback)
+        case PredictiveSettings(lookback_window=looks, fallback=fallback):
+            return f"predictive (over {looks} looks)" + _then(fallback)
+        case CompositeSettings(members=members, mode=mode):
+            return f"{mode} of [{', '.join(_autoscaling(each) for each in members)}]"
+        case CostAwareSettings() as settings:
+            hours = f"peak {settings.peak_start}:00 to {settings.peak_end}:00"
+            zone = printable(settings.time_zone)
+            return f"cost-aware ({hours} {zone}, else {settings.off_peak_nodes} nodes)"
+
+
+def _then(fallback: Autoscaling | None) -> str:
+    return "" if fallback is None else f", else {_autoscaling(fallback)}"
+
+
+def _bounds(window: Window) -> str:
+    low, high = window.nodes_min, window.nodes_max
+    if low is not None and high is not None:
+        return f", {low} to {high} nodes"
+    if low is not None:
+        return f", {low} nodes or more"
+    return f", {high} nodes or fewer" if high is not None else ""
 
 
 def offer(offering: Offering) -> str:

@@ -49,6 +49,24 @@ class CommandStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMAND_STATUS_COMPLETED: _ClassVar[CommandStatus]
     COMMAND_STATUS_FAILED: _ClassVar[CommandStatus]
     COMMAND_STATUS_EXPIRED: _ClassVar[CommandStatus]
+
+class Day(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DAY_UNSPECIFIED: _ClassVar[Day]
+    DAY_MONDAY: _ClassVar[Day]
+    DAY_TUESDAY: _ClassVar[Day]
+    DAY_WEDNESDAY: _ClassVar[Day]
+    DAY_THURSDAY: _ClassVar[Day]
+    DAY_FRIDAY: _ClassVar[Day]
+    DAY_SATURDAY: _ClassVar[Day]
+    DAY_SUNDAY: _ClassVar[Day]
+
+class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MODE_UNSPECIFIED: _ClassVar[Mode]
+    MODE_MAX: _ClassVar[Mode]
+    MODE_MIN: _ClassVar[Mode]
+    MODE_AVG: _ClassVar[Mode]
 NODE_STATUS_UNSPECIFIED: NodeStatus
 NODE_STATUS_ACTIVE: NodeStatus
 NODE_STATUS_CORDONED: NodeStatus
@@ -75,6 +93,18 @@ COMMAND_STATUS_ACKNOWLEDGED: CommandStatus
 COMMAND_STATUS_COMPLETED: CommandStatus
 COMMAND_STATUS_FAILED: CommandStatus
 COMMAND_STATUS_EXPIRED: CommandStatus
+DAY_UNSPECIFIED: Day
+DAY_MONDAY: Day
+DAY_TUESDAY: Day
+DAY_WEDNESDAY: Day
+DAY_THURSDAY: Day
+DAY_FRIDAY: Day
+DAY_SATURDAY: Day
+DAY_SUNDAY: Day
+MODE_UNSPECIFIED: Mode
+MODE_MAX: Mode
+MODE_MIN: Mode
+MODE_AVG: Mode
 
 class NodeView(_message.Message):
     __slots__ = ("id", "pool", "status", "phase", "health", "cordoned", "retiring", "conditions", "provider", "region", "zone", "instance_type", "instance", "public_address", "private_address", "gpus", "price_per_hour", "created_at", "since", "registered_at", "last_heartbeat", "replaces", "labels")
@@ -232,7 +262,7 @@ class InstanceView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., state: _Optional[_Union[InstanceState, str]] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., terminated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PoolSpec(_message.Message):
-    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout")
+    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "autoscaling", "cooldown", "shrink_after")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -252,6 +282,9 @@ class PoolSpec(_message.Message):
     UNHEALTHY_AFTER_FIELD_NUMBER: _ClassVar[int]
     BOOT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     DRAIN_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    AUTOSCALING_FIELD_NUMBER: _ClassVar[int]
+    COOLDOWN_FIELD_NUMBER: _ClassVar[int]
+    SHRINK_AFTER_FIELD_NUMBER: _ClassVar[int]
     name: str
     offerings: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Offering]
     nodes_min: int
@@ -264,7 +297,96 @@ class PoolSpec(_message.Message):
     unhealthy_after: int
     boot_deadline: _duration_pb2.Duration
     drain_timeout: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    autoscaling: Autoscaling
+    cooldown: _duration_pb2.Duration
+    shrink_after: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Window(_message.Message):
+    __slots__ = ("days", "start", "end", "nodes_min", "nodes_max")
+    DAYS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    NODES_MIN_FIELD_NUMBER: _ClassVar[int]
+    NODES_MAX_FIELD_NUMBER: _ClassVar[int]
+    days: _containers.RepeatedScalarFieldContainer[Day]
+    start: int
+    end: int
+    nodes_min: int
+    nodes_max: int
+    def __init__(self, days: _Optional[_Iterable[_Union[Day, str]]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ...) -> None: ...
+
+class ReactiveSettings(_message.Message):
+    __slots__ = ("scale_up_at", "scale_down_at")
+    SCALE_UP_AT_FIELD_NUMBER: _ClassVar[int]
+    SCALE_DOWN_AT_FIELD_NUMBER: _ClassVar[int]
+    scale_up_at: float
+    scale_down_at: float
+    def __init__(self, scale_up_at: _Optional[float] = ..., scale_down_at: _Optional[float] = ...) -> None: ...
+
+class QueueSettings(_message.Message):
+    __slots__ = ("jobs_per_node",)
+    JOBS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    jobs_per_node: int
+    def __init__(self, jobs_per_node: _Optional[int] = ...) -> None: ...
+
+class ScheduledSettings(_message.Message):
+    __slots__ = ("windows", "time_zone", "fallback")
+    WINDOWS_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    windows: _containers.RepeatedCompositeFieldContainer[Window]
+    time_zone: str
+    fallback: Autoscaling
+    def __init__(self, windows: _Optional[_Iterable[_Union[Window, _Mapping]]] = ..., time_zone: _Optional[str] = ..., fallback: _Optional[_Union[Autoscaling, _Mapping]] = ...) -> None: ...
+
+class PredictiveSettings(_message.Message):
+    __slots__ = ("lookback_window", "growth_factor", "fallback")
+    LOOKBACK_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    GROWTH_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    lookback_window: int
+    growth_factor: float
+    fallback: Autoscaling
+    def __init__(self, lookback_window: _Optional[int] = ..., growth_factor: _Optional[float] = ..., fallback: _Optional[_Union[Autoscaling, _Mapping]] = ...) -> None: ...
+
+class CompositeSettings(_message.Message):
+    __slots__ = ("members", "mode")
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedCompositeFieldContainer[Autoscaling]
+    mode: Mode
+    def __init__(self, members: _Optional[_Iterable[_Union[Autoscaling, _Mapping]]] = ..., mode: _Optional[_Union[Mode, str]] = ...) -> None: ...
+
+class CostAwareSettings(_message.Message):
+    __slots__ = ("peak_start", "peak_end", "scale_up_at", "off_peak_nodes", "time_zone")
+    PEAK_START_FIELD_NUMBER: _ClassVar[int]
+    PEAK_END_FIELD_NUMBER: _ClassVar[int]
+    SCALE_UP_AT_FIELD_NUMBER: _ClassVar[int]
+    OFF_PEAK_NODES_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    peak_start: int
+    peak_end: int
+    scale_up_at: float
+    off_peak_nodes: int
+    time_zone: str
+    def __init__(self, peak_start: _Optional[int] = ..., peak_end: _Optional[int] = ..., scale_up_at: _Optional[float] = ..., off_peak_nodes: _Optional[int] = ..., time_zone: _Optional[str] = ...) -> None: ...
+
+class Autoscaling(_message.Message):
+    __slots__ = ("reactive", "queue", "scheduled", "predictive", "composite", "cost_aware")
+    REACTIVE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    PREDICTIVE_FIELD_NUMBER: _ClassVar[int]
+    COMPOSITE_FIELD_NUMBER: _ClassVar[int]
+    COST_AWARE_FIELD_NUMBER: _ClassVar[int]
+    reactive: ReactiveSettings
+    queue: QueueSettings
+    scheduled: ScheduledSettings
+    predictive: PredictiveSettings
+    composite: CompositeSettings
+    cost_aware: CostAwareSettings
+    def __init__(self, reactive: _Optional[_Union[ReactiveSettings, _Mapping]] = ..., queue: _Optional[_Union[QueueSettings, _Mapping]] = ..., scheduled: _Optional[_Union[ScheduledSettings, _Mapping]] = ..., predictive: _Optional[_Union[PredictiveSettings, _Mapping]] = ..., composite: _Optional[_Union[CompositeSettings, _Mapping]] = ..., cost_aware: _Optional[_Union[CostAwareSettings, _Mapping]] = ...) -> None: ...
 
 class PoolView(_message.Message):
     __slots__ = ("spec", "size", "serving", "starting", "leaving", "unhealthy", "cordoned", "price_per_hour", "note")

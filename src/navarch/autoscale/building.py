@@ -1,0 +1,41 @@
+"""From what was asked about a pool to the autoscaler that does it."""
+
+from navarch.autoscale.composite import Composite
+from navarch.autoscale.cost_aware import CostAware
+from navarch.autoscale.predictive import Predictive
+from navarch.autoscale.queue import Queue
+from navarch.autoscale.reactive import Reactive
+from navarch.autoscale.scheduled import Scheduled
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CompositeSettings,
+    CostAwareSettings,
+    PredictiveSettings,
+    QueueSettings,
+    ReactiveSettings,
+    ScheduledSettings,
+)
+from navarch.core.schedule import Schedule
+from navarch.ports.autoscaler import Autoscaler
+
+
+def build_autoscaler(asked: Autoscaling) -> Autoscaler:
+    """Return the autoscaler with these settings, and those below it."""
+    match asked.settings:
+        case ReactiveSettings() as settings:
+            return Reactive(settings=settings)
+        case QueueSettings() as settings:
+            return Queue(settings=settings)
+        case ScheduledSettings(windows=windows, time_zone=zone, fallback=fallback):
+            schedule = Schedule(windows=windows, time_zone=zone)
+            return Scheduled(schedule=schedule, fallback=_maybe(fallback))
+        case PredictiveSettings(fallback=fallback) as settings:
+            return Predictive(settings=settings, fallback=_maybe(fallback))
+        case CompositeSettings(members=members, mode=mode):
+            return Composite(members=[build_autoscaler(each) for each in members], mode=mode)
+        case CostAwareSettings() as settings:
+            return CostAware(settings=settings)
+
+
+def _maybe(asked: Autoscaling | None) -> Autoscaler | None:
+    return None if asked is None else build_autoscaler(asked)

@@ -1,0 +1,89 @@
+"""Follows where the load is going, and where it went at this hour before."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from navarch.autoscale.season import expected_load
+from navarch.core.autoscaling import PredictiveSettings
+from navarch.ports.autoscaler import Autoscaler, PoolState, Recommendation
+
+GROW_ABOVE = 80.0
+AIM_FOR = 70.0
+SHRINK_BELOW = 50.0
+"""The utilisation in percent that makes it act, and the one it aims for. Wide apart, so that
+what it does for one prediction is not undone for the next."""
+
+AHEAD = timedelta(minutes=15)
+"""How far ahead the season is read: a machine bought now serves by then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictive:
+    """Sizes the pool for the load that is coming: the trend's, or that of earlier days.
+
+    Between the two thresholds, and while too little is known, `fallback` decides. It
+    shrinks only if the present, the trend and the season all need less.
+    """
+
+    settings: PredictiveSettings = field(default_factory=PredictiveSettings)
+    fallback: Autoscaler | None = None
+    name: str = "predictive"
+
+    def recommend(self, state: PoolState) -> Recommendation:
+        """Return the size for the predicted load."""
+        length = self.settings.lookback_window
+        history = state.metrics.utilization_history
+        season = _season(state)
+        if len(history) < length and season is None:
+            return self._otherwise(state, "insufficient history")
+        trend = _trend(history[-length:]) if len(history) >= length else 0.0
+        rising = max(state.metrics.utilization + trend * self.settings.growth_factor, 0.0)
+        predicted = max(rising, season or 0.0)
+        words = f"predicted utilization {predicted:.1f}% (trend: {trend:.1f}"
+        words += ")" if season is None else f", this hour before: {season:.1f}%)"
+        if predicted > GROW_ABOVE:
+            target = max(round(_measured(state) * predicted / AIM_FOR), state.current_nodes)
+            return Recommendation(target_nodes=min(target, state.max_nodes), reason=words)
+        needed = max(predicted, state.metrics.utilization)
+        if needed < SHRINK_BELOW and not state.metrics.pending_jobs and len(history) >= length:
+            target = min(math.ceil(_measured(state) * needed / AIM_FOR), state.current_nodes)
+            if target < state.current_nodes:
+                return Recommendation(target_nodes=max(target, state.min_nodes), reason=words)
+        return self._otherwise(state, f"prediction within thresholds: {words}")
+
+    def _otherwise(self, state: PoolState, why: str) -> Recommendation:
+        if self.fallback is None:
+            return Recommendation(target_nodes=state.current_nodes, reason=why)
+        advice = self.fallback.recommend(state)
+        reason = f"{why}; {self.fallback.name}: {advice.reason}"
+        return Recommendation(target_nodes=advice.target_nodes, reason=reason)
+
+
+def _measured(state: PoolState) -> int:
+    """How many nodes the utilisation is an average of; an empty pool is thought of as one node."""
+    return max(state.healthy_nodes or state.current_nodes, 1)
+
+
+def _season(state: PoolState) -> float | None:
+    """Return the load of this hour on earlier days, as utilisation of the present nodes."""
+    expected = _expected(state, state.now + AHEAD)
+    if expected is None:
+        return None
+    return 100.0 * expected / _measured(state)
+
+
+def _expected(state: PoolState, at: datetime) -> float | None:
+    return expected_load(state.metrics.load_history, at)
+
+
+def _trend(samples: Sequence[float]) -> float:
+    """Return the rise over `samples` by least squares, which one outlier does not turn round."""
+    count = len(samples)
+    middle, mean = (count - 1) / 2, sum(samples) / count
+    spread = sum((i - middle) ** 2 for i in range(count))
+    if not spread:
+        return 0.0
+    slope = sum((i - middle) * (value - mean) for i, value in enumerate(samples)) / spread
+    return slope * (count - 1)

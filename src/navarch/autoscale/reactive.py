@@ -1,0 +1,60 @@
+"""Follows GPU utilisation, one node at a time."""
+
+from dataclasses import dataclass, field
+
+from navarch.core.autoscaling import ReactiveSettings
+from navarch.ports.autoscaler import PoolState, Recommendation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reactive:
+    """Grows by one above a threshold, shrinks by one below another.
+
+    Nodes that are on their way are counted as if they already shared the load, so that a
+    slow boot does not make it buy another machine each time it looks.
+    """
+
+    settings: ReactiveSettings = field(default_factory=ReactiveSettings)
+    name: str = "reactive"
+
+    def recommend(self, state: PoolState) -> Recommendation:
+        """Return the size that the present utilisation asks for."""
+        current = state.current_nodes
+        if _short_of_healthy(state):
+            healthy = state.healthy_nodes
+            reason = f"healthy nodes below minimum: {healthy} < {state.min_nodes}"
+            return Recommendation(target_nodes=current + 1, reason=reason)
+        if current < state.min_nodes:
+            reason = f"below minimum: {current} < {state.min_nodes}"
+            return Recommendation(target_nodes=state.min_nodes, reason=reason)
+        if current == 0 and state.metrics.pending_jobs > 0:
+            reason = f"{state.metrics.pending_jobs} pending jobs and no node"
+            return Recommendation(target_nodes=1, reason=reason)
+        return self._follow(state)
+
+    def _follow(self, state: PoolState) -> Recommendation:
+        current, used = state.current_nodes, state.metrics.utilization
+        up, down = self.settings.scale_up_at, self.settings.scale_down_at
+        if used > up:
+            if _once_started(state) <= up:
+                reason = f"utilization {used:.1f}%, {state.starting_nodes} nodes on their way"
+                return Recommendation(target_nodes=current, reason=reason)
+            reason = f"utilization {used:.1f}% > {up:g}% threshold"
+            return Recommendation(target_nodes=min(current + 1, state.max_nodes), reason=reason)
+        if used < down and state.metrics.pending_jobs == 0:
+            reason = f"utilization {used:.1f}% < {down:g}% threshold"
+            return Recommendation(target_nodes=max(current - 1, state.min_nodes), reason=reason)
+        return Recommendation(target_nodes=current, reason="no scaling needed")
+
+
+def _short_of_healthy(state: PoolState) -> bool:
+    """Whether unhealthy nodes, maybe all of them, leave fewer than the minimum."""
+    usable = state.healthy_nodes + state.starting_nodes
+    return usable < min(state.min_nodes, state.current_nodes) and (
+        state.current_nodes < state.max_nodes
+    )
+
+
+def _once_started(state: PoolState) -> float:
+    there = max(state.healthy_nodes, 1)
+    return state.metrics.utilization * there / (there + state.starting_nodes)

@@ -1,0 +1,154 @@
+"""The size of a pool, from what its autoscaler says: bounds, cooldown and patience, once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.autoscaling import Autoscaling
+from navarch.core.health import Health
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase
+from navarch.core.pool import Pool
+from navarch.core.schedule import Schedule
+
+BUSY_PCT = 50.0
+"""A node that was used this much lately is not given up because its pool shrinks by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """The fewest and the most nodes at some hour, and what makes them so."""
+
+    nodes_min: int
+    nodes_max: int
+    source: str
+
+    def clamp(self, nodes: int) -> int:
+        """Return the size within the bounds that is nearest to `nodes`."""
+        return min(max(nodes, self.nodes_min), self.nodes_max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opinion:
+    """What an autoscaler said at some look."""
+
+    at: datetime
+    nodes: int
+    reason: str
+    nodes_needed: int = 0
+    """What the work was known to need, whatever the autoscaler said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizing:
+    """The size to have now, and why it is that or is not another."""
+
+    nodes: int
+    reason: str
+
+
+def bounds_at(pool: Pool, now: datetime) -> Bounds:
+    """Return the bounds of `pool` at this hour: its own, narrowed by its schedule."""
+    own = Bounds(nodes_min=pool.nodes_min, nodes_max=pool.nodes_max, source="the pool's bounds")
+    schedule = _schedule(pool.autoscaling)
+    window = schedule.window_at(now) if schedule else None
+    if window is None:
+        return own
+    low = own.nodes_min if window.nodes_min is None else own.clamp(window.nodes_min)
+    high = own.nodes_max if window.nodes_max is None else own.clamp(window.nodes_max)
+    return Bounds(nodes_min=min(low, high), nodes_max=high, source=f"the schedule for {window}")
+
+
+def plan_size(pool: Pool, opinions: Sequence[Opinion], *, now: datetime) -> Sizing:
+    """Return the size that `pool` should have, given its autoscaler's opinions, oldest first.
+
+    Bounds hold at once. Everything else waits until the last change, by whomever, is older
+    than the cooldown. The pool shrinks only to the most that was asked for at any look
+    during its patience, and not at all before it has been watched for so long.
+    """
+    bounds = bounds_at(pool, now)
+    size = pool.size
+    within = bounds.clamp(size)
+    if within != size:
+        return Sizing(nodes=within, reason=f"{bounds.source}: {_words(bounds)}")
+    if not opinions:
+        return Sizing(nodes=size, reason="no opinion yet")
+    newest = opinions[-1]
+    asked = _asked(newest, bounds)
+    if asked == size:
+        return Sizing(nodes=size, reason=newest.reason)
+    if pool.scaled_at is not None and now < pool.scaled_at + pool.cooldown:
+        left = pool.scaled_at + pool.cooldown - now
+        return Sizing(nodes=size, reason=f"cooldown for another {_seconds(left)}: {newest.reason}")
+    if asked > size:
+        return Sizing(nodes=asked, reason=_grown(newest, bounds))
+    return _shrunk(pool, opinions, bounds, now)
+
+
+def _shrunk(pool: Pool, opinions: Sequence[Opinion], bounds: Bounds, now: datetime) -> Sizing:
+    newest, since = opinions[-1], now - pool.shrink_after
+    if opinions[0].at > since:
+        watched = f"watched for {_seconds(now - opinions[0].at)} of {_seconds(pool.shrink_after)}"
+        return Sizing(nodes=pool.size, reason=f"{watched}: {newest.reason}")
+    recent = [opinion for opinion in opinions if opinion.at >= since]
+    highest = max(recent, key=lambda opinion: (_asked(opinion, bounds), opinion.at))
+    nodes = _asked(highest, bounds)
+    if nodes >= pool.size:
+        ago = _seconds(now - highest.at)
+        return Sizing(nodes=pool.size, reason=f"{nodes} nodes were wanted {ago} ago")
+    return Sizing(nodes=nodes, reason=f"{newest.reason}, for {_seconds(pool.shrink_after)}")
+
+
+def choose_surplus(
+    nodes: Sequence[Node], peaks: Mapping[NodeId, float], count: int
+) -> list[NodeId]:
+    """Return up to `count` nodes that a shrinking pool can do without, least loss first.
+
+    `peaks` says how busy nodes were at most during the pool's patience. A node that works
+    and is not in it has not been watched for long enough, and is not taken.
+    """
+    spare = [node for node in nodes if node.counts and _idle(node, peaks)]
+    return [node.id for node in sorted(spare, key=lambda node: _loss(node, peaks))[:count]]
+
+
+def _idle(node: Node, peaks: Mapping[NodeId, float]) -> bool:
+    if node.phase in (Phase.REQUESTED, Phase.BOOTING) or node.health is Health.UNHEALTHY:
+        return True
+    return peaks.get(node.id, 100.0) < BUSY_PCT
+
+
+def _loss(node: Node, peaks: Mapping[NodeId, float]) -> tuple[int, float, datetime, NodeId]:
+    if node.phase is Phase.REQUESTED:
+        rank = 0 if node.launch is None else 1
+    elif node.phase is Phase.BOOTING:
+        rank = 2
+    elif node.health is Health.UNHEALTHY:
+        rank = 3
+    else:
+        rank = 4 if node.cordoned is not None else 5
+    return rank, peaks.get(node.id, 0.0), node.created_at, node.id
+
+
+def _asked(opinion: Opinion, bounds: Bounds) -> int:
+    return bounds.clamp(max(opinion.nodes, opinion.nodes_needed))
+
+
+def _grown(opinion: Opinion, bounds: Bounds) -> str:
+    if opinion.nodes_needed > opinion.nodes and bounds.clamp(opinion.nodes) < bounds.nodes_max:
+        return f"the work that runs and waits needs {opinion.nodes_needed} nodes"
+    return opinion.reason
+
+
+def _schedule(asked: Autoscaling | None) -> Schedule | None:
+    scheduled = asked.scheduled if asked is not None else None
+    if scheduled is None:
+        return None
+    return Schedule(windows=scheduled.windows, time_zone=scheduled.time_zone)
+
+
+def _words(bounds: Bounds) -> str:
+    return f"{bounds.nodes_min} to {bounds.nodes_max} nodes"
+
+
+def _seconds(duration: timedelta) -> str:
+    return f"{duration.total_seconds():.0f}s"

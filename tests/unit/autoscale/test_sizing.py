@@ -1,0 +1,143 @@
+"""Bounds, cooldown, schedules and patience: applied once, whatever the autoscaler."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from navarch.core.autoscaling import Autoscaling, ScheduledSettings
+from navarch.core.health import Health
+from navarch.core.node import Phase
+from navarch.core.pool import Pool
+from navarch.core.schedule import Window
+from navarch.fleet.sizing import Opinion, bounds_at, choose_surplus, plan_size
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+
+def a_scaled_pool(nodes: int, **settings: object) -> Pool:
+    return replace(a_pool(size=1, nodes_max=10, nodes_wanted=nodes), **settings)  # type: ignore[arg-type]
+
+
+def said(*nodes: int, every_s: float = 30.0, needed: int = 0) -> list[Opinion]:
+    """Return opinions up to now, oldest first."""
+    return [
+        Opinion(
+            at=NOW - timedelta(seconds=every_s * (len(nodes) - 1 - i)),
+            nodes=count,
+            reason=f"{count} are right",
+            nodes_needed=needed,
+        )
+        for i, count in enumerate(nodes)
+    ]
+
+
+def test_a_pool_grows_at_once_within_its_bounds() -> None:
+    assert plan_size(a_scaled_pool(3), said(7), now=NOW).nodes == 7
+    assert plan_size(a_scaled_pool(3), said(99), now=NOW).nodes == 10
+
+
+def test_a_change_by_anybody_is_followed_by_a_cooldown() -> None:
+    pool = a_scaled_pool(3, scaled_at=NOW - timedelta(seconds=100))
+
+    sizing = plan_size(pool, said(7), now=NOW)
+
+    assert sizing.nodes == 3
+    assert sizing.reason == "cooldown for another 200s: 7 are right"
+    later = NOW + timedelta(seconds=200)
+    assert plan_size(pool, [replace(said(7)[0], at=later)], now=later).nodes == 7
+
+
+def test_a_pool_without_cooldown_does_not_wait() -> None:
+    pool = a_scaled_pool(3, scaled_at=NOW, cooldown=timedelta(0))
+
+    assert plan_size(pool, said(4), now=NOW).nodes == 4
+
+
+def test_a_pool_does_not_shrink_before_it_was_watched_for_long_enough() -> None:
+    sizing = plan_size(a_scaled_pool(5), said(2, 2, 2), now=NOW)
+
+    assert sizing.nodes == 5
+    assert sizing.reason == "watched for 60s of 300s: 2 are right"
+
+
+def test_a_pool_shrinks_only_to_the_most_that_was_wanted_meanwhile() -> None:
+    quiet = [2] * 11
+
+    assert plan_size(a_scaled_pool(5), said(*quiet), now=NOW).nodes == 2
+    assert plan_size(a_scaled_pool(5), said(*quiet[:5], 4, *quiet[:5]), now=NOW).nodes == 4
+    busy = plan_size(a_scaled_pool(5), said(*quiet[:5], 6, *quiet[:5]), now=NOW)
+    assert busy.nodes == 5
+    assert busy.reason == "6 nodes were wanted 150s ago"
+    assert plan_size(a_scaled_pool(5), said(6, *quiet), now=NOW).nodes == 2
+
+
+def test_work_that_waits_is_demand_whatever_the_autoscaler_says() -> None:
+    grown = plan_size(a_scaled_pool(1), said(1, needed=4), now=NOW)
+
+    assert grown.nodes == 4
+    assert grown.reason == "the work that runs and waits needs 4 nodes"
+    assert plan_size(a_scaled_pool(6), said(*[1] * 11, needed=4), now=NOW).nodes == 4
+
+
+def test_a_pool_may_shrink_to_nothing_and_come_back() -> None:
+    empty = a_pool(size=0, nodes_max=4, nodes_wanted=0)
+
+    assert plan_size(replace(empty, nodes_wanted=1), said(*[0] * 11), now=NOW).nodes == 0
+    assert plan_size(empty, said(0, needed=2), now=NOW).nodes == 2
+
+
+SCHEDULED = Autoscaling(
+    scheduled=ScheduledSettings(
+        windows=(
+            Window(start=9, end=17, nodes_min=4, nodes_max=50),
+            Window(start=22, end=6, nodes_min=0, nodes_max=2),
+        )
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("hour", "bounds"), [(8, (1, 10)), (9, (4, 10)), (16, (4, 10)), (17, (1, 10)), (23, (1, 2))]
+)
+def test_a_schedule_narrows_the_bounds_and_never_widens_them(
+    hour: int, bounds: tuple[int, int]
+) -> None:
+    found = bounds_at(a_scaled_pool(3, autoscaling=SCHEDULED), NOW.replace(hour=hour))
+
+    assert (found.nodes_min, found.nodes_max) == bounds
+
+
+@pytest.mark.parametrize(("hour", "size"), [(9, 4), (23, 2), (18, 3)])
+def test_the_hours_bounds_hold_at_once_whatever_the_cooldown(hour: int, size: int) -> None:
+    now = NOW.replace(hour=hour)
+    pool = a_scaled_pool(3, autoscaling=SCHEDULED, scaled_at=now)
+
+    assert plan_size(pool, [], now=now).nodes == size
+
+
+def born(hours: int) -> datetime:
+    return NOW - timedelta(hours=hours)
+
+
+def test_busy_nodes_are_not_given_up_and_idle_ones_go_before_used_ones() -> None:
+    nodes = [
+        a_node("busy", created_at=born(9)),
+        a_node("used", created_at=born(8)),
+        a_node("idle", created_at=born(1)),
+        a_node("unwatched", created_at=born(1)),
+    ]
+    peaks = {node.id: peak for node, peak in zip(nodes, (95.0, 30.0, 0.0), strict=False)}
+
+    assert choose_surplus(nodes, peaks, 3) == ["idle", "used"]
+
+
+def test_what_never_ran_and_what_is_broken_goes_first() -> None:
+    nodes = [
+        a_node("idle"),
+        a_node("broken", health=Health.UNHEALTHY),
+        a_node("boots", phase=Phase.BOOTING),
+        a_node("asked", phase=Phase.REQUESTED),
+        a_node("gone", phase=Phase.GONE),
+    ]
+
+    assert choose_surplus(nodes, {nodes[0].id: 0.0}, 9) == ["asked", "boots", "broken", "idle"]
