@@ -7,17 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.core.errors import CapacityError, InvariantError, QuotaError
+from navarch.core.errors import InvariantError
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.pacing import HUMAN_PAUSE, LONGEST_PAUSE, retry_pause
-from navarch.fleet.plan import AskAgain, Plan, Request, Retire
+from navarch.fleet.plan import Plan, Request, Retire
 from navarch.fleet.planner import plan_pool
-from navarch.testing.worlds import H100, NOW, a_node, a_pool
+from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
 
@@ -123,40 +122,12 @@ def test_a_deleted_pool_gives_everything_back() -> None:
     ]
 
 
-def test_a_refused_node_asks_the_next_offering_and_comes_round_to_the_first() -> None:
-    offerings = tuple(replace(H100, zone=zone) for zone in "abc")
-    pool = a_pool(size=1, offerings=offerings)
-    asked = []
-    for attempts in range(5):
-        node = replace(
-            a_node("training-0", phase=Phase.REQUESTED),
-            launch=None,
-            attempts=attempts,
-            retry_at=NOW,
-        )
-        (action,) = plan(pool, [node]).actions
-        assert isinstance(action, AskAgain)
-        asked.append(action.launch.offering.zone)
-    assert asked == ["a", "b", "c", "a", "b"]
-
-
 def test_a_refused_node_waits_for_its_time() -> None:
     later = NOW + timedelta(seconds=30)
     node = replace(
         a_node("training-0", phase=Phase.REQUESTED), launch=None, attempts=1, retry_at=later
     )
     assert plan(a_pool(size=1), [node]) == Plan(pool=PoolName("training"), wake_at=later)
-
-
-def test_the_next_offering_is_tried_at_once_and_the_round_after_waits() -> None:
-    error = CapacityError("sold out")
-    pauses = [retry_pause(error, attempts=n, offerings=2).total_seconds() for n in range(1, 9)]
-    assert pauses == [0, 5, 0, 10, 0, 20, 0, 40]
-    assert retry_pause(error, attempts=1000, offerings=2) == LONGEST_PAUSE
-
-
-def test_what_only_a_person_can_mend_is_not_asked_for_every_minute() -> None:
-    assert retry_pause(QuotaError("no"), attempts=1, offerings=1) == HUMAN_PAUSE
 
 
 def fleet_of(pool: Pool, *nodes: Node) -> Fleet:

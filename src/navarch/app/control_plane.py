@@ -21,6 +21,7 @@ from navarch.control.observation import ObservationReconciler
 from navarch.control.planning import PlanPool, PoolPlanning
 from navarch.control.providers import Providers
 from navarch.control.snapshots import SnapshotReconciler
+from navarch.control.stockouts import StockoutMemory
 from navarch.control.terminations import TerminationReconciler
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, Token
@@ -38,9 +39,10 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.liveness import Liveness
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
-from navarch.ports.provision import FirstAvailable, ProvisionScheduler
+from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Committed, Store
+from navarch.provision.first_available import FirstAvailable
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService, Readings, no_offerings, not_simulated
 
@@ -144,13 +146,22 @@ def build_control_plane(
 
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
+        memory = StockoutMemory(clock, store)
+        sizes = PoolPlanning(
+            clock,
+            store,
+            name="pools",
+            plan=_plan_size(entropy, opinions, memory),
+            begin=memory.begin_round,
+        )
+        memory.look_at = sizes.look_at
         drains = DrainWatch(clock, store, notifier, errands)
         found: list[Reconciler] = [
             PoolPlanning(clock, store, name="remediation", plan=_plan_remediation(opinions)),
-            PoolPlanning(clock, store, name="pools", plan=_plan_size(entropy, opinions)),
+            sizes,
             drains.planning,
             drains,
-            LaunchReconciler(clock, entropy, store, dressed, errands, evidence),
+            LaunchReconciler(clock, store, dressed, errands, evidence),
             TerminationReconciler(clock, store, dressed, errands, evidence),
             NoticeReconciler(clock, store, notifier, errands),
             HeartbeatReconciler(clock, store, hearing),
@@ -201,7 +212,7 @@ def _plan_remediation(opinions: Opinions) -> PlanPool:
     return plan
 
 
-def _plan_size(entropy: Entropy, opinions: Opinions) -> PlanPool:
+def _plan_size(entropy: Entropy, opinions: Opinions, memory: StockoutMemory) -> PlanPool:
     def new_tokens() -> Iterator[Token]:
         while True:
             yield Token(entropy.new_id("launch"))
@@ -213,6 +224,7 @@ def _plan_size(entropy: Entropy, opinions: Opinions) -> PlanPool:
             now=now,
             new_tokens=new_tokens(),
             scheduler=opinions.provision_scheduler,
+            market=memory.market,
         )
 
     return plan

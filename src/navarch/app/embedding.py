@@ -15,8 +15,9 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.checks import HealthCheck
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Provider
-from navarch.ports.provision import FirstAvailable, ProvisionScheduler
+from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
+from navarch.provision.first_available import FirstAvailable
 from navarch.scheduler import (
     Cluster,
     CycleResult,

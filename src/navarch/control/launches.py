@@ -9,15 +9,14 @@ from navarch.control.nodes import NodeFollower
 from navarch.control.providers import Providers
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change
 from navarch.core.instance import Instance
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Owner
 from navarch.core.pool import Pool
 from navarch.fleet.launching import accepted, never_bought, refused
-from navarch.fleet.pacing import retry_pause
-from navarch.ports.clock import Clock, Entropy
+from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import Store
 
@@ -36,14 +35,12 @@ class LaunchReconciler:
     def __init__(
         self,
         clock: Clock,
-        entropy: Entropy,
         store: Store,
         providers: Providers,
         errands: Errands,
         evidence: Evidence,
     ) -> None:
         self._clock = clock
-        self._entropy = entropy
         self._store = store
         self._providers = providers
         self._errands = errands
@@ -95,10 +92,10 @@ class LaunchReconciler:
             await self._record_doubt(launch, error)
         except TransientError as error:
             self._settle(launch)
-            await self._try_elsewhere_after(launch, pool, error)
+            await self._try_elsewhere_after(launch, error)
         except ProviderError as error:
             self._settle(launch)
-            await self._record_refusal(launch, pool, error)
+            await self._record_refusal(launch, error)
         else:
             self._settle(launch)
             self._in_vain.pop(launch.token, None)
@@ -109,13 +106,13 @@ class LaunchReconciler:
     def _settle(self, launch: Launch) -> None:
         self._evidence.unsure_since.pop(launch.token, None)
 
-    async def _try_elsewhere_after(self, launch: Launch, pool: Pool, error: TransientError) -> None:
+    async def _try_elsewhere_after(self, launch: Launch, error: TransientError) -> None:
         failures = self._in_vain.get(launch.token, 0) + 1
         if failures < TRANSIENT_MAX:
             self._in_vain[launch.token] = failures
             raise error
         self._in_vain.pop(launch.token, None)
-        await self._record_refusal(launch, pool, error)
+        await self._record_refusal(launch, error)
 
     async def _record_purchase(self, launch: Launch, instance: Instance) -> None:
         now = self._clock.now()
@@ -125,16 +122,13 @@ class LaunchReconciler:
             lambda _, node: accepted(node, launch.token, instance, now=now),
         )
 
-    async def _record_refusal(self, launch: Launch, pool: Pool, error: ProviderError) -> None:
+    async def _record_refusal(self, launch: Launch, error: ProviderError) -> None:
         now = self._clock.now()
-        jitter = self._entropy.uniform(0.8, 1.2)
-
-        def proposal(_: Fleet, node: Node) -> Change | None:
-            pause = retry_pause(error, attempts=node.attempts + 1, offerings=len(pool.offerings))
-            why = f"{type(error).__name__}: {error}"
-            return refused(node, launch.token, why, retry_at=now + pause * jitter, now=now)
-
-        await amend(self._store, launch.node, proposal)
+        await amend(
+            self._store,
+            launch.node,
+            lambda _, node: refused(node, launch.token, error, now=now),
+        )
 
     async def _record_doubt(self, launch: Launch, error: OutcomeUnknownError) -> None:
         event = Event(

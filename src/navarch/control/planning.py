@@ -1,6 +1,6 @@
 """The reconciler of everything that is decided pool by pool: plan, check, write down."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
@@ -25,8 +25,18 @@ class PoolPlanning:
     talk to providers and workload systems, also after a crash.
     """
 
-    def __init__(self, clock: Clock, store: Store, *, name: str, plan: PlanPool) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        *,
+        name: str,
+        plan: PlanPool,
+        begin: Callable[[datetime], Awaitable[None]] | None = None,
+    ) -> None:
+        """`begin` is awaited before each round that has pools to plan."""
         self.name = name
+        self._begin = begin
         self._clock = clock
         self._store = store
         self._plan = plan
@@ -44,6 +54,8 @@ class PoolPlanning:
         now = self._clock.now()
         due = self._agenda.due(now)
         if due:
+            if self._begin is not None:
+                await self._begin(now)
             await self._plan_pools(due, now)
         return self._agenda.next_at()
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.money import cost
 from navarch.core.offering import Offering
+from navarch.core.refusal import Refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,12 @@ class Launch:
     pool: PoolName
     offering: Offering
     asked_at: datetime
+    team: str = ""
+    """Who pays, as the pool said when the machine was asked for."""
     refused: str | None = None
+    refusal: Refusal | None = None
+    """The class of the provider's refusal; None also where we gave up ourselves."""
+    refused_at: datetime | None = None
     instance: InstanceId | None = None
     public_address: str = ""
     private_address: str = ""

@@ -49,6 +49,11 @@ class Pool:
         assert self.offerings, f"{self.name} has nowhere to buy"
 
     @property
+    def team(self) -> str:
+        """Who pays for it: the label `team`."""
+        return self.labels.get("team", "")
+
+    @property
     def size(self) -> int:
         """The number of nodes this pool should have now."""
         if self.deleted:

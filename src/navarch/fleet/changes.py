@@ -32,7 +32,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
             nodes.append(node)
             events.append(event)
             if isinstance(action, Request | AskAgain):
-                events.append(_asked(action.launch, now))
+                events.append(_asked(action, now))
             if node.gone and node.launch is not None:
                 launches.append(node.launch)
     return Change(pools=pools, nodes=nodes, launches=launches, events=events, guards=guards)
@@ -94,12 +94,16 @@ def _event(
     )
 
 
-def _asked(launch: Launch, now: datetime) -> Event:
+def _asked(action: Request | AskAgain, now: datetime) -> Event:
+    launch = action.launch
+    facts = {"price_per_hour": str(launch.price_per_hour)}
+    if action.table:
+        facts["options"] = action.table
     return Event(
         at=now,
         about=about("launch", launch.token),
         kind="launch.asked",
         reason=f"a machine for {launch.node}: {launch.offering}",
         because=(about("node", launch.node),),
-        facts={"price_per_hour": str(launch.price_per_hour)},
+        facts=facts,
     )

@@ -3,12 +3,15 @@
 from dataclasses import replace
 from datetime import datetime
 
+from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
+from navarch.core.refusal import refusal_of
 from navarch.fleet.reality import bought, gone
+from navarch.fleet.recollection import refusal_facts
 
 
 def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> Change | None:
@@ -31,23 +34,22 @@ def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> 
     return Change(nodes=[after], events=[event])
 
 
-def refused(
-    node: Node, token: Token, why: str, *, retry_at: datetime, now: datetime
-) -> Change | None:
-    """Return the change that notes down a refusal, and when to ask again."""
+def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) -> Change | None:
+    """Return the change that notes down a refusal. When to ask again is for the market to say."""
     if not _concerns(node, token):
         return None
     assert node.launch is not None, node.id
-    launch = replace(node.launch, refused=why)
+    why = f"{type(error).__name__}: {error}"
+    launch = replace(node.launch, refused=why, refusal=refusal_of(error), refused_at=now)
     event = Event(
         at=now,
         about=about("launch", token),
         kind="launch.refused",
         reason=why,
         because=(about("node", node.id),),
-        facts={"retry_at": retry_at.isoformat()},
+        facts=refusal_facts(launch),
     )
-    after = replace(node, launch=None, attempts=node.attempts + 1, retry_at=retry_at)
+    after = replace(node, launch=None, attempts=node.attempts + 1, retry_at=now)
     if node.phase is Phase.TERMINATING:
         after = gone(after, "no machine was bought", now=now)
     return Change(nodes=[after], launches=[launch], events=[event])

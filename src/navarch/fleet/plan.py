@@ -14,6 +14,8 @@ class Request:
     launch: Launch
     reason: str
     replaces: NodeId | None = None
+    table: str = ""
+    """What else could have been bought, and why it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +24,7 @@ class AskAgain:
 
     launch: Launch
     reason: str
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

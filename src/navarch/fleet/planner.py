@@ -1,16 +1,22 @@
 """The size of a pool: who is missing, who is too many, who never came."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from navarch.core.health import Health
-from navarch.core.ids import NodeId, Token
+from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire
-from navarch.fleet.selection import choose_offering
-from navarch.ports.provision import FirstAvailable, ProvisionScheduler
+from navarch.fleet.selection import Choice, Market
+from navarch.fleet.stockouts import Stockouts
+from navarch.ports.provision import ProvisionScheduler
+from navarch.provision.first_available import FirstAvailable
+
+LOOK_AGAIN = timedelta(seconds=30)
+"""How often to look at a market that is closed: it may open for a reason that has no date."""
 
 
 def plan_pool(
@@ -20,14 +26,17 @@ def plan_pool(
     now: datetime,
     new_tokens: Iterator[Token],
     scheduler: ProvisionScheduler | None = None,
+    market: Market | None = None,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
     Every machine that may exist counts towards the maximum, whatever its state; only
-    those that are meant to stay count towards the size.
+    those that are meant to stay count towards the size. Nothing is asked for where the
+    market is closed: those who wait longest are served first when it opens.
     """
-    launches = _Launches(pool, now, new_tokens, scheduler or FirstAvailable())
     known = list(nodes)
+    market = market or Market(Stockouts(), now=now)
+    launches = _Launches(pool, known, now, new_tokens, scheduler or FirstAvailable(), market)
     late = [
         Retire(node=node.id, reason=f"did not register within {pool.boot_deadline}")
         for node in known
@@ -35,15 +44,14 @@ def plan_pool(
     ]
     given_up = {retire.node for retire in late}
     staying = [node for node in known if node.counts and node.id not in given_up]
-    actions: list[Action] = [
-        *late,
-        *_grow(pool, known, staying, launches),
-        *_shrink(pool, staying),
-    ]
-    leaving = {action.node for action in actions if isinstance(action, Retire)}
+    surplus = list(_shrink(pool, staying))
+    leaving = {retire.node for retire in surplus}
     kept = [node for node in staying if node.id not in leaving]
-    actions += _ask_again(kept, launches)
-    return Plan(pool=pool.name, actions=tuple(actions), wake_at=_wake_at(pool, kept, now))
+    asked_again = list(_ask_again(kept, launches))
+    grown = list(_grow(pool, known, staying, launches))
+    wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at())
+    actions: tuple[Action, ...] = (*late, *grown, *surplus, *asked_again)
+    return Plan(pool=pool.name, actions=actions, wake_at=wake_at)
 
 
 class _Launches:
@@ -52,26 +60,46 @@ class _Launches:
     def __init__(
         self,
         pool: Pool,
+        known: Sequence[Node],
         now: datetime,
         new_tokens: Iterator[Token],
         scheduler: ProvisionScheduler,
+        market: Market,
     ) -> None:
         self._pool = pool
         self.now = now
         self._new_tokens = new_tokens
         self._scheduler = scheduler
+        self._market = market
+        self._held: Counter[ProviderName] = Counter(
+            node.provider for node in known if not node.gone and node.provider is not None
+        )
+        self._turned_away = False
 
-    def launch(self, node: NodeId, attempts: int) -> Launch:
-        """Return the next attempt to buy a machine for `node`."""
-        offering = choose_offering(self._pool, attempts, self._scheduler)
-        return Launch(
+    def launch(self, node: NodeId) -> tuple[Launch, Choice] | None:
+        """Return the next attempt to buy a machine for `node`; None while nobody would sell."""
+        choice = self._market.choose(self._pool, self._scheduler, self._held)
+        if choice is None:
+            self._turned_away = True
+            return None
+        offering = choice.offering
+        self._held[offering.provider] += 1
+        launch = Launch(
             token=next(self._new_tokens),
             node=node,
             pool=self._pool.name,
+            team=self._pool.team,
             offering=offering,
             asked_at=self.now,
             price_per_hour=offering.price_per_hour,
         )
+        return launch, choice
+
+    def look_again_at(self) -> datetime | None:
+        """Return when to try again what nobody would sell."""
+        if not self._turned_away:
+            return None
+        return _first(self._market.opens_at(self._pool), self.now + LOOK_AGAIN)
 
 
 def _grow(
@@ -81,11 +109,15 @@ def _grow(
     room = pool.nodes_max - sum(not node.gone for node in known)
     unreplaced = _unreplaced(known)
     for extra in range(min(missing, room)):
-        index = pool.next_index + extra
+        found = launches.launch(pool.node_id(pool.next_index + extra))
+        if found is None:
+            return
+        launch, choice = found
         yield Request(
-            launch=launches.launch(pool.node_id(index), 0),
+            launch=launch,
             reason=f"{len(staying)} of {pool.size} nodes",
             replaces=next(unreplaced, None),
+            table=choice.table,
         )
 
 
@@ -116,8 +148,12 @@ def _worth(node: Node) -> tuple[int, datetime, NodeId]:
 def _ask_again(kept: Sequence[Node], launches: _Launches) -> Iterator[AskAgain]:
     for node in kept:
         if _waits_to_ask(node) and (node.retry_at is None or node.retry_at <= launches.now):
-            launch = launches.launch(node.id, node.attempts)
-            yield AskAgain(launch=launch, reason=f"attempt {node.attempts + 1}: {launch.offering}")
+            found = launches.launch(node.id)
+            if found is None:
+                return
+            launch, choice = found
+            reason = f"attempt {node.attempts + 1}: {launch.offering}"
+            yield AskAgain(launch=launch, reason=reason, table=choice.table)
 
 
 def _waits_to_ask(node: Node) -> bool:
@@ -128,6 +164,10 @@ def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None
     moments = [node.since + pool.boot_deadline for node in kept if node.phase is Phase.BOOTING]
     moments += [node.retry_at for node in kept if _waits_to_ask(node) and node.retry_at]
     return min((moment for moment in moments if moment > now), default=None)
+
+
+def _first(*moments: datetime | None) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _unreplaced(known: Sequence[Node]) -> Iterator[NodeId]:

@@ -203,6 +203,8 @@ class Step:
     kind: str
     reason: str
     because: tuple[Why, ...] = ()
+    details: tuple[str, ...] = ()
+    """A table behind the reason, line by line: for a launch, what else could have been bought."""
 
 
 class FleetApi(Protocol):

@@ -17,10 +17,17 @@ class ProvisionOption:
     """Its place in the pool's own list, from zero."""
     options: int
     """How many there are."""
+    held: int = 0
+    """How many machines the pool has, or has asked for, at this offering's provider."""
+    odds: float = 0.5
+    """How likely it is to be had, by what was sold and refused there lately, from 0 to 1."""
 
 
 class ProvisionScheduler(Protocol):
-    """Scores options; the highest is tried first, ties in the pool's own order. Pure.
+    """Scores options; the highest that can be had is asked for. Pure.
+
+    Between equal scores the one nearest to the first choice wins: another zone of its
+    region, then another region of its provider, then another provider.
 
     ```python
     class Cheapest:
@@ -32,12 +39,3 @@ class ProvisionScheduler(Protocol):
     def score(self, option: ProvisionOption) -> float:
         """Return how good `option` is; higher is better."""
         ...
-
-
-class FirstAvailable:
-    """No preference beyond the pool's own list."""
-
-    def score(self, option: ProvisionOption) -> float:
-        """Return the same for every option."""
-        del option
-        return 0.0

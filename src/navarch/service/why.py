@@ -57,6 +57,7 @@ async def _story(
                 kind=entry.event.kind,
                 reason=entry.event.reason,
                 because=tuple(behind),
+                details=tuple(entry.event.facts.get("options", "").splitlines()),
             )
         )
     return Why(about=about, state=_state(entries), steps=tuple(steps))

@@ -51,6 +51,15 @@ def _step(step: Step, canvas: Canvas, indent: str) -> Iterator[str]:
     shown = colored(verb, kind_color(step.kind), on=canvas.color)
     yield f"{indent}{at}{STEP}{shown}{first.removeprefix(verb)}"
     yield from (hang + line for line in rest)
+    yield from (hang + line for detail in step.details for line in _detail(detail, canvas, hang))
     for cause in step.because:
         yield f"{hang}because {_heading(cause, canvas)}"
         yield from _steps(cause, canvas, hang)
+
+
+def _detail(line: str, canvas: Canvas, hang: str) -> Iterator[str]:
+    """Yield one line of a table, its continuations set in so that rows stay apart."""
+    first, *rest = wrapped(printable(line), canvas.width, len(hang) + len(STEP))
+    # Wrapping drops the blank that keeps rows without an arrow in line.
+    yield first if first.startswith("→") else STEP + first.lstrip()
+    yield from (STEP * 2 + more for more in rest)

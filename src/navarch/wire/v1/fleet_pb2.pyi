@@ -580,18 +580,20 @@ class Why(_message.Message):
     def __init__(self, about: _Optional[str] = ..., state: _Optional[str] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("number", "at", "kind", "reason", "because")
+    __slots__ = ("number", "at", "kind", "reason", "because", "details")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
     number: int
     at: _timestamp_pb2.Timestamp
     kind: str
     reason: str
     because: _containers.RepeatedCompositeFieldContainer[Why]
-    def __init__(self, number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[_Iterable[_Union[Why, _Mapping]]] = ...) -> None: ...
+    details: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[_Iterable[_Union[Why, _Mapping]]] = ..., details: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ()

@@ -1,0 +1,114 @@
+"""The memory of refusals that all launches share: it follows the store, and restarts from it."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from navarch.core.event import Event
+from navarch.core.ids import PoolName, Token
+from navarch.core.launch import Launch
+from navarch.core.node import Node
+from navarch.fleet.recollection import recollect
+from navarch.fleet.selection import Market, UnderWay, Veto
+from navarch.fleet.stockouts import Stockouts
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+RECALLED = 1000
+"""How many revisions of the journal are read at the start. What is older is mostly over; what
+is missed costs one refused call."""
+
+
+class StockoutMemory:
+    """Learns from every launch that is written down, whoever asked for it."""
+
+    def __init__(self, clock: Clock, store: Store, vetoes: Sequence[Veto] = ()) -> None:
+        self._clock = clock
+        self._store = store
+        self._vetoes = vetoes
+        self._stockouts: Stockouts | None = None
+        self._missed: list[Committed] = []
+        self._under_way: dict[Token, UnderWay] = {}
+        for node in store.fleet().nodes.values():
+            self._follow(node)
+        self._read_from = max(store.fleet().revision - RECALLED, 0)
+        self._read_to = store.fleet().revision
+        self.market = Market(Stockouts(), now=clock.now())
+        self.look_at: Callable[[PoolName], None] = lambda _: None
+        """Called for pools that were turned away, as soon as there is news for them."""
+        self._waiting: dict[PoolName, None] = {}
+        store.subscribe(self._changed)
+
+    async def begin_round(self, now: datetime) -> None:
+        """Set up the market in which the pools of one round buy."""
+        if self._stockouts is None:
+            await self._recall()
+        assert self._stockouts is not None
+        self._waiting |= self.market.turned_away
+        self.market = Market(
+            self._stockouts, now=now, under_way=self._under_way.values(), vetoes=self._vetoes
+        )
+
+    async def _recall(self) -> None:
+        events: list[Event] = []
+        number = 0
+        while page := await self._store.events(after=number, after_revision=self._read_from):
+            events += [entry.event for entry in page if entry.revision <= self._read_to]
+            number = page[-1].number
+            if page[-1].revision > self._read_to:
+                break
+        self._stockouts = recollect(events)
+        for committed in self._missed:
+            self._learn(committed)
+        self._missed = []
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            before = committed.before.nodes.get(node.id)
+            if before is not None and before.launch is not None:
+                self._under_way.pop(before.launch.token, None)
+            self._follow(node)
+        if self._stockouts is None:
+            self._missed.append(committed)
+        else:
+            self._learn(committed)
+
+    def _follow(self, node: Node) -> None:
+        launch = node.launch
+        if launch is not None and launch.open and not node.gone:
+            self._under_way[launch.token] = UnderWay(
+                offering=launch.offering, asked_at=launch.asked_at
+            )
+
+    def _learn(self, committed: Committed) -> None:
+        before = self._stockouts
+        self._learn_answers(committed)
+        if self._stockouts is not before:
+            for pool in self._waiting | self.market.turned_away:
+                self.look_at(pool)
+            self._waiting = {}
+
+    def _learn_answers(self, committed: Committed) -> None:
+        for launch in committed.change.launches:
+            self._learn_refusal(launch)
+        for node in committed.change.nodes:
+            before = committed.before.nodes.get(node.id)
+            known = before.instance if before is not None else None
+            if node.launch is not None and node.instance is not None and known is None:
+                self._learn_sale(node.launch)
+
+    def _learn_refusal(self, launch: Launch) -> None:
+        if launch.refusal is None or launch.refused_at is None or self._stockouts is None:
+            return
+        self._stockouts = self._stockouts.after_refusal(
+            launch.offering,
+            launch.refusal,
+            launch.refused or "",
+            asked_at=launch.asked_at,
+            now=launch.refused_at,
+        )
+
+    def _learn_sale(self, launch: Launch) -> None:
+        assert self._stockouts is not None
+        self._stockouts = self._stockouts.after_sale(
+            launch.offering, asked_at=launch.asked_at, now=self._clock.now()
+        )

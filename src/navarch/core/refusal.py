@@ -1,0 +1,42 @@
+"""Refusals: why a provider would not sell, as far as it matters for asking again."""
+
+from enum import StrEnum
+
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    ProviderError,
+    QuotaError,
+    RejectedError,
+)
+
+
+class Refusal(StrEnum):
+    """The class of a refusal. It decides how much is closed by it, and for how long."""
+
+    CAPACITY = "capacity"
+    """That kind of machine is sold out at that place."""
+    QUOTA = "quota"
+    """The account may not have more of that kind, wherever."""
+    CREDENTIAL = "credential"
+    """The provider does not let us in at all."""
+    REJECTED = "rejected"
+    """The request makes no sense to the provider."""
+    TRANSIENT = "transient"
+    """Something else went wrong, several times in a row."""
+
+
+_BY_ERROR: tuple[tuple[type[ProviderError], Refusal], ...] = (
+    (CapacityError, Refusal.CAPACITY),
+    (QuotaError, Refusal.QUOTA),
+    (CredentialError, Refusal.CREDENTIAL),
+    (RejectedError, Refusal.REJECTED),
+)
+
+
+def refusal_of(error: ProviderError) -> Refusal:
+    """Return the class of the refusal that `error` reports."""
+    for kind, refusal in _BY_ERROR:
+        if isinstance(error, kind):
+            return refusal
+    return Refusal.TRANSIENT

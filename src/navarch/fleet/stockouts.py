@@ -1,0 +1,201 @@
+"""Where it is no use asking, and until when: what refusals teach every later launch.
+
+A refusal closes as much as its class warrants: a sold-out machine closes that offering, a
+quota the whole type at that provider, a bad key the provider. What is closed opens again by
+halves: one launch may try, and only if it succeeds may two, then four, then everybody. So a
+thousand launches that wait for one zone cost one call a minute, not a thousand.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.core.refusal import Refusal
+from navarch.fleet.pacing import HUMAN_PAUSE
+
+QUIET = timedelta(minutes=30)
+"""After so long without anybody asking, a refusal says nothing any more."""
+
+ALLOWANCE_MAX = 64
+"""With so many launches under way after one another's success, the drought is over."""
+
+HALF_LIFE = timedelta(hours=1)
+"""After so long an answer counts for half in the odds of getting a machine."""
+
+_SPANS: Mapping[Refusal, tuple[timedelta, timedelta]] = {
+    # Stock comes back within minutes or hours. Probing each offering once a minute finds it
+    # sooner than many launches that each come round every few minutes, with fewer calls.
+    Refusal.CAPACITY: (timedelta(seconds=15), timedelta(minutes=1)),
+    Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
+    # Only a person can help. Long enough not to pester, short enough to notice the fix.
+    Refusal.QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
+    Refusal.CREDENTIAL: (HUMAN_PAUSE, HUMAN_PAUSE),
+    Refusal.REJECTED: (HUMAN_PAUSE, HUMAN_PAUSE),
+}
+"""How long the first refusal closes, and the longest that later ones do; each doubles it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """A part of the market. What is None is left open: every region, every type."""
+
+    provider: ProviderName
+    instance_type: str | None = None
+    spot: bool | None = None
+    region: str | None = None
+    zone: str | None = None
+
+    def __str__(self) -> str:
+        if self.instance_type is None:
+            return f"all of {self.provider}"
+        if self.region is None:
+            return f"every {self.instance_type} at {self.provider}"
+        return f"{self.instance_type} at {self.provider} in {self.zone or self.region or '?'}"
+
+    def covers(self, offering: Offering) -> bool:
+        """Return whether `offering` is in this part of the market."""
+        return self in scopes(offering)
+
+
+def scopes(offering: Offering) -> tuple[Scope, Scope, Scope]:
+    """Return the parts of the market that `offering` is in, narrowest first."""
+    kind = offering.instance_type
+    return (
+        Scope(
+            provider=offering.provider,
+            instance_type=kind,
+            spot=offering.spot,
+            region=offering.region,
+            zone=offering.zone,
+        ),
+        # Quotas for spot machines are kept apart from the others by every cloud that has both.
+        Scope(provider=offering.provider, instance_type=kind, spot=offering.spot),
+        Scope(provider=offering.provider),
+    )
+
+
+def closed_by(offering: Offering, refusal: Refusal) -> Scope:
+    """Return how much of the market a refusal of `offering` closes."""
+    narrow, account, provider = scopes(offering)
+    match refusal:
+        case Refusal.QUOTA:
+            return account
+        case Refusal.CREDENTIAL:
+            return provider
+        case _:
+            return narrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closure:
+    """One part of the market that refused, and how far it is open again."""
+
+    refusal: Refusal
+    reason: str
+    since: datetime
+    """When it last refused. Launches asked for earlier have nothing new to say."""
+    until: datetime
+    strikes: int = 1
+    """How many refusals in a row, each an answer to a launch asked for after the one before."""
+    allowance: int = 1
+    """How many launches may be under way at once after `until`: one is the probe."""
+
+    @property
+    def forgotten_at(self) -> datetime:
+        """When it says nothing any more."""
+        return self.until + QUIET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How an offering has answered lately."""
+
+    sold: float = 0.0
+    refused: float = 0.0
+    at: datetime | None = None
+
+    def faded(self, now: datetime) -> "Tally":
+        """Return the tally as it counts at `now`."""
+        if self.at is None or now <= self.at:
+            return replace(self, at=now)
+        share = 0.5 ** ((now - self.at) / HALF_LIFE)
+        return Tally(sold=self.sold * share, refused=self.refused * share, at=now)
+
+    def odds(self, now: datetime) -> float:
+        """Return how likely the next launch is to succeed: a half where nothing is known."""
+        faded = self.faded(now)
+        return (faded.sold + 1) / (faded.sold + faded.refused + 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stockouts:
+    """Everything that refusals and sales have taught, as a value."""
+
+    closures: Mapping[Scope, Closure] = field(default_factory=dict)
+    tallies: Mapping[Scope, Tally] = field(default_factory=dict)
+
+    def after_refusal(
+        self,
+        offering: Offering,
+        refusal: Refusal,
+        reason: str,
+        *,
+        asked_at: datetime,
+        now: datetime,
+    ) -> "Stockouts":
+        """Return what is known once `offering` was refused to a launch asked for at `asked_at`."""
+        scope = closed_by(offering, refusal)
+        before = self._live(scope, now)
+        tallies = self._tallied(offering, now, refused=1.0)
+        if before is not None and asked_at < before.since:
+            return replace(self, tallies=tallies)
+        strikes = 1 if before is None else before.strikes + 1
+        first, longest = _SPANS[refusal]
+        pause = min(first * (1 << min(strikes - 1, 16)), longest)
+        closure = Closure(
+            refusal=refusal, reason=reason, since=now, until=now + pause, strikes=strikes
+        )
+        return Stockouts(closures={**self._kept(now), scope: closure}, tallies=tallies)
+
+    def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
+        """Return what is known once `offering` was sold to a launch asked for at `asked_at`."""
+        closures = self._kept(now)
+        for scope in scopes(offering):
+            before = closures.get(scope)
+            if before is None or asked_at < before.since:
+                continue
+            allowance = before.allowance * 2
+            if before.refusal is not Refusal.CAPACITY or allowance > ALLOWANCE_MAX:
+                del closures[scope]
+            else:
+                closures[scope] = replace(before, allowance=allowance, strikes=0, until=now)
+        return Stockouts(closures=closures, tallies=self._tallied(offering, now, sold=1.0))
+
+    def against(self, offering: Offering, now: datetime) -> Iterator[tuple[Scope, Closure]]:
+        """Yield what stands against asking for `offering`, whether closed or half open."""
+        for scope in scopes(offering):
+            closure = self._live(scope, now)
+            if closure is not None:
+                yield scope, closure
+
+    def odds(self, offering: Offering, now: datetime) -> float:
+        """Return how likely a launch is to succeed at `offering`, from 0 to 1."""
+        tally = self.tallies.get(scopes(offering)[0])
+        return 0.5 if tally is None else tally.odds(now)
+
+    def _live(self, scope: Scope, now: datetime) -> Closure | None:
+        closure = self.closures.get(scope)
+        return None if closure is None or now >= closure.forgotten_at else closure
+
+    def _kept(self, now: datetime) -> dict[Scope, Closure]:
+        return {s: closure for s, closure in self.closures.items() if now < closure.forgotten_at}
+
+    def _tallied(
+        self, offering: Offering, now: datetime, *, sold: float = 0.0, refused: float = 0.0
+    ) -> Mapping[Scope, Tally]:
+        scope = scopes(offering)[0]
+        faded = self.tallies.get(scope, Tally()).faded(now)
+        tally = Tally(sold=faded.sold + sold, refused=faded.refused + refused, at=now)
+        return {**self.tallies, scope: tally}

@@ -1,0 +1,1 @@
+"""Where to buy: one file per strategy, each a `ProvisionScheduler`."""

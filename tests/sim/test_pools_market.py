@@ -1,0 +1,59 @@
+"""A market that is sold out: few calls, shared by everybody, remembered across a restart."""
+
+from dataclasses import replace
+
+import pytest
+
+from navarch.core.event import about
+from navarch.core.ids import PoolName
+from navarch.providers.simulated import Habits
+from navarch.service.why import explain
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import a_pool
+
+TRAINING, BATCH = PoolName("training"), PoolName("batch")
+SOLD_OUT = Habits(stock={"h100-8x": 0})
+POOLS = [a_pool(size=16), a_pool("batch", size=16)]
+
+
+def calls(world: World) -> int:
+    return world.wire.log.count("provision")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_thirty_two_nodes_without_stock_cost_one_call_a_minute(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.clock.sleep(600)
+        before = calls(world)
+        await world.clock.sleep(3600)
+        assert 50 <= calls(world) - before <= 62
+        world.cloud.habits = replace(world.cloud.habits, stock=None)
+        await world.until(
+            lambda: len(world.serving(TRAINING)) == len(world.serving(BATCH)) == 16, within_s=600
+        )
+
+    simulate(story, seed=seed, pools=POOLS, habits=SOLD_OUT)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_restart_remembers_what_was_refused(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.clock.sleep(600)
+        before = calls(world)
+        world.crash()
+        await world.clock.sleep(60)
+        assert calls(world) - before <= 3
+
+    simulate(story, seed=seed, pools=POOLS, habits=SOLD_OUT)
+
+
+def test_why_shows_the_table_behind_each_choice() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 16, within_s=1200)
+        launch = world.nodes(TRAINING)[0].launch
+        assert launch is not None
+        why = await explain(world.store, about("launch", launch.token))
+        (row,) = why.steps[-1].details
+        assert row.startswith("→ h100-8x at sim in region-1, 98.32/h, score -0, odds ")
+
+    simulate(story, seed=1, pools=POOLS)

@@ -1,0 +1,32 @@
+"""Refusals survive in the journal."""
+
+from dataclasses import replace
+
+import pytest
+
+from navarch.core.errors import CapacityError, CredentialError, QuotaError, TransientError
+from navarch.core.node import Phase
+from navarch.core.refusal import refusal_of
+from navarch.fleet.launching import refused
+from navarch.fleet.recollection import recollect
+from navarch.fleet.stockouts import closed_by
+from navarch.testing.worlds import NOW, a_node
+
+
+@pytest.mark.parametrize("error", [CapacityError, QuotaError, CredentialError, TransientError])
+@pytest.mark.parametrize("spot", [False, True])
+def test_what_a_refusal_closed_is_read_back_from_its_event(
+    error: type[CapacityError], spot: bool
+) -> None:
+    node = a_node("training-0", phase=Phase.REQUESTED)
+    assert node.launch is not None
+    offering = replace(node.launch.offering, spot=spot)
+    node = replace(node, launch=replace(node.launch, offering=offering))
+    assert node.launch is not None
+
+    change = refused(node, node.launch.token, error("no"), now=NOW)
+
+    assert change is not None
+    (launch,) = change.launches
+    assert launch.refusal is refusal_of(error("no"))
+    assert list(recollect(change.events).closures) == [closed_by(offering, launch.refusal)]

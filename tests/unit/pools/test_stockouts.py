@@ -1,0 +1,165 @@
+"""What refusals teach, and when what they closed opens again."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from navarch.core.ids import PoolName, ProviderName
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.core.refusal import Refusal
+from navarch.fleet.pacing import HUMAN_PAUSE
+from navarch.fleet.selection import Market, UnderWay
+from navarch.fleet.stockouts import QUIET, Stockouts
+from navarch.provision.first_available import FirstAvailable
+from navarch.testing.worlds import H100, NOW, a_pool
+
+A = replace(H100, zone="a")
+B = replace(H100, zone="b")
+FAR = replace(H100, region="region-2", zone="c")
+OTHER_TYPE = replace(A, instance_type="a100-8x")
+SPOT = replace(A, spot=True)
+ELSEWHERE = replace(A, provider=ProviderName("other"))
+EVERYWHERE = (A, B, FAR, OTHER_TYPE, SPOT, ELSEWHERE)
+POOL = a_pool(size=1, offerings=EVERYWHERE)
+SECOND = timedelta(seconds=1)
+
+
+def refused(
+    offering: Offering, refusal: Refusal = Refusal.CAPACITY, *, at: datetime = NOW, times: int = 1
+) -> Stockouts:
+    stockouts = Stockouts()
+    for _ in range(times):
+        stockouts = stockouts.after_refusal(offering, refusal, "no", asked_at=at, now=at)
+    return stockouts
+
+
+def choose(market: Market, pool: Pool = POOL) -> Offering | None:
+    choice = market.choose(pool, FirstAvailable(), {})
+    return choice.offering if choice else None
+
+
+def open_offerings(stockouts: Stockouts, now: datetime = NOW) -> list[Offering]:
+    return [
+        offering
+        for offering in EVERYWHERE
+        if choose(Market(stockouts, now=now), a_pool(size=1, offerings=(offering,)))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "still_open"),
+    [
+        (Refusal.CAPACITY, [B, FAR, OTHER_TYPE, SPOT, ELSEWHERE]),
+        (Refusal.REJECTED, [B, FAR, OTHER_TYPE, SPOT, ELSEWHERE]),
+        (Refusal.TRANSIENT, [B, FAR, OTHER_TYPE, SPOT, ELSEWHERE]),
+        (Refusal.QUOTA, [OTHER_TYPE, SPOT, ELSEWHERE]),
+        (Refusal.CREDENTIAL, [ELSEWHERE]),
+    ],
+)
+def test_the_class_of_a_refusal_decides_how_much_it_closes(
+    refusal: Refusal, still_open: list[Offering]
+) -> None:
+    assert open_offerings(refused(A, refusal)) == still_open
+
+
+def test_the_next_offering_is_asked_at_once() -> None:
+    assert choose(Market(refused(A), now=NOW)) == B
+
+
+@pytest.mark.parametrize(("times", "seconds"), [(1, 15), (2, 30), (3, 60), (4, 60), (99, 60)])
+def test_every_further_refusal_closes_for_longer_up_to_a_minute(times: int, seconds: int) -> None:
+    stockouts = refused(A, times=times)
+    opens_at = NOW + seconds * SECOND
+    assert A not in open_offerings(stockouts, opens_at - SECOND)
+    assert A in open_offerings(stockouts, opens_at)
+
+
+def test_what_only_a_person_can_mend_is_not_asked_for_every_minute() -> None:
+    for refusal in (Refusal.QUOTA, Refusal.CREDENTIAL, Refusal.REJECTED):
+        stockouts = refused(A, refusal)
+        assert A not in open_offerings(stockouts, NOW + HUMAN_PAUSE - SECOND)
+        assert A in open_offerings(stockouts, NOW + HUMAN_PAUSE)
+
+
+def test_what_is_half_open_is_tried_by_one_launch_at_a_time() -> None:
+    later = NOW + 15 * SECOND
+    only_a = a_pool("one", size=1, offerings=(A,))
+    market = Market(refused(A), now=later)
+    assert choose(market, only_a) == A
+    assert choose(market, a_pool("two", size=1, offerings=(A,))) is None
+    assert list(market.turned_away) == [PoolName("two")]
+    under_way = [UnderWay(offering=A, asked_at=later)]
+    assert choose(Market(refused(A), now=later + SECOND, under_way=under_way), only_a) is None
+
+
+def test_a_probe_without_an_answer_does_not_hold_up_the_others_for_ever() -> None:
+    later = NOW + 15 * SECOND
+    under_way = [UnderWay(offering=A, asked_at=later)]
+    patient = Market(refused(A), now=later + timedelta(minutes=2), under_way=under_way)
+    assert choose(patient, a_pool(size=1, offerings=(A,))) == A
+
+
+def test_launches_from_before_the_refusal_are_no_probes() -> None:
+    under_way = [UnderWay(offering=A, asked_at=NOW - SECOND)]
+    market = Market(refused(A), now=NOW + 15 * SECOND, under_way=under_way)
+    assert choose(market, a_pool(size=1, offerings=(A,))) == A
+
+
+def test_each_success_lets_twice_as_many_try() -> None:
+    later = NOW + 15 * SECOND
+    stockouts = refused(A)
+    only_a = a_pool(size=1, offerings=(A,))
+    for allowed in (1, 2, 4, 8):
+        market = Market(stockouts, now=later)
+        taken = sum(choose(market, only_a) is not None for _ in range(20))
+        assert taken == allowed
+        stockouts = stockouts.after_sale(A, asked_at=later, now=later)
+
+
+def test_after_enough_successes_nothing_is_held_back() -> None:
+    stockouts = refused(A)
+    for _ in range(7):
+        stockouts = stockouts.after_sale(A, asked_at=NOW, now=NOW)
+    market = Market(stockouts, now=NOW)
+    only_a = a_pool(size=1, offerings=(A,))
+    assert all(choose(market, only_a) for _ in range(500))
+
+
+def test_many_refusals_of_launches_under_way_count_as_one() -> None:
+    stockouts = refused(A)
+    for _ in range(50):
+        stockouts = stockouts.after_refusal(
+            A, Refusal.CAPACITY, "no", asked_at=NOW - SECOND, now=NOW + SECOND
+        )
+    assert A in open_offerings(stockouts, NOW + 15 * SECOND)
+
+
+def test_a_sale_to_an_older_launch_opens_nothing() -> None:
+    stockouts = refused(A).after_sale(A, asked_at=NOW - SECOND, now=NOW + SECOND)
+    assert A not in open_offerings(stockouts, NOW + SECOND)
+
+
+def test_a_refusal_is_forgotten_when_nobody_has_asked_for_long() -> None:
+    stockouts = refused(A, times=9)
+    market = Market(stockouts, now=NOW + timedelta(minutes=1) + QUIET)
+    only_a = a_pool(size=1, offerings=(A,))
+    assert all(choose(market, only_a) for _ in range(3))
+
+
+def test_a_pool_that_is_turned_away_learns_when_to_come_back() -> None:
+    pool = a_pool(size=1, offerings=(A, B))
+    stockouts = refused(A, times=3).after_refusal(B, Refusal.CAPACITY, "no", asked_at=NOW, now=NOW)
+    assert Market(stockouts, now=NOW).opens_at(pool) == NOW + 15 * SECOND
+
+
+def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
+    fresh = Stockouts()
+    assert fresh.odds(A, NOW) == 0.5
+    bad = refused(A, times=8)
+    good = fresh.after_sale(A, asked_at=NOW, now=NOW)
+    assert bad.odds(A, NOW) < 0.2
+    assert good.odds(A, NOW) > 0.6
+    assert bad.odds(A, NOW + timedelta(days=2)) == pytest.approx(0.5, abs=0.01)
+    assert bad.odds(B, NOW) == 0.5

@@ -1,0 +1,127 @@
+"""Where to buy: each strategy's order, and how it fails over."""
+
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.core.refusal import Refusal
+from navarch.fleet.selection import ROWS_MAX, Market
+from navarch.fleet.stockouts import Stockouts
+from navarch.ports.provision import ProvisionScheduler
+from navarch.provision.availability import Availability
+from navarch.provision.carbon_aware import CarbonAware
+from navarch.provision.cost import Cost
+from navarch.provision.first_available import FirstAvailable
+from navarch.provision.region_preference import RegionPreference
+from navarch.provision.round_robin import RoundRobin
+from navarch.testing.worlds import H100, NOW, a_pool
+
+
+def place(provider: str, region: str, zone: str, price: str = "10") -> Offering:
+    return replace(
+        H100,
+        provider=ProviderName(provider),
+        region=region,
+        zone=zone,
+        price_per_hour=Decimal(price),
+    )
+
+
+def order_of(scheduler: ProvisionScheduler, *offerings: Offering) -> list[str]:
+    """Return the zones in the order in which they are asked when each refuses."""
+    stockouts = Stockouts()
+    asked = []
+    for _ in offerings:
+        pool = a_pool(size=1, offerings=offerings)
+        choice = Market(stockouts, now=NOW).choose(pool, scheduler, {})
+        assert choice is not None
+        asked.append(choice.offering.zone)
+        stockouts = stockouts.after_refusal(
+            choice.offering, Refusal.CAPACITY, "sold out", asked_at=NOW, now=NOW
+        )
+    return asked
+
+
+def test_the_first_available_is_the_operators_own_order() -> None:
+    places = [place("aws", "us", "a"), place("gcp", "us", "b"), place("aws", "us", "c")]
+    assert order_of(FirstAvailable(), *places) == ["a", "b", "c"]
+
+
+def test_cost_is_per_gpu_and_a_price_nobody_knows_comes_last() -> None:
+    half = replace(place("aws", "us", "half", "6"), gpus=4)
+    places = [place("aws", "us", "unknown", "0"), place("aws", "us", "dear", "20"), half]
+    assert order_of(Cost(), *places, place("aws", "us", "cheap", "8")) == [
+        "cheap",
+        "half",
+        "dear",
+        "unknown",
+    ]
+
+
+def test_between_equals_failover_goes_from_zone_to_region_to_provider() -> None:
+    places = [
+        place("aws", "us", "first"),
+        place("gcp", "us", "other provider"),
+        place("aws", "eu", "other region"),
+        place("aws", "us", "other zone"),
+    ]
+    assert order_of(Cost(), *places) == ["first", "other zone", "other region", "other provider"]
+
+
+def test_regions_are_preferred_as_listed() -> None:
+    places = [place("aws", "asia", "x"), place("aws", "us", "y"), place("aws", "eu", "z")]
+    assert order_of(RegionPreference(["eu", "us"]), *places) == ["z", "y", "x"]
+
+
+def test_the_cleanest_electricity_is_preferred() -> None:
+    places = [place("aws", "coal", "x"), place("aws", "unknown", "y"), place("aws", "hydro", "z")]
+    assert order_of(CarbonAware({"coal": 900.0, "hydro": 20.0}), *places) == ["z", "y", "x"]
+
+
+def test_availability_prefers_what_was_sold_lately() -> None:
+    seller, unknown = place("aws", "us", "seller"), place("aws", "us", "unknown")
+    stockouts = Stockouts().after_sale(seller, asked_at=NOW, now=NOW)
+    pool = a_pool(size=1, offerings=(unknown, seller))
+    choice = Market(stockouts, now=NOW).choose(pool, Availability(), {})
+    assert choice is not None
+    assert choice.offering == seller
+
+
+def test_weights_of_three_to_one_make_six_and_two_of_eight() -> None:
+    pool = a_pool(size=8, offerings=(place("aws", "us", "a"), place("gcp", "us", "b")))
+    held: Counter[ProviderName] = Counter()
+    market = Market(Stockouts(), now=NOW)
+    for _ in range(8):
+        choice = market.choose(pool, RoundRobin({"aws": 3}), held)
+        assert choice is not None
+        held[choice.offering.provider] += 1
+    assert held == {"aws": 6, "gcp": 2}
+
+
+def test_a_weight_below_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="the weight of aws must be 1 or more, not 0"):
+        RoundRobin({"aws": 0})
+
+
+def test_the_table_shows_the_choice_and_why_not_the_others() -> None:
+    places = (place("aws", "us", "a"), place("gcp", "us", "b", "12"))
+    stockouts = Stockouts().after_refusal(
+        places[0], Refusal.CAPACITY, "sold out", asked_at=NOW, now=NOW
+    )
+    choice = Market(stockouts, now=NOW).choose(a_pool(size=1, offerings=places), Cost(), {})
+    assert choice is not None
+    assert choice.table.splitlines() == [
+        "  h100-8x at aws in a, 10/h, score -1.25, odds 33%: closed until 12:00:15: sold out",
+        "→ h100-8x at gcp in b, 12/h, score -1.5, odds 50%: can be asked for",
+    ]
+
+
+def test_a_long_table_is_cut() -> None:
+    places = tuple(place("aws", "us", f"z{i}") for i in range(ROWS_MAX + 5))
+    choice = Market(Stockouts(), now=NOW).choose(a_pool(size=1, offerings=places), Cost(), {})
+    assert choice is not None
+    assert choice.table.splitlines()[-1] == "  … and 5 more"
