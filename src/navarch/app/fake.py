@@ -154,8 +154,7 @@ class FakeMachines:
             if result.health is Health.HEALTHY:
                 life.gpus.repair()
             else:
-                text = result.reason.removeprefix(f"XID {code} on GPU {gpu}: ")
-                life.gpus.xid(code, index=gpu, text=text)
+                life.gpus.xid(code, index=gpu)
         else:
             life.faults.results[result.check] = result
         life.agent.look_now()
@@ -217,7 +216,7 @@ class FakeMachines:
 
     async def _fall_off_the_bus(self, gpus: SimulatedGpus) -> None:
         await self._clock.sleep(self._entropy.uniform(*FIRST_FAULT_S))
-        gpus.xid(79, index=0, text="GPU has fallen off the bus")
+        gpus.xid(79, index=0)
 
     def _agent(self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults) -> Agent:
         request = machine.request

@@ -114,7 +114,8 @@ class CardReader:
 
     def _has(self, function: str, *arguments: object) -> bool:
         """Ask for one reading; what a card does not have is not asked for twice."""
-        key = (function, *(word for word in arguments if isinstance(word, int)))
+        numbers = tuple(word for word in arguments if isinstance(word, int))
+        key: tuple[str | int, ...] = (function, *numbers)
         if key in self._without:
             return False
         status = self._nvml.attempt(function, self._handle, *arguments)

@@ -24,7 +24,7 @@ def test_a_broken_gpu_is_replaced_and_why_tells_the_story() -> None:
         assert names == ["demo-1", "demo-2"]
         story = place.type("why demo-0").stdout
         assert story.startswith("node demo-0 is gone")
-        assert "XID 79 on GPU 0: GPU has fallen off the bus" in story
+        assert "XID 79 on GPU 0: the GPU has fallen off the bus" in story
         assert "demo-0" in place.type("why node demo-2").stdout
         assert place.type("status").exit_code == 0
 
