@@ -75,10 +75,7 @@ def test_an_injected_fault_needs_to_be_said() -> None:
         assert place.type("sim inject demo-0 --xid 79 --check a").exit_code == 2
         assert place.type("sim inject nope --xid 79").exit_code == 3
         told = json.loads(place.type("sim inject demo-0 --xid 31 --gpu 3 -o json").stdout)
-        assert (
-            told["reason"]
-            == "XID 31 on GPU 3: a kernel touched memory that is not mapped; restart the application"
-        )
+        assert told["reason"].startswith("XID 31 on GPU 3: a kernel touched memory")
         assert told["fatal"] is False
         hot = place.type(["sim", "inject", "demo-0", "--check", "thermal", "--health", "degraded"])
         assert hot.stdout.startswith("Node demo-0 will report thermal degraded\n")
