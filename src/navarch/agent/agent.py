@@ -27,7 +27,7 @@ from navarch.agent.probe import Probe
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId
-from navarch.ports.checks import HealthCheck
+from navarch.ports.checks import EventSource, HealthCheck
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host, HostError
@@ -72,6 +72,7 @@ class Agent:
         on_terminate: Callable[[], None] | None = None,
         handlers: Mapping[CommandKind, Handler] | None = None,
         pace: Pace | None = None,
+        sources: Callable[[], Sequence[EventSource]] = tuple,
         buffer_bytes_max: int = BYTES_MAX,
         buffer_age_max: timedelta = AGE_MAX,
     ) -> None:
@@ -88,6 +89,7 @@ class Agent:
         self._on_terminate = on_terminate or self.stop
         self._handlers = handlers or {}
         self._pace = pace or Pace()
+        self._sources = sources
         self._buffer_bytes_max = buffer_bytes_max
         self._buffer_age_max = buffer_age_max
         self._contact = Contact(identity.node)
@@ -145,6 +147,11 @@ class Agent:
         if self._loops is not None:
             self._loops.looks.look_at_everything()
 
+    def look_for(self, check: str) -> None:
+        """Ask for one check to be made at once."""
+        if self._loops is not None:
+            self._loops.looks.hasten(check)
+
     def _hurry_if_stopping(self) -> None:
         if self._bells.stopping and self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + self._pace.stop_s)
@@ -167,6 +174,7 @@ class Agent:
             self._host,
             self._checks,
             gpus_expected=self._identity.gpus_expected,
+            sources=self._sources,
             contact=self._contact,
             recall=recall,
             probe=self._probe,

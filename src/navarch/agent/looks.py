@@ -1,7 +1,7 @@
 """Rounds of health checks, and what is written down of them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import structlog
@@ -17,7 +17,7 @@ from navarch.agent.schedule import Schedule
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
-from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
@@ -40,6 +40,7 @@ class Looks:
         checks: Sequence[HealthCheck],
         *,
         gpus_expected: int | None,
+        sources: Callable[[], Sequence[EventSource]] = tuple,
         contact: Contact,
         recall: Recall,
         probe: Probe,
@@ -50,6 +51,7 @@ class Looks:
         self._gpus = gpus
         self._host = host
         self._gpus_expected = gpus_expected
+        self._sources = sources
         self._contact = contact
         self._recall = recall
         self._probe = probe
@@ -79,6 +81,11 @@ class Looks:
     def look_at_everything(self) -> None:
         """Make every check soon."""
         self._schedule.start_over()
+        self._bells.looks.ring()
+
+    def hasten(self, check: str) -> None:
+        """Make the check of that name now: there is something for it to see."""
+        self._schedule.hasten(check)
         self._bells.looks.ring()
 
     async def look_now(self) -> list[CheckResult]:
@@ -126,7 +133,11 @@ class Looks:
 
     async def _check(self, check: HealthCheck, look: Look) -> list[CheckResult]:
         view = MachineView(
-            now=self._clock.now(), gpus=look, host=self._host, gpus_expected=self._gpus_expected
+            now=self._clock.now(),
+            gpus=look,
+            host=self._host,
+            gpus_expected=self._gpus_expected,
+            sources=self._sources(),
         )
         try:
             results = await self._probe.ask(lambda: list(check.run(view)), within_s=self._check_s)

@@ -41,6 +41,10 @@ class Schedule:
         if all(result.health is Health.HEALTHY for result in results):
             self._passed.add(check.name)
 
+    def hasten(self, name: str) -> None:
+        """Run the check of that name as soon as possible."""
+        self._last.pop(name, None)
+
     def start_over(self) -> None:
         """Run every check again soon, those included that run after a start only."""
         self._last.clear()

@@ -16,6 +16,8 @@ from navarch.agent.agent import Agent
 from navarch.agent.disk import DiskError, FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.links import open_link
+from navarch.agent.listening import listening
+from navarch.agent.witnesses import Witnesses
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
@@ -23,8 +25,12 @@ from navarch.core.offering import Offering
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
+from navarch.hosts.bookmark import FileBookmark
+from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
+from navarch.hosts.tracepoint import open_tracepoint
 from navarch.ports.gpu import GpuReader
+from navarch.ports.host import HostError, KernelLog
 from navarch.ports.link import Link
 
 log = structlog.get_logger("navarch.agent")
@@ -118,10 +124,12 @@ def agent(
     log_as_json()
     if (auth_token or auth_token_file) and _is_readable_on_the_way(server):
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
-    sys.exit(_run(identity, link, _gpus(simulated, name), disk))
+    folder = state_dir or _default_state_dir()
+    witnesses = _witnesses(_gpus(simulated, name), identity, folder, simulated=simulated)
+    sys.exit(_run(identity, link, witnesses, disk))
 
 
-def _run(identity: Identity, link: Link, gpus: GpuReader, disk: FolderDisk) -> int:
+def _run(identity: Identity, link: Link, gpus: Witnesses, disk: FolderDisk) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
     daemon = Agent(
         SystemClock(),
@@ -134,9 +142,10 @@ def _run(identity: Identity, link: Link, gpus: GpuReader, disk: FolderDisk) -> i
         checks=standard_checks(),
         offload=offload,
         probe_offload=probe_offload,
+        sources=gpus.sources,
     )
     try:
-        asyncio.run(_until_signalled(daemon))
+        asyncio.run(_until_signalled(daemon, gpus))
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
     offload.close()
@@ -151,22 +160,23 @@ def _run(identity: Identity, link: Link, gpus: GpuReader, disk: FolderDisk) -> i
     return 0
 
 
-async def _until_signalled(daemon: Agent) -> None:
+async def _until_signalled(daemon: Agent, gpus: Witnesses) -> None:
     """Run; stop at the first signal, at once at the second."""
     loop = asyncio.get_running_loop()
-    async with asyncio.TaskGroup() as tasks:
-        life = tasks.create_task(daemon.run())
-        asked = False
+    with listening(daemon, gpus):
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(daemon.run())
+            asked = False
 
-        def on_signal() -> None:
-            nonlocal asked
-            if asked:
-                life.cancel()
-            asked = True
-            daemon.stop()
+            def on_signal() -> None:
+                nonlocal asked
+                if asked:
+                    life.cancel()
+                asked = True
+                daemon.stop()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, on_signal)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, on_signal)
 
 
 def log_as_json() -> None:
@@ -258,6 +268,30 @@ def _gpus(simulated: int | None, node: str) -> GpuReader:
     log.warning("agent.simulated_gpus", node=node, count=simulated)
     model = os.environ.get("NAVARCH_GPU_TYPE") or MODEL
     return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed=node, model=model)
+
+
+def _witnesses(
+    gpus: GpuReader, identity: Identity, folder: Path, *, simulated: int | None
+) -> Witnesses:
+    """Return the GPUs with whoever tells of their errors; simulated ones are in no kernel's log."""
+    clock = SystemClock()
+    logs: list[KernelLog] = []
+    if simulated is None:
+        logs = [log for log in (open_kmsg(clock), open_tracepoint(clock)) if log is not None]
+    return Witnesses(
+        clock,
+        gpus,
+        logs,
+        bookmark=FileBookmark(folder / "kernel-log" / "bookmark.json"),
+        boot_id=identity.boot_id or _boot_id(),
+    )
+
+
+def _boot_id() -> str:
+    try:
+        return LinuxHost().boot_id()
+    except HostError:
+        return ""
 
 
 def _default_state_dir() -> Path:

@@ -1,6 +1,6 @@
 """Health checks: opinions about one machine."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -8,6 +8,29 @@ from typing import Protocol
 from navarch.core.health import CheckResult
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
+
+MISSED_IN_A_ROW = 3
+"""A source that has missed so many events in a row, which others saw, is called silent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSource:
+    """One of those who tell of errors, and how well it sees."""
+
+    name: str
+    lines: int = 0
+    """Sightings."""
+    events: int = 0
+    """Events among whose sightings is at least one of this source."""
+    missed: int = 0
+    """Events that others saw and this one did not."""
+    missed_in_a_row: int = 0
+    last_at: datetime | None = None
+
+    @property
+    def silent(self) -> bool:
+        """Whether it should have spoken and has not."""
+        return self.missed_in_a_row >= MISSED_IN_A_ROW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +42,8 @@ class MachineView:
     host: Host
     gpus_expected: int | None = None
     """How many GPUs a machine of this kind has, where somebody said so."""
+    sources: Sequence[EventSource] = ()
+    """Who tells of errors on this machine."""
 
 
 class HealthCheck(Protocol):

@@ -1,6 +1,8 @@
 """The machine an agent runs on, GPUs apart."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from navarch.core.errors import NavarchError
@@ -51,4 +53,63 @@ class Host(Protocol):
 
     def memory(self) -> Memory:
         """Return how much memory there is, and how much of it can be had."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRecord:
+    """One message of the kernel's log."""
+
+    sequence: int
+    """Counts up within one boot, without gaps; zero where the source does not count."""
+    at: datetime
+    text: str
+    from_kernel: bool = True
+    """False for what user space has written into the log: it proves nothing."""
+    raw: str = ""
+    """The record as its source gave it, for evidence and recordings."""
+
+
+class KernelLog(Protocol):
+    """Follows what the kernel says. Calls never block, and raise only HostError.
+
+    ```python
+    log = Kmsg(clock)
+    for record in log.read():
+        print(record.sequence, record.text)
+    ```
+    """
+
+    @property
+    def name(self) -> str:
+        """The source's name, in counters and findings."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """How many times records were overwritten before we read them."""
+        ...
+
+    def read(self) -> Sequence[KernelRecord]:
+        """Return what is new since the last call, oldest first; the first time, what is kept."""
+        ...
+
+    def fileno(self) -> int:
+        """Return what to wait on for more; -1 where there is nothing to wait on."""
+        ...
+
+    def close(self) -> None:
+        """Stop following."""
+        ...
+
+
+class Bookmark(Protocol):
+    """Remembers a sequence number across restarts of the agent, not across boots."""
+
+    def load(self, boot_id: str) -> int:
+        """Return the last record that was dealt with in this boot; -1 for none."""
+        ...
+
+    def save(self, boot_id: str, sequence: int) -> None:
+        """Remember that everything up to `sequence` has been dealt with; or raise HostError."""
         ...

@@ -9,7 +9,7 @@ from navarch.health.xid.action import Action
 from navarch.health.xid.catalogue import driver_branch
 from navarch.health.xid.entry import Kind
 from navarch.health.xid.ruling import Ruling, rule
-from navarch.ports.checks import MachineView
+from navarch.ports.checks import EventSource, MachineView
 from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
 
 _SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
@@ -28,6 +28,7 @@ class XidCheck:
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Report what has happened since the last settled round."""
         yield CheckResult(check=self.name, health=Health.HEALTHY)
+        yield from (self._silence(source) for source in view.sources)
         together: dict[tuple[int, str], list[GpuEvent]] = {}
         for event in view.gpus.events():
             together.setdefault((event.code, event.gpu), []).append(event)
@@ -42,6 +43,18 @@ class XidCheck:
                 fatal=ruling.fatal,
                 lasting=True,
             )
+
+    def _silence(self, source: EventSource) -> CheckResult:
+        """Say whether a source that should have told of errors has told of them.
+
+        It says nothing about the GPUs: what one source misses, another has told us.
+        """
+        missed = f"the {source.name} missed the last {source.missed_in_a_row} errors"
+        return CheckResult(
+            check=f"{self.name}-source/{source.name}",
+            health=Health.DEGRADED if source.silent else Health.HEALTHY,
+            reason=f"{missed}, which others saw" if source.silent else "",
+        )
 
 
 def judge_xid(code: int, text: str = "", *, branch: int | None = None) -> Ruling:

@@ -1,0 +1,142 @@
+"""One event out of what several knownes saw of it.
+
+The kernel log is first and complete, but may be unreadable or overrun. NVML comes tens of
+milliseconds later, without a text, and loses causes in a burst. The tracepoint is complete, on
+new drivers. What any of them saw has happened; what two of them saw has happened once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from navarch.health.xid.entry import Kind
+from navarch.health.xid.ruling import decisive
+from navarch.ports.checks import EventSource
+
+WINDOW = timedelta(seconds=2)
+"""Sightings closer than this may be of one event. NVML has been measured 110 ms behind the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """What one witness saw."""
+
+    source: str
+    at: datetime
+    device: str
+    code: int
+    text: str = ""
+    place: int = 0
+    """Where its source keeps it, so that the source can be told when it is dealt with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened once, and everything that was seen of it."""
+
+    number: int
+    at: datetime
+    device: str
+    code: int
+    text: str
+    sightings: tuple[Sighting, ...]
+
+    @property
+    def sources(self) -> frozenset[str]:
+        """Who saw it."""
+        return frozenset(sighting.source for sighting in self.sightings)
+
+
+class Fusion:
+    """Takes sightings in the order in which they come in, and keeps the events apart.
+
+    An event is made by its first sighting, so that nobody waits for a second opinion. Later
+    ones join it, or, when they bring the text that decides and the first had none, renew it.
+    """
+
+    def __init__(self, sources: Iterable[str], *, window: timedelta = WINDOW) -> None:
+        self._window = window
+        self._recent: list[Event] = []
+        self._made = 0
+        self._sources = {source: EventSource(name=source) for source in sources}
+
+    @property
+    def sources(self) -> tuple[EventSource, ...]:
+        """Every source, and how well it sees."""
+        return tuple(self._sources.values())
+
+    def see(self, sightings: Sequence[Sighting], *, now: datetime) -> list[Event]:
+        """Return the events that `sightings` make, and those that they change."""
+        touched: dict[int, Event] = {}
+        for sighting in sightings:
+            event = self._join(sighting) or self._make(sighting)
+            touched[event.number] = event
+        self._close(now)
+        return list(touched.values())
+
+    def _join(self, sighting: Sighting) -> Event | None:
+        for place, event in enumerate(self._recent):
+            if not self._same(event, sighting):
+                continue
+            joined = replace(
+                event,
+                text=event.text or sighting.text,
+                sightings=(*event.sightings, sighting),
+            )
+            if sighting.source not in event.sources:
+                self._count(sighting.source, events=1)
+            self._count(sighting.source, lines=1, last_at=sighting.at)
+            self._recent[place] = joined
+            return joined
+        return None
+
+    def _same(self, event: Event, sighting: Sighting) -> bool:
+        if (event.device, event.code) != (sighting.device, sighting.code):
+            return False
+        if abs(sighting.at - event.at) > self._window:
+            return False
+        if not event.text or not sighting.text:
+            return True
+        kind = Kind.SXID if event.code >= 10_000 else Kind.XID
+        # Two links that go down, or two recovery actions, are two events however close.
+        return decisive(kind, event.code, event.text) == decisive(kind, event.code, sighting.text)
+
+    def _make(self, sighting: Sighting) -> Event:
+        self._made += 1
+        event = Event(
+            number=self._made,
+            at=sighting.at,
+            device=sighting.device,
+            code=sighting.code,
+            text=sighting.text,
+            sightings=(sighting,),
+        )
+        self._recent.append(event)
+        self._count(sighting.source, lines=1, events=1, last_at=sighting.at)
+        return event
+
+    def _close(self, now: datetime) -> None:
+        """Let go of events that no further sighting can join, and note who missed them."""
+        over = [event for event in self._recent if now - event.at > self._window]
+        self._recent = [event for event in self._recent if now - event.at <= self._window]
+        for event in over:
+            for source, known in self._sources.items():
+                if source in event.sources:
+                    self._sources[source] = replace(known, missed_in_a_row=0)
+                else:
+                    self._sources[source] = replace(
+                        known,
+                        missed=known.missed + 1,
+                        missed_in_a_row=known.missed_in_a_row + 1,
+                    )
+
+    def _count(
+        self, source: str, *, lines: int = 0, events: int = 0, last_at: datetime | None = None
+    ) -> None:
+        known = self._sources.get(source, EventSource(name=source))
+        self._sources[source] = replace(
+            known,
+            lines=known.lines + lines,
+            events=known.events + events,
+            last_at=last_at or known.last_at,
+        )

@@ -1,0 +1,113 @@
+"""The kernel's log, record by record, from `/dev/kmsg`."""
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from navarch.ports.clock import Clock
+from navarch.ports.host import HostError, KernelRecord
+
+DEVICE = Path("/dev/kmsg")
+RECORDS_AT_ONCE = 2000
+"""A flood of messages must not keep us here for ever; the rest is read the next time."""
+_RECORD_BYTES = 16384
+"""More than the longest record: the kernel refuses to hand out half of one."""
+
+
+class Kmsg:
+    """Follows `/dev/kmsg`, which shows this boot and no other.
+
+    The first reading shows what the kernel still keeps. Whoever has seen some of it before
+    passes over it by its sequence numbers, which survive the reader and not the boot.
+    """
+
+    name = "kmsg"
+
+    def __init__(self, clock: Clock, device: Path = DEVICE, *, file: int | None = None) -> None:
+        self._clock = clock
+        self._file = _open(device) if file is None else file
+        self._live = False
+        self._lost = 0
+
+    @property
+    def lost(self) -> int:
+        """How many times the kernel overwrote what we had not read."""
+        return self._lost
+
+    def read(self) -> Sequence[KernelRecord]:
+        """Return what is new."""
+        now, uptime_s = self._clock.now(), self._clock.monotonic()
+        records = []
+        for raw in self._raw_records():
+            record = parse_record(raw, now=now, uptime_s=None if self._live else uptime_s)
+            if record is not None:
+                records.append(record)
+        # Once all that was kept has been read, what comes next has happened just now: better
+        # than to trust the log's own clock, which drifts from ours by seconds in a week.
+        self._live = self._live or len(records) < RECORDS_AT_ONCE
+        return records
+
+    def fileno(self) -> int:
+        """Return the device's file descriptor."""
+        return self._file
+
+    def close(self) -> None:
+        """Close the device."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _raw_records(self) -> Iterator[bytes]:
+        for _ in range(RECORDS_AT_ONCE):
+            try:
+                raw = os.read(self._file, _RECORD_BYTES)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno == errno.EPIPE:
+                    self._lost += 1  # The next read goes on with the oldest that is left.
+                    continue
+                if error.errno == errno.EINVAL:
+                    continue  # Longer than any record we know of: passed over.
+                raise HostError(f"the kernel's log: {error.strerror}") from error
+            if not raw:
+                return
+            yield raw
+
+
+def parse_record(raw: bytes, *, now: datetime, uptime_s: float | None) -> KernelRecord | None:
+    """Return a record of `/dev/kmsg`, or None for what is not one.
+
+    With `uptime_s` the record's own time tells when it was written; without, it is new.
+    """
+    header, semicolon, rest = raw.decode("utf-8", "replace").partition(";")
+    fields = header.split(",")
+    if not semicolon or len(fields) < 3 or not all(f.isdecimal() for f in fields[:3]):
+        return None
+    priority, sequence, written_us = (int(field) for field in fields[:3])
+    age_s = 0.0 if uptime_s is None else max(0.0, uptime_s - written_us / 1e6)
+    text = rest.partition("\n")[0]  # What follows describes the device, in words for udev.
+    return KernelRecord(
+        sequence=sequence,
+        at=now - timedelta(seconds=min(age_s, 10 * 365 * 86400.0)),
+        text=text,
+        from_kernel=priority < 8,
+        raw=f"{header};{text}",
+    )
+
+
+def open_kmsg(clock: Clock) -> Kmsg | None:
+    """Return the kernel's log, or None where we may not read it: most containers."""
+    with contextlib.suppress(HostError):
+        return Kmsg(clock)
+    return None
+
+
+def _open(device: Path) -> int:
+    try:
+        return os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise HostError(f"{device}: {error.strerror}") from error
