@@ -15,6 +15,9 @@ from navarch.ports.checks import EventSource
 
 WINDOW = timedelta(seconds=2)
 """Sightings closer than this may be of one event. NVML has been measured 110 ms behind the log."""
+BURST = timedelta(milliseconds=250)
+"""One source that speaks again sooner than this is still speaking of the same event: an exception
+takes up to four lines, a few milliseconds apart. Later, it has happened again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,25 +78,26 @@ class Fusion:
         return list(touched.values())
 
     def _join(self, sighting: Sighting) -> Event | None:
-        for place, event in enumerate(self._recent):
-            if not self._same(event, sighting):
-                continue
-            joined = replace(
-                event,
-                text=event.text or sighting.text,
-                sightings=(*event.sightings, sighting),
-            )
-            if sighting.source not in event.sources:
-                self._count(sighting.source, events=1)
-            self._count(sighting.source, lines=1, last_at=sighting.at)
-            self._recent[place] = joined
-            return joined
-        return None
+        """Add a sighting to the event nearest to it that it can be of, if there is one."""
+        same = [event for event in self._recent if self._same(event, sighting)]
+        if not same:
+            return None
+        event = min(same, key=lambda event: (abs(sighting.at - event.at), event.number))
+        joined = replace(
+            event, text=event.text or sighting.text, sightings=(*event.sightings, sighting)
+        )
+        self._recent[self._recent.index(event)] = joined
+        is_first = sighting.source not in event.sources
+        self._count(sighting.source, lines=1, events=int(is_first), last_at=sighting.at)
+        return joined
 
     def _same(self, event: Event, sighting: Sighting) -> bool:
         if (event.device, event.code) != (sighting.device, sighting.code):
             return False
         if abs(sighting.at - event.at) > self._window:
+            return False
+        earlier = [s.at for s in event.sightings if s.source == sighting.source]
+        if earlier and sighting.at - earlier[-1] > BURST:
             return False
         if not event.text or not sighting.text:
             return True

@@ -1,0 +1,1 @@
+"""Recordings of machines, and replays of them into the real agent."""

@@ -1,0 +1,139 @@
+"""The format of recordings: JSON, one record a line, described in docs/reference/recordings.md."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from navarch.core.errors import NavarchError
+from navarch.core.inventory import Gpu
+
+VERSION = 1
+LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
+"""When a recording that does not say when it was made is taken to have been made."""
+
+
+class RecordingError(NavarchError):
+    """The file is not a recording that we can read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Something that was read from the machine `t` seconds into the recording."""
+
+    t: float
+    kind: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recording:
+    """A stretch of a machine's life."""
+
+    started: datetime
+    boot_id: str
+    gpus: tuple[Gpu, ...]
+    records: tuple[Record, ...]
+
+    @property
+    def length(self) -> timedelta:
+        """From the first record to the last."""
+        return timedelta(seconds=max((record.t for record in self.records), default=0.0))
+
+    def of(self, kind: str) -> list[Record]:
+        """Return the records of one kind, in order."""
+        return [record for record in self.records if record.kind == kind]
+
+
+def read_recording(lines: Iterable[bytes]) -> Recording:
+    """Return a recording from its lines, with or without the first one that describes it."""
+    records: list[Record] = []
+    header: dict[str, Any] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        facts = _decoded(line, number)
+        if "navarch_recording" in facts:
+            header = facts
+            if header["navarch_recording"] != VERSION:
+                raise RecordingError(f"version {header['navarch_recording']} is not known here")
+            continue
+        try:
+            t, kind = float(facts.pop("t")), str(facts.pop("kind"))
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordingError(f"line {number} has no time or no kind") from error
+        records.append(Record(t=t, kind=kind, facts=facts))
+    started = header.get("started")
+    return Recording(
+        started=datetime.fromisoformat(started) if started else LONG_AGO,
+        boot_id=str(header.get("boot_id", "recorded")),
+        gpus=_gpus(header.get("gpus"), records),
+        records=tuple(records),
+    )
+
+
+def write_header(recording: Recording) -> bytes:
+    """Return the first line of a recording."""
+    return _line(
+        {
+            "navarch_recording": VERSION,
+            "started": recording.started.isoformat(),
+            "boot_id": recording.boot_id,
+            "gpus": recording.gpus,
+        }
+    )
+
+
+def write_record(record: Record) -> bytes:
+    """Return the line of one record."""
+    return _line({"t": record.t, "kind": record.kind, **record.facts})
+
+
+def write_recording(recording: Recording) -> Iterator[bytes]:
+    """Yield every line of a recording."""
+    yield write_header(recording)
+    yield from map(write_record, recording.records)
+
+
+def _line(facts: Mapping[str, object]) -> bytes:
+    return msgspec.json.encode(facts) + b"\n"
+
+
+def _decoded(line: bytes, number: int) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise RecordingError(f"line {number} is no JSON object: {error}") from error
+
+
+def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
+    """Return the GPUs of the header; without one, what can be made out from the records."""
+    if listed is not None:
+        try:
+            return msgspec.convert(listed, tuple[Gpu, ...])
+        except msgspec.ValidationError as error:
+            raise RecordingError(f"the GPUs make no sense: {error}") from error
+    host = next((record.facts for record in records if record.kind == "host"), {})
+    count = max((int(r.facts.get("gpu", 0)) + 1 for r in records if r.kind == "nvml"), default=0)
+    named = dict(_introduced(records))
+    return tuple(
+        Gpu(
+            index=index,
+            uuid=named.get(index, ("", f"GPU-recorded-{index}"))[1],
+            name=str(host.get("name", "")),
+            pci_bus_id=named.get(index, ("", ""))[0],
+            driver_version=str(host.get("driver", "")),
+        )
+        for index in range(count)
+    )
+
+
+def _introduced(records: Sequence[Record]) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield address and uuid of each GPU that the driver introduces before its first XID."""
+    marker = "NVRM: GPU at PCI:"
+    lines = (str(record.facts.get("raw", "")) for record in records if record.kind == "kmsg")
+    for index, line in enumerate(line for line in lines if marker in line):
+        place, _, uuid = line.partition(marker)[2].partition(": ")
+        yield index, (f"{place}.0", uuid)

@@ -1,0 +1,177 @@
+"""Recordings, and what the agent makes of them."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from navarch.agent.directlink import DirectLink
+from navarch.agent.recording.pacing import LoopClock, PacedLoop
+from navarch.agent.recording.recorder import Recorder
+from navarch.agent.recording.recording import (
+    Recording,
+    RecordingError,
+    read_recording,
+    write_recording,
+)
+from navarch.agent.recording.replay import replay
+from navarch.agent.recording.replayed import ReplayedGpus
+from navarch.agent.witnesses import Witnesses
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.simulated import SimulatedHost
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.testing.rehearsal import RehearsalControlPlane
+
+TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
+H200 = "GPU-00000000-0000-0000-0000-000000000000"
+
+
+def trace() -> list[bytes]:
+    if not TRACE.exists():
+        pytest.skip(f"no {TRACE}")
+    return TRACE.read_bytes().splitlines()
+
+
+def played(recording: Recording) -> tuple[RehearsalControlPlane, Witnesses]:
+    async def main() -> tuple[RehearsalControlPlane, Witnesses]:
+        clock, plane = SimClock(), RehearsalControlPlane()
+        host = SimulatedHost(clock, SeededEntropy("host"), "recorded")
+        witnesses = await replay(
+            clock,
+            SeededEntropy("replay"),
+            recording,
+            DirectLink(clock, lambda: plane),
+            host,
+            standard_checks(),
+            node=NodeId("recorded"),
+        )
+        return plane, witnesses
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(main())
+
+
+def xids(plane: RehearsalControlPlane) -> list[CheckResult]:
+    return [result for result in plane.results() if result.check.startswith("xid/")]
+
+
+def test_the_recorded_h200_converts_and_loses_nothing() -> None:
+    lines = trace()
+
+    header, *records = write_recording(read_recording(lines))
+
+    assert json.loads(header)["navarch_recording"] == 1
+    assert [json.loads(line) for line in records] == [json.loads(line) for line in lines]
+    again = read_recording([header, *records])
+    assert list(write_recording(again)) == [header, *records]
+    (gpu,) = again.gpus
+    assert (gpu.uuid, gpu.pci_bus_id) == (H200, "0000:00:06.0")
+    assert (gpu.name, gpu.driver_version) == ("NVIDIA H200", "580.159.04")
+
+
+def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() -> None:
+    plane, _ = played(read_recording(trace()))
+
+    found = xids(plane)
+    assert {result.check for result in found} == {f"xid/{code}/{H200}" for code in (13, 31, 43)}
+    assert {result.health for result in found} == {Health.HEALTHY}
+    assert not any(result.fatal for result in plane.results())
+    reasons = " ".join(result.reason for result in found)
+    assert "ACCESS_TYPE_VIRT_WRITE" in reasons
+    assert "restart the application" in reasons
+    assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
+
+
+def test_six_hundred_clock_events_make_no_flood_and_each_fault_is_one_event() -> None:
+    plane, witnesses = played(read_recording(trace()))
+
+    kmsg, nvml = witnesses.sources()
+    # Nine faults: a killed program leaves no trace, an overflowing stack leaves two.
+    assert (kmsg.events, nvml.events, nvml.missed) == (9, 8, 1)
+    assert kmsg.lines == 15
+    assert not kmsg.silent
+    assert not nvml.silent
+    assert len(plane.reports) < 15
+
+
+def test_a_recording_of_our_own_can_be_played_again() -> None:
+    lines: list[bytes] = []
+
+    async def record() -> None:
+        clock = SimClock()
+        gpus = SimulatedGpus(clock, SeededEntropy("g"), count=2, seed="m")
+        recorder = Recorder(clock, gpus, None, lines.append, boot_id="boot-7")
+        recorder.begin()
+        for second in range(20):
+            await clock.sleep(1.0)
+            if second == 10:
+                gpus.xid(48, index=1)
+            recorder.listen()
+            recorder.sample()
+        recorder.note("the end")
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(record())
+    recording = read_recording(lines)
+    plane, _ = played(recording)
+
+    assert (recording.boot_id, len(recording.gpus)) == ("boot-7", 2)
+    assert [result.check for result in xids(plane)] == ["xid/48/GPU-m-1"]
+    assert any(result.fatal for result in xids(plane))
+
+
+def test_a_replay_is_the_same_every_time() -> None:
+    recording = read_recording(trace())
+
+    first, second = (played(recording)[0].reports for _ in range(2))
+
+    assert [report.results for report in first] == [report.results for report in second]
+
+
+def test_a_replay_can_be_faster_than_life() -> None:
+    async def main() -> tuple[float, datetime]:
+        clock = LoopClock(datetime(2026, 1, 1, tzinfo=UTC))
+        began = clock.monotonic()
+        await clock.sleep(60.0)
+        return clock.monotonic() - began, clock.now()
+
+    with asyncio.Runner(loop_factory=lambda: PacedLoop(1000.0)) as runner:
+        took, now = runner.run(main())
+
+    assert took >= 60.0
+    assert now >= datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
+
+
+def test_readings_show_from_the_moment_they_were_taken() -> None:
+    lines = [
+        b'{"t": 1.0, "kind": "nvml", "gpu": 0, "temp": 45, "power_mw": 128529, "util": [7, 0]}',
+        b'{"t": 9.0, "kind": "nvml", "gpu": 0, "temp": 50, "remap": [0, 2, 1, 0]}',
+    ]
+
+    async def main() -> None:
+        clock = SimClock()
+        gpus = ReplayedGpus(clock, read_recording(lines))
+        (gpu,) = gpus.list_gpus()
+        await clock.sleep(2.0)
+        assert gpus.metrics(gpu).power_w == 128.529
+        assert gpus.health(gpu).temperature_c == 45
+        await clock.sleep(10.0)
+        assert gpus.health(gpu).temperature_c == 50
+        assert gpus.health(gpu).remap_pending is True
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+@pytest.mark.parametrize(
+    "line", [b"{", b"[]", b'{"t": "x", "kind": "a"}', b'{"t": 1}', b'{"navarch_recording": 2}']
+)
+def test_what_is_no_recording_is_refused(line: bytes) -> None:
+    with pytest.raises(RecordingError):
+        read_recording([line])
