@@ -15,6 +15,7 @@ from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
 from navarch.control.launches import LaunchReconciler
+from navarch.control.loads import Loads
 from navarch.control.loop import Loop, Reconciler
 from navarch.control.notices import NoticeReconciler
 from navarch.control.observation import ObservationReconciler
@@ -56,6 +57,10 @@ class Hearing(Liveness, Readings, Protocol):
 
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Take readings from before."""
+        ...
+
+    def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
+        """Return the average over each node's GPUs, in percent; None if it never said."""
         ...
 
     def forget(self, node: NodeId) -> None:
@@ -131,6 +136,7 @@ def build_control_plane(
     opinions: Opinions | None = None,
     alerts: Sequence[AlertNotifier] = (),
     metrics_source: MetricsSource | None = None,
+    loads: Loads | None = None,
     offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
     save_readings: Callable[[], Awaitable[None]] | None = None,
@@ -182,7 +188,9 @@ def build_control_plane(
                     store,
                     opinions.autoscalers,
                     metrics_source,
+                    readings=hearing,
                     interval=opinions.autoscale_interval,
+                    loads=loads,
                 )
             )
         return found

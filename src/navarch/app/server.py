@@ -24,6 +24,7 @@ from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.notifier import NotifierConfig
 from navarch.config.provider import FakeConfig
+from navarch.control.loads import Loads
 from navarch.core.errors import NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
@@ -43,6 +44,7 @@ from navarch.stores.sqlite import SqliteStore
 log = structlog.get_logger(__name__)
 
 READINGS = "readings"
+LOADS = "loads"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,7 @@ class Server:
         self._fakes: list[FakeMachines] = []
         self._plane: Plane | None = None
         self._patience: Patience | None = None
+        self._loads = Loads()
         self._serving = False
 
     async def run(self, started: Callable[[Running], None]) -> None:
@@ -90,6 +93,8 @@ class Server:
             stack.callback(store.close)
             columns = self._columns(store)
             stack.callback(lambda: write_whole(self._data_dir / READINGS, columns.dump()))
+            self._restore_loads()
+            stack.callback(lambda: write_whole(self._data_dir / LOADS, self._loads.dump()))
             async with asyncio.TaskGroup() as tasks:
                 plane = self._plane = self._build(stack, tasks, store, columns, offload, http)
                 desk = HeartbeatDesk(plane.agents, columns)
@@ -174,6 +179,11 @@ class Server:
             log.warning("server.readings_lost", path=str(self._data_dir / READINGS))
         return columns
 
+    def _restore_loads(self) -> None:
+        saved = read_whole(self._data_dir / LOADS)
+        if saved is not None and not self._loads.restore(saved):
+            log.warning("server.loads_lost", path=str(self._data_dir / LOADS))
+
     def _build(
         self,
         stack: ExitStack,
@@ -209,8 +219,9 @@ class Server:
         given = self._extensions
 
         async def save_readings() -> None:
-            data = columns.dump()
+            data, loads = columns.dump(), self._loads.dump()
             await offload.run(lambda: write_whole(self._data_dir / READINGS, data))
+            await offload.run(lambda: write_whole(self._data_dir / LOADS, loads))
 
         return build_control_plane(
             self._clock,
@@ -228,6 +239,7 @@ class Server:
             ),
             alerts=[LogAlerts(), *given.alert_notifiers],
             metrics_source=Merged([*given.metrics_sources, HeartbeatMeter(store, columns)]),
+            loads=self._loads,
             offerings=self._offerings,
             inject=self._inject,
             save_readings=save_readings,

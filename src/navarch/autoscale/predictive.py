@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from navarch.autoscale.season import expected_load
+from navarch.autoscale.season import expected_peak
 from navarch.core.autoscaling import PredictiveSettings
 from navarch.ports.autoscaler import Autoscaler, PoolState, Recommendation
 
@@ -15,8 +15,9 @@ SHRINK_BELOW = 50.0
 """The utilisation in percent that makes it act, and the one it aims for. Wide apart, so that
 what it does for one prediction is not undone for the next."""
 
-AHEAD = timedelta(minutes=15)
-"""How far ahead the season is read: a machine bought now serves by then."""
+AHEAD = timedelta(minutes=45)
+"""How far ahead the season is read. A machine bought now serves within a quarter of an hour; and
+a pool that a rush took by surprise was too small to measure it until it had grown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +69,10 @@ def _measured(state: PoolState) -> int:
 
 def _season(state: PoolState) -> float | None:
     """Return the load of this hour on earlier days, as utilisation of the present nodes."""
-    expected = _expected(state, state.now + AHEAD)
+    expected = expected_peak(state.metrics.load_history, state.now, state.now + AHEAD)
     if expected is None:
         return None
     return 100.0 * expected / _measured(state)
-
-
-def _expected(state: PoolState, at: datetime) -> float | None:
-    return expected_load(state.metrics.load_history, at)
 
 
 def _trend(samples: Sequence[float]) -> float:

@@ -11,6 +11,13 @@ WEEK_DAYS = 7
 QUARTER = timedelta(minutes=15)
 
 
+def expected_peak(history: Sequence[Load], since: datetime, until: datetime) -> float | None:
+    """Return the most busy nodes to expect in that time; None if no earlier day is known."""
+    quarters = int((until - since) / QUARTER) + 1
+    known = [expected_load(history, since + number * QUARTER) for number in range(quarters)]
+    return max((load for load in known if load is not None), default=None)
+
+
 def expected_load(history: Sequence[Load], at: datetime) -> float | None:
     """Return the busy nodes to expect `at`; None if no earlier day is known.
 

@@ -1,27 +1,63 @@
 """The autoscaling reconciler: asks each pool's autoscaler how big the pool should be."""
 
+import asyncio
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from navarch.core.errors import ConflictError
+from navarch.autoscale.building import build_autoscaler
+from navarch.control.loads import Loads
+from navarch.control.usage import Readings, Usage
+from navarch.core.autoscaling import Autoscaling
+from navarch.core.errors import ConflictError, NavarchError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
-from navarch.core.ids import PoolName
-from navarch.core.node import Phase
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
-from navarch.ports.autoscaler import Autoscaler, MetricsSource, PoolState
+from navarch.fleet.changes import changes
+from navarch.fleet.invariants import check_plans
+from navarch.fleet.plan import Plan, Retire
+from navarch.fleet.sizing import Opinion, Sizing, bounds_at, choose_surplus, plan_size
+from navarch.ports.autoscaler import (
+    Autoscaler,
+    MetricsSource,
+    PoolMetrics,
+    PoolState,
+    Recommendation,
+)
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 
-HISTORY_MAX = 120
-"""How many earlier looks an autoscaler is shown: an hour of them at the usual interval."""
+METRICS_TIMEOUT_S = 20.0
+"""How long a source may take to answer. Less than the usual interval between looks."""
+
+FAILURES_BEFORE_NEWS = 2
+"""A source that does not answer once is no news: a pool's first node has just come up."""
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered about a pool from one look to the next."""
+
+    opinions: deque[Opinion] = field(default_factory=deque)
+    autoscaling: Autoscaling | None = None
+    autoscaler: Autoscaler | None = None
+    trouble: str = ""
+    """What was wrong at the last look, if anything, for how many looks, and whether it was told."""
+    failures: int = 0
+    told: str = ""
 
 
 class AutoscalingReconciler:
-    """Turns recommendations into wanted sizes, within the pool's bounds."""
+    """Turns recommendations into wanted sizes.
+
+    An autoscaler that is given for a pool by name goes before the one stored with it. What
+    it knew and said is lost with the process, except for the load of past days; a pool then
+    takes its whole patience again before it shrinks.
+    """
 
     name = "autoscaling"
 
@@ -32,48 +68,174 @@ class AutoscalingReconciler:
         autoscalers: Mapping[PoolName, Autoscaler],
         source: MetricsSource,
         *,
+        readings: Readings,
         interval: timedelta,
+        loads: Loads | None = None,
     ) -> None:
         self._clock = clock
         self._store = store
-        self._autoscalers = autoscalers
+        self._given = autoscalers
         self._source = source
         self._interval = interval
         self._due = clock.now()
-        self._history: dict[PoolName, deque[float]] = {}
+        self._loads = loads or Loads()
+        self._usage = Usage(readings)
+        self._memories: dict[PoolName, _Memory] = {}
 
     async def reconcile(self) -> datetime | None:
         """Look at every pool that has an autoscaler, if it is time to."""
-        if not self._autoscalers:
-            return None
         now = self._clock.now()
-        if now >= self._due:
-            self._due = now + self._interval
-            for name, autoscaler in self._autoscalers.items():
-                await self._scale(name, autoscaler, now)
+        fleet = self._store.fleet()
+        if now < self._due:
+            return self._due
+        scaled = [pool.name for pool in fleet.pools.values() if self._is_scaled(pool)]
+        self._forget(fleet, scaled)
+        if not scaled:
+            return None
+        self._due = now + self._interval
+        # Every source is asked at once: one slow answer must not make every pool wait.
+        async with asyncio.TaskGroup() as tasks:
+            asked = {name: tasks.create_task(self._ask(name)) for name in scaled}
+        for name, answer in asked.items():
+            await self._scale(name, answer.result(), now)
         return self._due
 
-    async def _scale(self, name: PoolName, autoscaler: Autoscaler, now: datetime) -> None:
-        history = self._history.setdefault(name, deque(maxlen=HISTORY_MAX))
-        metrics = await self._source.pool_metrics(name)
+    def _is_scaled(self, pool: Pool) -> bool:
+        return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)
+
+    def _forget(self, fleet: Fleet, scaled: list[PoolName]) -> None:
+        self._usage.forget_all_but(fleet.nodes)
+        for name in [name for name in self._memories if name not in scaled]:
+            del self._memories[name]
+            self._loads.forget(name)
+
+    async def _ask(self, pool: PoolName) -> PoolMetrics | str:
+        """Return the pool's metrics, or why there are none."""
+        try:
+            async with asyncio.timeout(METRICS_TIMEOUT_S):
+                return await self._source.pool_metrics(pool)
+        except TimeoutError:
+            return f"no metrics within {METRICS_TIMEOUT_S:.0f} s"
+        except NavarchError as error:
+            return f"no metrics: {error}"
+        except Exception as error:  # noqa: BLE001 - a source may be anybody's code
+            return f"no metrics: {error!r}"
+
+    async def _scale(self, name: PoolName, metrics: PoolMetrics | str, now: datetime) -> None:
         fleet = self._store.fleet()
         pool = fleet.pools.get(name)
-        if pool is None or pool.deleted:
+        if pool is None or not self._is_scaled(pool):
             return
-        shown = replace(metrics, utilization_history=tuple(history))
-        history.append(metrics.utilization)
-        advice = autoscaler.recommend(replace(_state(fleet, pool, now), metrics=shown))
-        nodes = min(max(advice.target_nodes, pool.nodes_min), pool.nodes_max)
-        if nodes == pool.size:
+        memory = self._memories.setdefault(name, _Memory())
+        self._usage.note(_working(fleet, pool), now, keep=pool.shrink_after)
+        if isinstance(metrics, str):
+            await self._trouble(pool, memory, metrics, now, at_once=False)
+        else:
+            await self._hear(fleet, pool, memory, metrics, now)
+        sizing = plan_size(pool, list(memory.opinions), now=now)
+        if sizing.nodes != pool.size:
+            await self._write(fleet, pool, sizing, now)
+
+    async def _hear(
+        self, fleet: Fleet, pool: Pool, memory: _Memory, metrics: PoolMetrics, now: datetime
+    ) -> None:
+        autoscaler = self._autoscaler(pool, memory)
+        state = _state(fleet, pool, now)
+        shown = replace(
+            metrics,
+            utilization_history=self._loads.recent(pool.name, now),
+            load_history=self._loads.quarters(pool.name),
+        )
+        self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=state.healthy_nodes)
+        try:
+            advice = _checked(autoscaler.recommend(replace(state, metrics=shown)))
+        except Exception as error:  # noqa: BLE001 - an autoscaler may be anybody's code
+            await self._trouble(pool, memory, f"{autoscaler.name}: {error!r}", now, at_once=True)
             return
+        memory.trouble, memory.failures, memory.told = "", 0, ""
+        memory.opinions.append(
+            Opinion(
+                at=now,
+                nodes=advice.target_nodes,
+                reason=f"{autoscaler.name}: {advice.reason}",
+                nodes_needed=metrics.nodes_needed,
+            )
+        )
+        # One opinion from before stays, as proof that the pool was watched all the time.
+        while len(memory.opinions) > 1 and memory.opinions[1].at <= now - pool.shrink_after:
+            memory.opinions.popleft()
+
+    def _autoscaler(self, pool: Pool, memory: _Memory) -> Autoscaler:
+        if pool.name in self._given:
+            return self._given[pool.name]
+        assert pool.autoscaling is not None, pool.name
+        if memory.autoscaler is None or memory.autoscaling != pool.autoscaling:
+            # What another strategy said is no reason to shrink under this one.
+            memory.opinions.clear()
+            memory.autoscaling = pool.autoscaling
+            memory.autoscaler = build_autoscaler(pool.autoscaling)
+        return memory.autoscaler
+
+    async def _trouble(
+        self, pool: Pool, memory: _Memory, trouble: str, now: datetime, *, at_once: bool
+    ) -> None:
+        """Report once what keeps the pool from being scaled; what was said before is void."""
+        memory.opinions.clear()
+        memory.failures = memory.failures + 1 if memory.trouble else 1
+        memory.trouble = trouble
+        if trouble == memory.told or not (at_once or memory.failures >= FAILURES_BEFORE_NEWS):
+            return
+        memory.told = trouble
         event = Event(
             at=now,
-            about=about("pool", name),
-            kind="pool.scaled",
-            reason=f"{pool.size} to {nodes} nodes: {autoscaler.name}: {advice.reason}",
-            facts={"size": str(nodes)},
+            about=about("pool", pool.name),
+            kind="pool.not_scaled",
+            reason=f"stays at {pool.size} nodes: {trouble}",
         )
-        change = Change(pools=[replace(pool, nodes_wanted=nodes)], events=[event])
+        await self._commit(Change(events=[event]), self._store.fleet())
+
+    async def _write(self, fleet: Fleet, pool: Pool, sizing: Sizing, now: datetime) -> None:
+        leaving = self._leaving(fleet, pool, sizing, now)
+        size = sizing.nodes
+        if size < pool.size and bounds_at(pool, now).clamp(pool.size) == pool.size:
+            # Nothing forces it to shrink, so busy nodes stay.
+            staying = sum(node.counts for node in fleet.in_pool(pool.name).values())
+            size = max(size, staying - len(leaving))
+            if size >= pool.size:
+                return
+        reason = f"{pool.size} to {size} nodes: {sizing.reason}"
+        plan = Plan(
+            pool=pool.name,
+            actions=tuple(Retire(node=n, reason=reason, surplus=True) for n in leaving),
+        )
+        check_plans([plan], fleet)
+        written = changes([plan], fleet, now=now)
+        event = Event(
+            at=now,
+            about=about("pool", pool.name),
+            kind="pool.scaled",
+            reason=reason,
+            facts={"size": str(size)},
+        )
+        change = replace(
+            written,
+            pools=[replace(pool, nodes_wanted=size, scaled_at=now)],
+            events=[event, *written.events],
+            guards=[pool.name],
+        )
+        await self._commit(change, fleet)
+
+    def _leaving(self, fleet: Fleet, pool: Pool, sizing: Sizing, now: datetime) -> list[NodeId]:
+        """Return the nodes to give up with the change: idle ones, not simply the oldest."""
+        members = list(fleet.in_pool(pool.name).values())
+        surplus = sum(node.counts for node in members) - sizing.nodes
+        if surplus <= 0 or sizing.nodes >= pool.size:
+            return []
+        working = _working(fleet, pool)
+        peaks = self._usage.peaks(working, now - pool.shrink_after)
+        return choose_surplus(members, peaks, surplus)
+
+    async def _commit(self, change: Change, fleet: Fleet) -> None:
         try:
             await self._store.commit(change, based_on=fleet.revision)
         except ConflictError:
@@ -81,18 +243,41 @@ class AutoscalingReconciler:
             return
 
 
+def _checked(advice: object) -> Recommendation:
+    """Return what an autoscaler said, if it makes sense."""
+    if not isinstance(advice, Recommendation):
+        raise TypeError(f"{advice!r} is no recommendation")
+    nodes: object = advice.target_nodes
+    if type(nodes) is not int or nodes < 0:
+        raise ValueError(f"{nodes!r} is no number of nodes")
+    return replace(advice, reason=str(advice.reason))
+
+
+def _working(fleet: Fleet, pool: Pool) -> list[NodeId]:
+    members = fleet.in_pool(pool.name).values()
+    return [n.id for n in members if n.counts and n.phase in (Phase.READY, Phase.DRAINING)]
+
+
 def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
+    """Return what an autoscaler may know, but for the metrics.
+
+    The pool is as big as it should be: what is missing is on its way. An autoscaler that
+    counted nodes would take a machine that waits for room as a reason to want fewer.
+    """
     staying = [node for node in fleet.in_pool(pool.name).values() if node.counts]
-    healthy = [
-        node
-        for node in staying
-        if node.phase is Phase.READY and node.health is not Health.UNHEALTHY
-    ]
+    bounds = bounds_at(pool, now)
+    size = bounds.clamp(pool.size)
+    there = sum(node.phase in (Phase.READY, Phase.DRAINING) for node in staying)
     return PoolState(
         pool=pool.name,
         now=now,
-        current_nodes=len(staying),
-        healthy_nodes=len(healthy),
-        min_nodes=pool.nodes_min,
-        max_nodes=pool.nodes_max,
+        current_nodes=size,
+        healthy_nodes=sum(_is_healthy(node) for node in staying),
+        starting_nodes=max(size - there, 0),
+        min_nodes=bounds.nodes_min,
+        max_nodes=bounds.nodes_max,
     )
+
+
+def _is_healthy(node: Node) -> bool:
+    return node.phase is Phase.READY and node.health is not Health.UNHEALTHY

@@ -12,6 +12,7 @@ NavarchError
 ├── StartError                 the server cannot start as asked; see app/addresses.py
 ├── StoreError                 the durable state cannot be read or written; stop
 ├── NotifierError              a workload system did not listen; tell it again later
+├── MetricsError               nobody can say how busy a pool is; leave its size alone
 └── ProviderError              a cloud said no
     ├── CapacityError          no machine of that kind now; try the next offering
     ├── QuotaError             the account may not have more; tell a human
@@ -61,6 +62,10 @@ class StoreError(NavarchError):
 
 class NotifierError(NavarchError):
     """A workload system could not be told something."""
+
+
+class MetricsError(NavarchError):
+    """It is not known how busy a pool is."""
 
 
 class ProviderError(NavarchError):

@@ -7,7 +7,10 @@ from navarch.ports.autoscaler import MetricsSource, PoolMetrics
 
 
 class Merged:
-    """Takes from each source what it knows: a value of zero is no news."""
+    """Takes from each source what it knows: a value of zero is no news.
+
+    One that fails fails the whole: work that only it knows of must not look like none.
+    """
 
     def __init__(self, sources: Sequence[MetricsSource]) -> None:
         self._sources = sources
@@ -19,4 +22,5 @@ class Merged:
             utilization=next((m.utilization for m in known if m.utilization), 0.0),
             pending_jobs=next((m.pending_jobs for m in known if m.pending_jobs), 0),
             queue_depth=next((m.queue_depth for m in known if m.queue_depth), 0),
+            nodes_needed=max((m.nodes_needed for m in known), default=0),
         )

@@ -43,7 +43,7 @@ class PoolState:
     pool: PoolName
     now: datetime
     current_nodes: int
-    """Those that are meant to stay, in whatever state."""
+    """How many it is meant to have now, in whatever state they are."""
     healthy_nodes: int
     starting_nodes: int = 0
     """Bought or asked for, and not there yet."""
@@ -96,6 +96,6 @@ class MetricsSource(Protocol):
     async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
         """Return how busy `pool` is now. The history is kept by the caller.
 
-        Raises TransientError if it cannot be known now: nothing known is not nothing to do.
+        Raises MetricsError if it cannot be known now: nothing known is not nothing to do.
         """
         ...

@@ -227,9 +227,11 @@ class FleetService:
 
     def _sized(self, after: Pool, before: Pool | None) -> Pool:
         """Note a change of size by hand, which an autoscaler leaves alone for a while."""
-        if before is None or before.deleted or after.size != before.size:
-            return replace(after, scaled_at=self._clock.now())
-        return after
+        if before is None or before.deleted:
+            by_hand = after.nodes_wanted is not None
+        else:
+            by_hand = after.size != before.size
+        return replace(after, scaled_at=self._clock.now()) if by_hand else after
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and give back every node of a pool, then the pool."""

@@ -9,6 +9,7 @@ from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
+from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.clock import Clock, Entropy
 from navarch.providers.simulated import Machine
@@ -33,6 +34,8 @@ class SimAgent:
     """The share of messages that the network loses, repeats or brings back too late."""
     interval_s: float = 30.0
     gpus: int = 8
+    load: Callable[[], float] | None = None
+    """How busy its GPUs are, in percent; one that is not known is not sent."""
     boot_id: str = "boot-1"
     hung: bool = False
     """A hung agent does nothing at all, for ever."""
@@ -90,7 +93,10 @@ class SimAgent:
             await self._send(lambda name=name: self._finish(name))  # type: ignore[misc]
 
     async def _heartbeat(self) -> Sequence[Command]:
-        return self.api().heartbeat(self.node)
+        if self.load is None:
+            return self.api().heartbeat(self.node)
+        gpu = GpuMetrics(utilization_pct=self.load())
+        return self.api().heartbeat(self.node, NodeMetrics(gpus=(gpu,) * self.gpus))
 
     async def _finish(self, command: CommandId) -> None:
         await self.api().finish(self.node, command, succeeded=True, result="done")

@@ -8,7 +8,8 @@ from decimal import Decimal
 from functools import partial
 from typing import TypeVar
 
-from navarch.app.control_plane import Plane, build_control_plane
+from navarch.app.control_plane import Opinions, Plane, build_control_plane
+from navarch.control.loads import Loads
 from navarch.core.errors import UnreachableError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
@@ -16,8 +17,11 @@ from navarch.core.ids import InstanceId, NodeId, PoolName
 from navarch.core.node import Node, NodeStatus, node_status
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
+from navarch.meters.heartbeats import HeartbeatMeter
+from navarch.meters.merged import Merged
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
+from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.agents import Timing
@@ -57,6 +61,13 @@ class World:
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
     cut_off: set[NodeId] = field(default_factory=set)
     """Nodes that the network keeps from the control plane."""
+    load: Callable[[NodeId], float] | None = None
+    """How busy a node's GPUs are, in percent. Given one, the control plane autoscales."""
+    metrics: MetricsSource | None = None
+    """Somebody who knows more about the work than the agents do."""
+    autoscalers: dict[PoolName, Autoscaler] = field(default_factory=dict)
+    loads: Loads = field(default_factory=Loads)
+    """What a restart leaves of the past load: on a disk, where the control plane has one."""
     control: Plane | None = None
     crashes: int = 0
     trace: list[str] = field(default_factory=list)
@@ -215,20 +226,30 @@ class World:
         chance = SeededEntropy(f"{self.seed}/conflicts/{self.crashes}")
         store = WiredStore(self.store, wire, chance, self.trouble / 4)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
+        columns = Columns(self.clock, timeout=TIMING.silence, nodes=known)
         control = build_control_plane(
             self.clock,
             SeededEntropy(f"{self.seed}/control/{self.crashes}"),
             store,
             providers=[wired(self.cloud, self.store, wire)],
             notifier=WiredNotifier(self.workloads, wire),
-            hearing=Columns(self.clock, timeout=TIMING.silence, nodes=known),
+            hearing=columns,
             timing=lambda: TIMING,
+            opinions=Opinions(autoscalers=self.autoscalers),
+            metrics_source=self._metrics_source(store, columns),
+            loads=self.loads,
             strict=True,
         )
         self.control = control
         async with asyncio.TaskGroup() as tasks:
             life = self._lives["control"] = tasks.create_task(control.run())
             wire.on_crash = life.cancel
+
+    def _metrics_source(self, store: Store, columns: Columns) -> MetricsSource | None:
+        if self.load is None:
+            return None
+        sources: list[MetricsSource] = [] if self.metrics is None else [self.metrics]
+        return Merged([*sources, HeartbeatMeter(store, columns)])
 
     def api_for(self, node: NodeId) -> Callable[[], AgentApi]:
         """Return how `node` reaches the control plane."""
@@ -286,6 +307,7 @@ class World:
             interval_s=TIMING.heartbeat_interval.total_seconds(),
             reports=reports,
             boot_id=boot_id,
+            load=None if self.load is None else partial(self.load, node),
         )
 
         async def live() -> None:

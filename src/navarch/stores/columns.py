@@ -15,6 +15,7 @@ GPUS_PER_ROW = 8
 """A machine with more GPUs takes several rows."""
 
 _READINGS = 4
+_UTILIZATION = 2
 _FORMAT = 1
 
 Floats = npt.NDArray[np.float32]
@@ -146,6 +147,24 @@ class Columns:
                 for t, p, u, m in gpus
             ),
         )
+
+    def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
+        """Return the average over each node's GPUs, in percent; None if it never said."""
+        found: list[float | None] = [None] * len(nodes)
+        rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
+        gpus = np.where(rows < 0, 0, self._gpus[rows])
+        few = np.flatnonzero((gpus > 0) & (gpus <= GPUS_PER_ROW))
+        used = self._readings[rows[few], _UTILIZATION]
+        # Slots past a machine's last GPU may hold what another machine once said.
+        used = np.where(np.arange(GPUS_PER_ROW) < gpus[few, None], used, 0)
+        means = used.sum(axis=1, dtype=np.float64) / gpus[few]
+        for place, mean in zip(few.tolist(), means.tolist(), strict=True):
+            found[place] = mean
+        for place in np.flatnonzero(gpus > GPUS_PER_ROW).tolist():
+            said = self.metrics(nodes[place])
+            assert said is not None, nodes[place]
+            found[place] = sum(gpu.utilization_pct for gpu in said.gpus) / len(said.gpus)
+        return found
 
     def bytes_per_node(self) -> float:
         """Return what one node costs in memory, its name in the index included."""

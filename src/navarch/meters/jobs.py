@@ -1,0 +1,36 @@
+"""How much work a pool has, from the queue of whoever gives it work."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from navarch.autoscale.demand import Work, nodes_needed
+from navarch.core.ids import PoolName
+from navarch.ports.autoscaler import PoolMetrics
+from navarch.ports.store import Store
+
+
+class Jobs(Protocol):
+    """A queue of jobs, and of requests for machines that have not been met."""
+
+    async def work(self, pool: PoolName) -> Sequence[Work]:
+        """Return what runs on `pool` and what waits for it. Raises MetricsError."""
+        ...
+
+
+class JobsMeter:
+    """Counts jobs, and the nodes that they need together."""
+
+    def __init__(self, store: Store, jobs: Jobs) -> None:
+        self._store = store
+        self._jobs = jobs
+
+    async def pool_metrics(self, pool: PoolName) -> PoolMetrics:
+        """Return what waits, what waits or runs, and what that takes."""
+        work = await self._jobs.work(pool)
+        known = self._store.fleet().pools.get(pool)
+        gpus = known.offerings[0].gpus if known else 0
+        return PoolMetrics(
+            pending_jobs=sum(each.waiting for each in work),
+            queue_depth=len(work),
+            nodes_needed=nodes_needed(work, gpus) if gpus else 0,
+        )

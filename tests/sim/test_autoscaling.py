@@ -1,0 +1,383 @@
+"""Stories of pools whose size follows their load, in virtual time."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from navarch.core.autoscaling import (
+    Autoscaling,
+    PredictiveSettings,
+    QueueSettings,
+    ReactiveSettings,
+    ScheduledSettings,
+)
+from navarch.core.errors import MetricsError
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.pool import Pool
+from navarch.core.schedule import Window
+from navarch.ports.autoscaler import PoolMetrics, PoolState, Recommendation
+from navarch.ports.store import Committed
+from navarch.service.views import pool_spec
+from navarch.sim.clock import SeededEntropy
+from navarch.sim.world import Story, World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+TRAINING = PoolName("training")
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+REACTIVE = Autoscaling(reactive=ReactiveSettings())
+QUEUE = Autoscaling(queue=QueueSettings(jobs_per_node=1))
+
+
+@dataclass
+class Demand:
+    """Work for a pool, spread over the nodes that serve it or pinned to some of them."""
+
+    busy_nodes: Callable[[float], float] = lambda _: 0.0
+    """How many nodes the work would fill, so many seconds into the story."""
+    pinned: dict[NodeId, float] = field(default_factory=dict)
+    jobs: PoolMetrics = field(default_factory=PoolMetrics)
+    lost: bool = False
+    world: World | None = None
+    sizes: list[int] = field(default_factory=list)
+
+    def join(self, world: World) -> None:
+        """Be the load of `world`, and watch whom it gives up."""
+        self.world = world
+        world.load = self.load
+        world.metrics = self
+        world.store.subscribe(self.watch)
+
+    def load(self, node: NodeId) -> float:
+        assert self.world is not None
+        if node in self.pinned:
+            return self.pinned[node]
+        serving = len(self.world.serving(TRAINING))
+        if node not in self.world.serving(TRAINING):
+            return 0.0
+        return min(100.0 * self.busy_nodes(self.world.clock.monotonic()) / serving, 100.0)
+
+    async def pool_metrics(self, _pool: PoolName) -> PoolMetrics:
+        if self.lost:
+            raise MetricsError("the queue does not answer")
+        return self.jobs
+
+    def watch(self, committed: Committed) -> None:
+        for pool in committed.change.pools:
+            if not self.sizes or self.sizes[-1] != pool.size:
+                self.sizes.append(pool.size)
+        for node in committed.change.nodes:
+            before = committed.before.nodes.get(node.id)
+            if before and before.serving and node.retiring and node.retiring.surplus:
+                assert self.load(node.id) < 80, f"{node.id} was busy: {node.retiring.reason}"
+
+    @property
+    def turns(self) -> int:
+        """How often the size went the other way."""
+        steps = [b - a for a, b in pairwise(self.sizes)]
+        return sum((a > 0) != (b > 0) for a, b in pairwise(steps))
+
+
+def a_scaled_pool(low: int, high: int, autoscaling: Autoscaling | None, **settings: object) -> Pool:
+    pool = a_pool(size=low, nodes_max=high, autoscaling=autoscaling)
+    return replace(pool, **settings)  # type: ignore[arg-type]
+
+
+def tell(story: Story, pool: Pool, demand: Demand, *, seed: int = 1) -> World:
+    return simulate(story, seed=seed, pools=[pool], prepare=demand.join)
+
+
+def size(world: World) -> int:
+    return world.fleet().pools[TRAINING].size
+
+
+def reasons(world: World, kind: str) -> list[str]:
+    return [line.split(": ", 1)[1] for line in world.trace if f" {kind}: " in line]
+
+
+async def serving(world: World, count: int, *, within_s: float = HOUR) -> None:
+    await world.until(lambda: len(world.serving(TRAINING)) == count, within_s=within_s)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(4, 50))]
+)
+def test_a_pool_follows_a_noisy_day_without_flapping_or_giving_up_busy_nodes(seed: int) -> None:
+    """One rise and one fall a day; the noise of every half minute must not show in the size."""
+    noise = SeededEntropy(f"{seed}/noise")
+
+    def day(now_s: float) -> float:
+        wave = 3.0 - 2.5 * math.cos(2 * math.pi * now_s / DAY)
+        return max(wave + noise.uniform(-0.4, 0.4), 0.0)
+
+    demand = Demand(busy_nodes=day)
+
+    async def story(world: World) -> None:
+        while world.clock.monotonic() < DAY:
+            await world.clock.sleep(600)
+            now = world.clock.monotonic()
+            if now > HOUR:
+                wanted = 3.0 - 2.5 * math.cos(2 * math.pi * now / DAY)
+                assert size(world) >= wanted * 0.9, f"{size(world)} nodes for {wanted:.1f} at {now}"
+        assert max(demand.sizes) in (6, 7, 8)
+        assert size(world) <= 4
+        assert demand.turns <= 3, demand.sizes
+
+    tell(story, a_scaled_pool(1, 10, REACTIVE), demand, seed=seed)
+
+
+def test_steady_load_keeps_a_steady_size() -> None:
+    demand = Demand(busy_nodes=lambda _: 1.4)
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(DAY / 2)
+        assert demand.sizes == [2]
+
+    tell(story, a_scaled_pool(1, 10, REACTIVE, nodes_wanted=2), demand)
+
+
+def test_a_pool_shrinks_to_nothing_and_comes_back_when_jobs_wait() -> None:
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        demand.jobs = PoolMetrics(pending_jobs=2, queue_depth=2)
+        await serving(world, 2)
+        demand.jobs = PoolMetrics()
+        await world.until(lambda: not world.nodes(TRAINING), within_s=HOUR)
+        await world.clock.sleep(HOUR)
+        assert size(world) == 0
+        demand.jobs = PoolMetrics(pending_jobs=1, queue_depth=1)
+        await serving(world, 1)
+
+    tell(story, a_scaled_pool(0, 4, QUEUE), demand)
+
+
+def test_a_reactive_pool_comes_back_from_nothing_too() -> None:
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(HOUR)
+        assert size(world) == 0
+        demand.jobs = PoolMetrics(pending_jobs=1)
+        await serving(world, 1)
+
+    tell(story, a_scaled_pool(0, 4, REACTIVE), demand)
+
+
+def test_requests_that_wait_grow_a_pool_whatever_its_utilisation() -> None:
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        await serving(world, 1)
+        demand.jobs = PoolMetrics(nodes_needed=4)
+        await serving(world, 4)
+        await world.clock.sleep(HOUR)
+        assert size(world) == 4
+        assert "1 to 4 nodes: the work that runs and waits needs 4 nodes" in reasons(
+            world, "pool.scaled"
+        )
+
+    tell(story, a_scaled_pool(1, 8, REACTIVE), demand)
+
+
+def test_scaling_by_hand_waits_for_nothing_and_is_not_undone_at_the_next_look() -> None:
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        await serving(world, 1)
+        for nodes in (4, 6):
+            await world.ask(lambda fleet, n=nodes: fleet.scale(TRAINING, n, reason="a rush"))  # type: ignore[misc]
+        assert size(world) == 6
+        await world.clock.sleep(290)
+        assert size(world) == 6
+        await world.until(lambda: size(world) == 1, within_s=2 * HOUR)
+        said = reasons(world, "pool.scaled")
+        assert said[:2] == ["1 to 4 nodes: a rush", "4 to 6 nodes: a rush"]
+        assert said[2] == "6 to 5 nodes: reactive: utilization 0.0% < 20% threshold, for 300s"
+
+    tell(story, a_scaled_pool(1, 8, REACTIVE), demand)
+
+
+def test_a_pool_above_a_lowered_maximum_shrinks_by_drain() -> None:
+    demand = Demand(busy_nodes=lambda _: 2.0)
+
+    async def story(world: World) -> None:
+        await serving(world, 4)
+        lowered = replace(pool_spec(world.fleet().pools[TRAINING]), nodes_max=2, nodes_wanted=None)
+        await world.ask(lambda fleet: fleet.put_pool(lowered, reason="too dear"))
+        await serving(world, 2)
+        await world.until(lambda: len(world.nodes(TRAINING)) == 2, within_s=HOUR)
+        assert {name for what, name in world.workloads.calls if what == "drain"} == {
+            "training-0",
+            "training-1",
+        }
+
+    tell(story, a_scaled_pool(1, 4, REACTIVE, nodes_wanted=4), demand)
+
+
+def test_idle_nodes_go_and_busy_ones_stay_however_old() -> None:
+    """The oldest node is the busy one: age alone must not choose."""
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        demand.pinned[NodeId("training-0")] = 75.0
+        await serving(world, 5)
+        await world.until(lambda: size(world) <= 3, within_s=2 * HOUR)
+        await world.clock.sleep(HOUR)
+        assert "training-0" in world.serving(TRAINING)
+
+    tell(story, a_scaled_pool(1, 8, REACTIVE, nodes_wanted=5), demand)
+
+
+def test_a_pool_of_busy_nodes_is_not_shrunk_by_an_autoscaler_that_says_so() -> None:
+    demand = Demand(busy_nodes=lambda _: 9.0)
+
+    async def story(world: World) -> None:
+        await serving(world, 3)
+        await world.clock.sleep(2 * HOUR)
+        assert size(world) == 3
+
+    tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
+
+
+class Changing:
+    """Does what the story says."""
+
+    name = "changing"
+    answer: object = Recommendation(target_nodes=2, reason="fine")
+
+    def recommend(self, _state: PoolState) -> Recommendation:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (RuntimeError("no idea"), "RuntimeError('no idea')"),
+        (None, "None is no recommendation"),
+        (Recommendation(target_nodes=-3, reason=""), "-3 is no number of nodes"),
+        (Recommendation(target_nodes=2.5, reason=""), "2.5 is no number of nodes"),  # type: ignore[arg-type]
+        (Recommendation(target_nodes=True, reason=""), "True is no number of nodes"),
+    ],
+)
+def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
+    answer: object, words: str
+) -> None:
+    demand = Demand()
+    changing = Changing()
+
+    def prepare(world: World) -> None:
+        demand.join(world)
+        world.autoscalers[TRAINING] = changing
+
+    async def story(world: World) -> None:
+        await serving(world, 2)
+        changing.answer = answer
+        await world.clock.sleep(HOUR)
+        assert size(world) == 2
+        (told,) = reasons(world, "pool.not_scaled")
+        assert told.startswith("stays at 2 nodes: changing: ")
+        assert words in told
+        changing.answer = Recommendation(target_nodes=3, reason="better")
+        await serving(world, 3)
+
+    pool = a_scaled_pool(1, 4, None)
+    simulate(story, seed=1, pools=[pool], prepare=prepare)
+
+
+def test_metrics_that_are_lost_are_reported_and_no_reason_to_shrink() -> None:
+    demand = Demand(jobs=PoolMetrics(queue_depth=3))
+
+    async def story(world: World) -> None:
+        await serving(world, 3)
+        demand.lost = True
+        await world.clock.sleep(2 * HOUR)
+        assert size(world) == 3
+        assert reasons(world, "pool.not_scaled") == [
+            "stays at 3 nodes: no metrics: the queue does not answer"
+        ]
+
+    tell(story, a_scaled_pool(1, 8, QUEUE), demand)
+
+
+def test_a_schedule_sizes_a_pool_by_the_clock_of_its_time_zone() -> None:
+    """The story begins at noon UTC, 21 o'clock in Tokyo; the night there begins at 22."""
+    night = Window(start=22, end=6, nodes_min=3)
+    scheduled = ScheduledSettings(windows=(night,), time_zone="Asia/Tokyo")
+
+    async def story(world: World) -> None:
+        hour = world.clock.now().hour
+        await serving(world, 1)
+        until_night = (13 - hour) % 24 * HOUR
+        await world.clock.sleep(until_night - 2 * 60 - world.clock.monotonic() % HOUR)
+        assert size(world) == 1
+        await world.clock.sleep(4 * 60)
+        assert size(world) == 3
+        await world.clock.sleep(8 * HOUR)
+        assert size(world) in (1, 2, 3)
+        await world.until(lambda: size(world) == 1, within_s=HOUR)
+
+    tell(story, a_scaled_pool(1, 4, Autoscaling(scheduled=scheduled)), Demand())
+
+
+def test_a_pool_whose_nodes_are_all_unhealthy_gets_another() -> None:
+    """B21: the reference's reactive autoscaler needed one healthy node to act at all."""
+    demand = Demand(busy_nodes=lambda _: 1.0)
+
+    async def story(world: World) -> None:
+        await serving(world, 2)
+        for node in world.serving(TRAINING):
+            world.fail(node, "XID 79: GPU has fallen off the bus")
+        await serving(world, 0)
+        await serving(world, 2, within_s=2 * HOUR)
+        assert any("healthy nodes below minimum" in each for each in reasons(world, "pool.scaled"))
+
+    tell(story, a_scaled_pool(2, 6, REACTIVE, auto_replace=False, cooldown=timedelta(0)), demand)
+
+
+def test_yesterdays_rush_is_met_before_it_comes_even_after_a_crash() -> None:
+    """B18: the reference's history was a heap of samples, node by node, and lost at a restart."""
+
+    def rush(now_s: float) -> float:
+        return 5.0 if 10 <= now_s % DAY / HOUR < 12 else 0.3
+
+    demand = Demand(busy_nodes=rush)
+    predictive = PredictiveSettings(fallback=REACTIVE)
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(DAY)
+        world.crash()
+        await world.clock.sleep(9 * HOUR)
+        assert size(world) <= 2
+        await world.clock.sleep(HOUR - 30)
+        assert len(world.serving(TRAINING)) >= 5, demand.sizes
+        await world.clock.sleep(6 * HOUR)
+        assert size(world) <= 2
+
+    tell(story, a_scaled_pool(1, 10, Autoscaling(predictive=predictive)), demand)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_an_autoscaled_pool_comes_to_rest_after_any_storm(seed: int) -> None:
+    chance = SeededEntropy(f"{seed}/demand")
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        for _ in range(6):
+            demand.jobs = PoolMetrics(queue_depth=int(chance.uniform(0, 8)))
+            await world.clock.sleep(chance.uniform(60, 1500))
+            if chance.uniform(0, 1) < 0.5:
+                world.crash()
+        demand.jobs = PoolMetrics(queue_depth=4)
+        await world.until(lambda: size(world) == 4, within_s=2 * HOUR)
+        await world.converge()
+
+    pool = a_scaled_pool(1, 6, QUEUE)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.2, prepare=demand.join)
