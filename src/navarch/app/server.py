@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.patience import Patience
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
+from navarch.config.metrics import PrometheusConfig
 from navarch.config.notifier import NotifierConfig
 from navarch.config.provider import FakeConfig
 from navarch.control.loads import Loads
@@ -32,9 +33,11 @@ from navarch.core.ids import NodeId
 from navarch.core.offering import Offering
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
+from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
 from navarch.notifiers.everyone import Everyone
 from navarch.notifiers.log import LogAlerts, LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
+from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.service.agents import Timing
 from navarch.stores.columns import Columns
@@ -238,12 +241,25 @@ class Server:
                 autoscale_interval=self._config.server.autoscale_interval,
             ),
             alerts=[LogAlerts(), *given.alert_notifiers],
-            metrics_source=Merged([*given.metrics_sources, HeartbeatMeter(store, columns)]),
+            metrics_source=Merged(
+                [
+                    *given.metrics_sources,
+                    *self._metrics_sources(stack),
+                    HeartbeatMeter(store, columns),
+                ]
+            ),
             loads=self._loads,
             offerings=self._offerings,
             inject=self._inject,
             save_readings=save_readings,
         )
+
+    def _metrics_sources(self, stack: ExitStack) -> Iterator[MetricsSource]:
+        asked = self._config.server.metrics.prometheus
+        if asked is not None:
+            threads = ThreadOffload("navarch-prometheus")
+            stack.callback(threads.close)
+            yield PrometheusMeter(threads, _queries(asked))
 
     def _notifier(self, stack: ExitStack) -> WorkloadNotifier:
         told = list(self._extensions.workload_notifiers)
@@ -347,6 +363,18 @@ def _fake_settings(config: FakeConfig) -> FakeSettings:
         boot_s=(config.boot_min.total_seconds(), config.boot_max.total_seconds()),
         bad_boots=config.bad_boot_share,
         prices=config.prices,
+    )
+
+
+def _queries(config: PrometheusConfig) -> PrometheusQueries:
+    return PrometheusQueries(
+        url=config.url,
+        utilization=config.utilization or "",
+        pending_jobs=config.pending_jobs or "",
+        queue_depth=config.queue_depth or "",
+        nodes_needed=config.nodes_needed or "",
+        timeout=config.timeout,
+        headers={name: value.reveal() for name, value in config.headers.items()},
     )
 
 

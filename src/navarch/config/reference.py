@@ -12,6 +12,7 @@ from pathlib import Path
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.config import Config
 from navarch.config.health import HealthConfig
+from navarch.config.metrics import MetricsConfig, PrometheusConfig
 from navarch.config.notifier import NotifierConfig, WebhookConfig
 from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
@@ -21,6 +22,8 @@ from navarch.config.server import ServerConfig
 SECTIONS: Mapping[str, type] = {
     "top": Config,
     "server": ServerConfig,
+    "server.metrics": MetricsConfig,
+    "server.metrics.prometheus": PrometheusConfig,
     "server.notifier": NotifierConfig,
     "server.notifier.webhook": WebhookConfig,
     **{f"providers: {name}": cls for name, cls in PROVIDER_TYPES.items()},

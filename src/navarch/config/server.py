@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from navarch.config.kinds import ADDRESS, DURATION, PATH, SECRET, URL
+from navarch.config.metrics import MetricsConfig
 from navarch.config.nesting import Nested
 from navarch.config.notifier import NotifierConfig
 from navarch.config.schema import Fault, block, key
@@ -81,6 +82,9 @@ class ServerConfig:
     )
     health_policy: str | None = key(
         PATH, default=None, doc="a file of rules for health events; the built-in ones if left out"
+    )
+    metrics: MetricsConfig = key(
+        Nested(cls=MetricsConfig), default=MetricsConfig(), doc="who else knows how busy pools are"
     )
     notifier: NotifierConfig = key(
         Nested(cls=NotifierConfig), default=NotifierConfig(), doc="how workload systems are told"
