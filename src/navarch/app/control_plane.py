@@ -8,6 +8,7 @@ from typing import Protocol
 
 from navarch.control.alerts import AlertReconciler
 from navarch.control.autoscaling import AutoscalingReconciler
+from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
 from navarch.control.errands import Errands
@@ -24,6 +25,7 @@ from navarch.control.providers import Providers
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.stockouts import StockoutMemory
 from navarch.control.terminations import TerminationReconciler
+from navarch.core.budget import Budget
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
@@ -122,6 +124,7 @@ class Opinions:
     remediator: Remediator = field(default_factory=CordonAndReplace)
     autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
     autoscale_interval: timedelta = timedelta(seconds=30)
+    budgets: Sequence[Budget] = ()
 
 
 def build_control_plane(
@@ -152,13 +155,19 @@ def build_control_plane(
 
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
-        memory = StockoutMemory(clock, store)
+        budgets = BudgetReconciler(clock, store, opinions.budgets)
+        memory = StockoutMemory(clock, store, vetoes=[budgets.veto])
+
+        async def begin(now: datetime) -> None:
+            await budgets.count(now)
+            await memory.begin_round(now)
+
         sizes = PoolPlanning(
             clock,
             store,
             name="pools",
             plan=_plan_size(entropy, opinions, memory),
-            begin=memory.begin_round,
+            begin=begin,
         )
         memory.look_at = sizes.look_at
         drains = DrainWatch(clock, store, notifier, errands)
@@ -173,6 +182,7 @@ def build_control_plane(
             HeartbeatReconciler(clock, store, hearing),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
+            budgets,
         ]
         found += [
             ObservationReconciler(clock, store, provider, hearing, errands, evidence)
@@ -200,7 +210,15 @@ def build_control_plane(
         clock,
         entropy,
         store,
-        fleet=FleetService(clock, entropy, store, hearing, offerings=offerings, inject=inject),
+        fleet=FleetService(
+            clock,
+            entropy,
+            store,
+            hearing,
+            offerings=offerings,
+            inject=inject,
+            budgets=opinions.budgets,
+        ),
         agents=AgentService(
             clock,
             store,

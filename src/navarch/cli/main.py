@@ -50,6 +50,7 @@ ENTRIES = {
     "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
     "pool": _entry("pools:pool", POOLS, "List, create, scale and delete pools."),
     "instance": _entry("instances:instance", POOLS, "The machines as their providers know them."),
+    "cost": _entry("cost:cost", POOLS, "What machines have cost, and what the month will."),
     "why": _entry("why:why", STORY, "Why a node, pool or launch is as it is."),
     "events": _entry("events:events", STORY, "What happened, in order."),
     "xid": _entry("xid:xid", STORY, "What the driver's error numbers mean."),

@@ -4,6 +4,7 @@
 # mypy: disable-error-code="no-any-return"
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import grpc
@@ -16,6 +17,8 @@ from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.ports.api import (
     Capacity,
+    CostBy,
+    CostReport,
     FleetStatus,
     InstanceView,
     NodeDetail,
@@ -150,6 +153,10 @@ class GrpcFleetClient:
         finally:
             stream.cancel()
         raise UnreachableError(f"{self._address} ended the watch")
+
+    async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
+        """Return what everything has cost."""
+        return await self._call("cost", by=by, since=since)
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons behind the state of a node, a pool or a launch."""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import fields
+from datetime import datetime
 from enum import StrEnum
 from types import NoneType
 from typing import TypeVar
@@ -21,6 +22,8 @@ from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import (
     Capacity,
+    CostBy,
+    CostReport,
     FleetStatus,
     InstanceView,
     NodeDetail,
@@ -173,6 +176,13 @@ class HttpFleetClient:
                 async for line in lines:
                     yield _update(line)
         raise UnreachableError(f"{self._connections.address} ended the watch")
+
+    async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
+        """Return what everything has cost."""
+        parameters = [("by", str(by))]
+        if since is not None:
+            parameters.append(("since", since.isoformat()))
+        return await self._get("/v1/cost", CostReport, parameters)
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons behind the state of a node, a pool or a launch."""

@@ -18,6 +18,8 @@ NOTABLE = frozenset(
         "stray.terminating",
         "provider.strangers",
         "pool.deleted",
+        "budget.near",
+        "budget.spent",
         "command.failed",
         "command.expired",
     }

@@ -90,8 +90,12 @@ def gone(node: Node, reason: str, *, now: datetime) -> Node:
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
-    """Return `launch` with what is known of the machine it bought."""
-    price = instance.price_per_hour
+    """Return `launch` with what is known of the machine it bought.
+
+    The price is the one it was first seen at: what a later listing asks of newcomers is not
+    what this machine costs.
+    """
+    price = instance.price_per_hour if launch.instance is None else None
     return replace(
         launch,
         instance=instance.id,

@@ -16,8 +16,11 @@ PROBE_PATIENCE = timedelta(minutes=1)
 ROWS_MAX = 20
 """How many options the table behind a choice shows; a pool may have hundreds."""
 
-Veto = Callable[[Pool, Offering], str | None]
-"""Says why `pool` may not buy an offering now, or None."""
+Take = tuple[Pool, Offering]
+"""A launch that this round has decided on, and that is not written down yet."""
+
+Veto = Callable[[Pool, Offering, Sequence[Take]], str | None]
+"""Says why a pool may not buy an offering on top of what the round has taken, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +88,7 @@ class Market:
         self._under_way = [x for x in under_way if now < x.asked_at + PROBE_PATIENCE]
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
+        self._taken: list[Take] = []
         self.turned_away: dict[PoolName, None] = {}
         """Pools that wanted to buy and could not."""
 
@@ -103,6 +107,7 @@ class Market:
             self.turned_away[pool.name] = None
             return None
         self._take(best.option.offering)
+        self._taken.append((pool, best.option.offering))
         return Choice(offering=best.option.offering, rows=tuple(rows))
 
     def opens_at(self, pool: Pool) -> datetime | None:
@@ -141,7 +146,7 @@ class Market:
 
     def _obstacle(self, pool: Pool, offering: Offering) -> str | None:
         for veto in self._vetoes:
-            if (why := veto(pool, offering)) is not None:
+            if (why := veto(pool, offering, self._taken)) is not None:
                 return why
         for scope, closure in self._stockouts.against(offering, self._now):
             if self._now < closure.until:

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from navarch.core.autoscaling import Autoscaling
+from navarch.core.budget import OverBudget
 from navarch.core.command import Command, CommandKind
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
@@ -207,6 +209,52 @@ class Step:
     """A table behind the reason, line by line: for a launch, what else could have been bought."""
 
 
+class CostBy(StrEnum):
+    """What to add costs up by."""
+
+    POOL = "pool"
+    TEAM = "team"
+    PROVIDER = "provider"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """What one pool, team or provider has cost."""
+
+    name: str
+    machines: int
+    running: int
+    machine_time: timedelta
+    spent: Decimal
+    per_hour: Decimal
+    forecast: Decimal
+    """What this month will have cost, if what runs now runs to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetView:
+    """A budget, and how far it is used up this month."""
+
+    name: str
+    limit_per_month: Decimal
+    spent: Decimal
+    forecast: Decimal
+    when_spent: OverBudget
+    level: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """What everything has cost in a window of time."""
+
+    by: CostBy
+    since: datetime
+    until: datetime
+    lines: tuple[CostLine, ...]
+    total: CostLine
+    budgets: tuple[BudgetView, ...] = ()
+
+
 class FleetApi(Protocol):
     """What operators, the CLI, the MCP server and the dashboard are written against.
 
@@ -303,6 +351,10 @@ class FleetApi(Protocol):
 
         Raises NotPossibleError if the journal no longer reaches back that far.
         """
+        ...
+
+    async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
+        """Return what everything has cost since `since`, this month's beginning if None."""
         ...
 
     async def why(self, about: Subject) -> Why:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
+from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, Recorded, Subject, about
@@ -26,10 +27,13 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.version import VERSION
 from navarch.fleet.changes import retired
+from navarch.fleet.money.ledger import entries
 from navarch.fleet.verdicts import overridden
 from navarch.ports.api import (
     PAGE_SIZE_MAX,
     Capacity,
+    CostBy,
+    CostReport,
     FleetStatus,
     InstanceView,
     NodeDetail,
@@ -45,6 +49,7 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
 from navarch.service.capacity import plan_capacity
+from navarch.service.costs import cost_report
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
 from navarch.service.specs import check_spec, pool_from
 from navarch.service.views import (
@@ -98,6 +103,7 @@ class FleetService:
         *,
         offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
         inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
+        budgets: Sequence[Budget] = (),
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -105,6 +111,7 @@ class FleetService:
         self._readings = readings
         self._offerings = offerings
         self._inject = inject
+        self._budgets = budgets
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -393,6 +400,15 @@ class FleetService:
         """Yield every revision after the given one."""
         watching = Watching(self._store, show_node=self._show_node, show_pool=_show_pool)
         return watching.updates(after_revision)
+
+    async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
+        """Return what everything has cost since `since`, this month's beginning if None."""
+        now = self._clock.now()
+        if since is not None and since > now:
+            raise InvalidError("since: lies in the future")
+        past = await self._store.launches()
+        known = entries(past, self._store.fleet())
+        return cost_report(known, self._budgets, by=by, since=since, now=now)
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons behind the state of a node, a pool or a launch."""

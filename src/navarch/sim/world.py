@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -71,6 +71,7 @@ class World:
     control: Plane | None = None
     crashes: int = 0
     trace: list[str] = field(default_factory=list)
+    opinions: Opinions = field(default_factory=Opinions)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     # Looking
@@ -235,7 +236,7 @@ class World:
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
             timing=lambda: TIMING,
-            opinions=Opinions(autoscalers=self.autoscalers),
+            opinions=replace(self.opinions, autoscalers=self.autoscalers),
             metrics_source=self._metrics_source(store, columns),
             loads=self.loads,
             strict=True,
@@ -343,6 +344,7 @@ def simulate(
     store: Callable[[Cluster], Store] = MemoryStore,
     prepare: Callable[[World], None] = lambda _: None,
     start_s: float = 0.0,
+    opinions: Opinions | None = None,
 ) -> World:
     """Tell `story` in a fresh world under virtual time; every revision is checked.
 
@@ -368,6 +370,7 @@ def simulate(
                 tasks,
                 tripwire or Tripwire(),
                 trouble,
+                opinions=opinions or Opinions(),
             )
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -16,6 +17,8 @@ from navarch.core.event import Recorded, Subject, about
 from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.ports.api import (
     Capacity,
+    CostBy,
+    CostReport,
     FleetApi,
     FleetStatus,
     InstanceView,
@@ -38,6 +41,14 @@ class EventsQuery:
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
     about: str | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostQuery:
+    """What to add up, and from when on."""
+
+    by: CostBy = CostBy.POOL
+    since: datetime | None = None
 
 
 class FleetRoutes:
@@ -92,6 +103,14 @@ class FleetRoutes:
             stream=partial(stream_updates, self._fleet),
             reply=Update,
             query=WatchQuery,
+        )
+        yield Route(
+            method="GET",
+            path="/v1/cost",
+            summary="What everything has cost, and what the month will",
+            handle=self._cost,
+            reply=CostReport,
+            query=CostQuery,
         )
         yield _get("/v1/why/{kind}/{name}", "Why something is as it is", self._why, Why)
 
@@ -216,6 +235,10 @@ class FleetRoutes:
         subject = None if query.about is None else Subject(query.about)
         found = await self._fleet.events(after=query.after, about=subject, limit=query.limit)
         return Items(items=tuple(found))
+
+    async def _cost(self, request: Request) -> CostReport:
+        query = request.query(CostQuery)
+        return await self._fleet.cost(query.by, since=query.since)
 
     async def _why(self, request: Request) -> Why:
         return await self._fleet.why(about(request.names["kind"], request.names["name"]))

@@ -67,6 +67,20 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODE_MAX: _ClassVar[Mode]
     MODE_MIN: _ClassVar[Mode]
     MODE_AVG: _ClassVar[Mode]
+
+class CostBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COST_BY_UNSPECIFIED: _ClassVar[CostBy]
+    COST_BY_POOL: _ClassVar[CostBy]
+    COST_BY_TEAM: _ClassVar[CostBy]
+    COST_BY_PROVIDER: _ClassVar[CostBy]
+
+class OverBudget(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OVER_BUDGET_UNSPECIFIED: _ClassVar[OverBudget]
+    OVER_BUDGET_WARN: _ClassVar[OverBudget]
+    OVER_BUDGET_DOWNGRADE: _ClassVar[OverBudget]
+    OVER_BUDGET_REFUSE: _ClassVar[OverBudget]
 NODE_STATUS_UNSPECIFIED: NodeStatus
 NODE_STATUS_ACTIVE: NodeStatus
 NODE_STATUS_CORDONED: NodeStatus
@@ -105,6 +119,14 @@ MODE_UNSPECIFIED: Mode
 MODE_MAX: Mode
 MODE_MIN: Mode
 MODE_AVG: Mode
+COST_BY_UNSPECIFIED: CostBy
+COST_BY_POOL: CostBy
+COST_BY_TEAM: CostBy
+COST_BY_PROVIDER: CostBy
+OVER_BUDGET_UNSPECIFIED: OverBudget
+OVER_BUDGET_WARN: OverBudget
+OVER_BUDGET_DOWNGRADE: OverBudget
+OVER_BUDGET_REFUSE: OverBudget
 
 class NodeView(_message.Message):
     __slots__ = ("id", "pool", "status", "phase", "health", "cordoned", "retiring", "conditions", "provider", "region", "zone", "instance_type", "instance", "public_address", "private_address", "gpus", "price_per_hour", "created_at", "since", "registered_at", "last_heartbeat", "replaces", "labels")
@@ -594,6 +616,64 @@ class Step(_message.Message):
     because: _containers.RepeatedCompositeFieldContainer[Why]
     details: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[_Iterable[_Union[Why, _Mapping]]] = ..., details: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CostRequest(_message.Message):
+    __slots__ = ("by", "since")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    by: CostBy
+    since: _timestamp_pb2.Timestamp
+    def __init__(self, by: _Optional[_Union[CostBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CostLine(_message.Message):
+    __slots__ = ("name", "machines", "running", "machine_time", "spent", "per_hour", "forecast")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    machines: int
+    running: int
+    machine_time: _duration_pb2.Duration
+    spent: str
+    per_hour: str
+    forecast: str
+    def __init__(self, name: _Optional[str] = ..., machines: _Optional[int] = ..., running: _Optional[int] = ..., machine_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spent: _Optional[str] = ..., per_hour: _Optional[str] = ..., forecast: _Optional[str] = ...) -> None: ...
+
+class BudgetView(_message.Message):
+    __slots__ = ("name", "limit_per_month", "spent", "forecast", "when_spent", "level")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_PER_MONTH_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    FORECAST_FIELD_NUMBER: _ClassVar[int]
+    WHEN_SPENT_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    limit_per_month: str
+    spent: str
+    forecast: str
+    when_spent: OverBudget
+    level: str
+    def __init__(self, name: _Optional[str] = ..., limit_per_month: _Optional[str] = ..., spent: _Optional[str] = ..., forecast: _Optional[str] = ..., when_spent: _Optional[_Union[OverBudget, str]] = ..., level: _Optional[str] = ...) -> None: ...
+
+class CostReport(_message.Message):
+    __slots__ = ("by", "since", "until", "lines", "total", "budgets")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    by: CostBy
+    since: _timestamp_pb2.Timestamp
+    until: _timestamp_pb2.Timestamp
+    lines: _containers.RepeatedCompositeFieldContainer[CostLine]
+    total: CostLine
+    budgets: _containers.RepeatedCompositeFieldContainer[BudgetView]
+    def __init__(self, by: _Optional[_Union[CostBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lines: _Optional[_Iterable[_Union[CostLine, _Mapping]]] = ..., total: _Optional[_Union[CostLine, _Mapping]] = ..., budgets: _Optional[_Iterable[_Union[BudgetView, _Mapping]]] = ...) -> None: ...
 
 class StatusRequest(_message.Message):
     __slots__ = ()

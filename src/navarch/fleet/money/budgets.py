@@ -1,0 +1,159 @@
+"""Budgets held against spending: who is near the limit, and what may not be bought."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+
+from navarch.core.budget import Budget, BudgetOf, OverBudget
+from navarch.core.launch import Launch
+from navarch.core.money import cost
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.fleet.money.forecast import forecast, month_start
+from navarch.fleet.money.ledger import Account, account
+
+
+class Level(StrEnum):
+    """How far a budget is used up."""
+
+    FINE = "fine"
+    NEAR = "near"
+    """Past the share from which people are told, or on the way over the limit."""
+    SPENT = "spent"
+    """No further machine fits into it for an hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spending:
+    """One budget, and what was spent of it in the month of `at`."""
+
+    budget: Budget
+    at: datetime
+    account: Account
+    asked_per_hour: Decimal = Decimal(0)
+    """What machines that were asked for, and may or may not come, would cost by the hour."""
+
+    def spent(self, now: datetime) -> Decimal:
+        """Return what is spent by `now`, if since `at` everything ran on."""
+        return self.account.spent + cost(self.account.per_hour, self.at, now)
+
+    def forecast(self, now: datetime) -> Decimal:
+        """Return what will be spent when the month ends."""
+        return forecast(self.spent(now), self.account.per_hour, now)
+
+    def has_room_for(self, price_per_hour: Decimal, now: datetime) -> bool:
+        """Return whether another machine fits for an hour, next to all that run."""
+        next_hour = self.account.per_hour + self.asked_per_hour + price_per_hour
+        return self.spent(now) + next_hour <= self.budget.limit_per_month
+
+    def level(self, now: datetime) -> Level:
+        """Return how far the budget is used up."""
+        limit = self.budget.limit_per_month
+        if not self.has_room_for(Decimal(0), now):
+            return Level.SPENT
+        near = self.spent(now) >= limit * Decimal(str(self.budget.warn_at))
+        return Level.NEAR if near or self.forecast(now) > limit else Level.FINE
+
+    def explain(self, now: datetime) -> str:
+        """Return how things stand, in a sentence."""
+        return (
+            f"{money(self.spent(now))} of {money(self.budget.limit_per_month)} spent this month, "
+            f"{money(self.forecast(now))} by its end if nothing changes"
+        )
+
+
+def spendings(
+    budgets: Iterable[Budget], launches: Iterable[Launch], *, now: datetime
+) -> tuple[Spending, ...]:
+    """Return each budget with what was spent of it this month."""
+    since = month_start(now)
+    known = list(launches)
+    this_month = [(x, account(x, since=since, until=now)) for x in known]
+    return tuple(
+        Spending(
+            budget=budget,
+            at=now,
+            account=sum(
+                (entry for x, entry in this_month if entry is not None and _pays(budget, x)),
+                Account(),
+            ),
+            asked_per_hour=sum(
+                (x.price_per_hour for x in known if x.open and _pays(budget, x)), Decimal(0)
+            ),
+        )
+        for budget in budgets
+    )
+
+
+def veto(
+    pool: Pool,
+    offering: Offering,
+    spending: Iterable[Spending],
+    *,
+    taken: Iterable[tuple[Pool, Offering]] = (),
+    now: datetime,
+) -> str | None:
+    """Return why `pool` may not buy `offering`, on top of what is `taken`; or None."""
+    also = list(taken)
+    for known in spending:
+        budget = known.budget
+        extra = [each.price_per_hour for other, each in also if concerns(budget, other)]
+        each = replace(known, asked_per_hour=sum(extra, known.asked_per_hour))
+        if budget.when_spent is OverBudget.WARN or not concerns(budget, pool):
+            continue
+        if each.has_room_for(offering.price_per_hour, now):
+            continue
+        if budget.when_spent is OverBudget.DOWNGRADE and offering in _modest(pool):
+            continue
+        return f"the budget of {budget} is spent: {each.explain(now)}"
+    return None
+
+
+def levels_reached(
+    spending: Iterable[Spending], told: Mapping[str, Level], *, now: datetime
+) -> list[tuple[Spending, Level]]:
+    """Return the budgets that have come further than people were told this month."""
+    order = list(Level)
+    return [
+        (each, level)
+        for each in spending
+        if order.index(level := each.level(now))
+        > order.index(told.get(str(each.budget), Level.FINE))
+    ]
+
+
+def money(amount: Decimal) -> str:
+    """Return an amount as people write it."""
+    return f"{amount:,.2f}"
+
+
+def _modest(pool: Pool) -> tuple[Offering, ...]:
+    spot = tuple(offering for offering in pool.offerings if offering.spot)
+    if spot:
+        return spot
+    known = [x for x in pool.offerings if x.price_per_hour > 0] or list(pool.offerings)
+    cheapest = min(x.price_per_hour / max(x.gpus, 1) for x in known)
+    return tuple(x for x in known if x.price_per_hour / max(x.gpus, 1) == cheapest)
+
+
+def _pays(budget: Budget, launch: Launch) -> bool:
+    match budget.of:
+        case BudgetOf.POOL:
+            return launch.pool == budget.name
+        case BudgetOf.TEAM:
+            return launch.team == budget.name
+        case BudgetOf.FLEET:
+            return True
+
+
+def concerns(budget: Budget, pool: Pool) -> bool:
+    """Return whether what `pool` buys is paid from `budget`."""
+    match budget.of:
+        case BudgetOf.POOL:
+            return pool.name == budget.name
+        case BudgetOf.TEAM:
+            return pool.team == budget.name
+        case BudgetOf.FLEET:
+            return True

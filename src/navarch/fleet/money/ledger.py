@@ -1,0 +1,77 @@
+"""The ledger: what the machines of each pool, team or provider have cost."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from navarch.core.fleet import Fleet
+from navarch.core.launch import Launch
+from navarch.core.money import cost
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What one group of machines has cost in a window of time."""
+
+    machines: int = 0
+    """How many ran at some time in the window."""
+    running: int = 0
+    """How many still do."""
+    machine_time: timedelta = timedelta(0)
+    spent: Decimal = ZERO
+    per_hour: Decimal = ZERO
+    """What those that run cost by the hour."""
+
+    def __add__(self, other: "Account") -> "Account":
+        return Account(
+            machines=self.machines + other.machines,
+            running=self.running + other.running,
+            machine_time=self.machine_time + other.machine_time,
+            spent=self.spent + other.spent,
+            per_hour=self.per_hour + other.per_hour,
+        )
+
+
+def entries(past: Iterable[Launch], fleet: Fleet) -> list[Launch]:
+    """Return every launch that has bought a machine: those that are over, and those in use."""
+    living = (node.launch for node in fleet.nodes.values() if node.launch and not node.gone)
+    found = {(launch.token, launch.instance): launch for launch in (*past, *living)}
+    return [launch for launch in found.values() if launch.launched_at is not None]
+
+
+def accounts(
+    launches: Iterable[Launch],
+    group: Callable[[Launch], str],
+    *,
+    since: datetime | None = None,
+    until: datetime,
+) -> Mapping[str, Account]:
+    """Return what each group has cost from `since` to `until`, by the group's name."""
+    found: dict[str, Account] = {}
+    for launch in launches:
+        entry = account(launch, since=since, until=until)
+        if entry is not None:
+            name = group(launch)
+            found[name] = found.get(name, Account()) + entry
+    return dict(sorted(found.items()))
+
+
+def account(launch: Launch, *, since: datetime | None, until: datetime) -> Account | None:
+    """Return what one machine has cost in a window; None if it did not run in it."""
+    if launch.launched_at is None:
+        return None
+    start = launch.launched_at if since is None else max(launch.launched_at, since)
+    end = until if launch.ended_at is None else min(launch.ended_at, until)
+    if end < start:
+        return None
+    running = launch.ended_at is None
+    return Account(
+        machines=1,
+        running=int(running),
+        machine_time=end - start,
+        spent=cost(launch.price_per_hour, start, end),
+        per_hour=launch.price_per_hour if running else ZERO,
+    )

@@ -1,0 +1,88 @@
+"""The ledger against the cloud's own bill, and budgets that act."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from navarch.app.control_plane import Opinions
+from navarch.core.budget import Budget, BudgetOf, OverBudget
+from navarch.core.event import about
+from navarch.core.ids import PoolName
+from navarch.ports.api import CostBy
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+TRAINING = PoolName("training")
+RED = a_pool(size=4, nodes_max=6, labels={"team": "red"})
+BLUE = a_pool("batch", size=2, labels={"team": "blue"})
+CENT = Decimal("0.01")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_way_to_add_up_equals_the_clouds_bill_to_the_cent(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=4 * 3600)
+        world.cloud.price_per_hour = Decimal("123.45")
+        world.fail(world.serving(TRAINING)[0], "XID 79")
+        await world.clock.sleep(900)
+        await world.ask(lambda fleet: fleet.scale(TRAINING, 5, reason="more"))
+        world.crash()
+        await world.converge()
+        bill = world.cloud.bill(world.clock.now())
+        for by in CostBy:
+            assert world.control is not None
+            report = await world.control.fleet.cost(by)
+            assert abs(report.total.spent - bill) < CENT
+            assert sum(line.spent for line in report.lines) == report.total.spent
+
+    simulate(story, seed=seed, pools=[RED, BLUE], habits=STORMY, trouble=0.1)
+
+
+def test_a_spent_budget_stops_one_team_and_not_the_other_and_tells_people_once() -> None:
+    budget = Budget(
+        of=BudgetOf.TEAM,
+        name="red",
+        limit_per_month=Decimal(800),
+        when_spent=OverBudget.REFUSE,
+    )
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(4 * 3600)
+        assert len(world.nodes(TRAINING)) == 4
+        world.fail(world.serving(TRAINING)[0], "XID 79")
+        await world.clock.sleep(1800)
+        world.crash()
+        await world.clock.sleep(1800)
+        assert len(world.serving(TRAINING)) == 3, "a replacement was bought for no money"
+        assert len(world.serving(PoolName("batch"))) == 2
+        events = await world.store.events(about=about("budget", "team/red"))
+        assert [entry.event.kind for entry in events] == ["budget.near", "budget.spent"]
+
+    simulate(story, seed=3, pools=[RED, BLUE], opinions=Opinions(budgets=[budget]))
+
+
+def test_no_more_is_asked_for_at_once_than_the_budget_holds_for_an_hour() -> None:
+    budget = Budget(
+        of=BudgetOf.POOL,
+        name="training",
+        limit_per_month=Decimal(250),
+        when_spent=OverBudget.REFUSE,
+    )
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(600)
+        assert len(world.nodes(TRAINING)) == 2
+
+    simulate(story, seed=3, pools=[RED], opinions=Opinions(budgets=[budget]))
+
+
+def test_a_generous_budget_changes_nothing() -> None:
+    budget = Budget(of=BudgetOf.FLEET, limit_per_month=Decimal(10**9), when_spent=OverBudget.REFUSE)
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(3600)
+
+    with_budget = simulate(story, seed=4, pools=[RED], opinions=Opinions(budgets=[budget]))
+    without = simulate(story, seed=4, pools=[replace(RED)])
+    assert with_budget.trace == without.trace
