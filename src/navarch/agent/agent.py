@@ -29,6 +29,7 @@ from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId
 from navarch.ports.checks import EventSource, HealthCheck
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host, HostError
 from navarch.ports.link import Link
@@ -53,7 +54,8 @@ class Agent:
     touches anything but what it was given. `offload` is for the disk and takes one call
     after the other; `probe_offload` is for drivers, which may hang, and should not be shared
     with the disk's. `on_terminate` is called when the control plane has asked for the end of
-    the machine; without it the agent just stops.
+    the machine; without it the agent just stops. `diagnostics` are the tests that use the GPUs,
+    where the machine is one that they can be used on.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Agent:
         probe_offload: Offload,
         on_terminate: Callable[[], None] | None = None,
         handlers: Mapping[CommandKind, Handler] | None = None,
+        diagnostics: Diagnostics | None = None,
         pace: Pace | None = None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
         buffer_bytes_max: int = BYTES_MAX,
@@ -88,6 +91,7 @@ class Agent:
         self._probe = Probe(probe_offload)
         self._on_terminate = on_terminate or self.stop
         self._handlers = handlers or {}
+        self._diagnostics = diagnostics
         self._pace = pace or Pace()
         self._sources = sources
         self._buffer_bytes_max = buffer_bytes_max
@@ -175,6 +179,8 @@ class Agent:
             self._checks,
             gpus_expected=self._identity.gpus_expected,
             sources=self._sources,
+            kind=self._identity.kind,
+            diagnostics=self._diagnostics,
             contact=self._contact,
             recall=recall,
             probe=self._probe,

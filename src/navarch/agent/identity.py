@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from navarch.core.ids import NodeId, Token
+from navarch.core.machine import MachineKind
 from navarch.core.offering import Offering
 
 
@@ -20,3 +21,5 @@ class Identity:
     labels: Mapping[str, str] = field(default_factory=dict)
     external_ip: str = ""
     gpus_expected: int | None = None
+    kind: MachineKind | None = None
+    """What the catalogue says of such machines."""

@@ -4,20 +4,23 @@ from collections.abc import Sequence
 
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
-from navarch.ports.gpu import GpuEvent, GpuHealth, GpuReader
+from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuReader
 
 
 class Look:
     """A GpuReader for one round.
 
-    It shows every check the same list and the same events, and remembers which events it
-    showed: those, and no later ones, may be settled once the round is written down.
+    It shows every check the same list, the same readings and the same events, and remembers
+    which events it showed: those, and no later ones, may be settled once the round is written
+    down. A GPU, or a driver, that does not answer is not asked again by the next check.
     """
 
     def __init__(self, reader: GpuReader) -> None:
         self._reader = reader
         self._events: Sequence[GpuEvent] | None = None
         self._keep = False
+        self._health: dict[str, GpuHealth | GpuError] = {}
+        self._silent: GpuError | None = None
         self.gpus: tuple[Gpu, ...] | None = None
         """What was listed, if anybody asked and the driver answered."""
 
@@ -37,8 +40,14 @@ class Look:
 
     def list_gpus(self) -> Sequence[Gpu]:
         """Return every GPU."""
+        if self._silent is not None:
+            raise self._silent
         if self.gpus is None:
-            self.gpus = tuple(self._reader.list_gpus())
+            try:
+                self.gpus = tuple(self._reader.list_gpus())
+            except GpuError as error:
+                self._silent = error
+                raise
         return self.gpus
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
@@ -47,7 +56,18 @@ class Look:
 
     def health(self, gpu: Gpu) -> GpuHealth:
         """Return what a GPU says of its own condition."""
-        return self._reader.health(gpu)
+        if gpu.uuid not in self._health:
+            self._health[gpu.uuid] = self._read(gpu)
+        found = self._health[gpu.uuid]
+        if isinstance(found, GpuError):
+            raise found
+        return found
+
+    def _read(self, gpu: Gpu) -> GpuHealth | GpuError:
+        try:
+            return self._reader.health(gpu)
+        except GpuError as error:
+            return error
 
     def events(self) -> Sequence[GpuEvent]:
         """Return what has happened."""

@@ -16,9 +16,12 @@ from navarch.agent.probe import Probe
 from navarch.agent.schedule import Schedule
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
+from navarch.core.history import History
 from navarch.core.inventory import Gpu
+from navarch.core.machine import MachineKind
 from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
+from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
 
@@ -40,6 +43,8 @@ class Looks:
         checks: Sequence[HealthCheck],
         *,
         gpus_expected: int | None,
+        kind: MachineKind | None,
+        diagnostics: Diagnostics | None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
         contact: Contact,
         recall: Recall,
@@ -52,6 +57,9 @@ class Looks:
         self._host = host
         self._gpus_expected = gpus_expected
         self._sources = sources
+        self._kind = kind
+        self._diagnostics = diagnostics
+        self._history = History()
         self._contact = contact
         self._recall = recall
         self._probe = probe
@@ -138,6 +146,9 @@ class Looks:
             host=self._host,
             gpus_expected=self._gpus_expected,
             sources=self._sources(),
+            kind=self._kind,
+            history=self._history,
+            diagnostics=self._diagnostics,
         )
         try:
             results = await self._probe.ask(lambda: list(check.run(view)), within_s=self._check_s)

@@ -60,7 +60,7 @@ class CardReader:
         self._wide_at = ctypes.byref(self._wide)
         self._fields = _ask_for([(field, 0) for field in _CARD_FIELDS])
         self._holders = (ProcessInfo * HOLDERS_MAX)()
-        self._without: set[tuple[str | int, ...]] = set()
+        self._without: set[tuple[object, ...]] = set()
         self._links: list[int] | None = None
         self._link_fields = _ask_for([])
         self._thresholds: dict[str, float | None] | None = None

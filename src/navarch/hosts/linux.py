@@ -1,18 +1,42 @@
 """A Linux machine."""
 
-import os
 import platform
 import socket
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from navarch.ports.host import CpuTimes, HostError, Memory
+from navarch.hosts.filesystems import read_filesystems
+from navarch.hosts.infiniband import read_ports
+from navarch.hosts.sysfs import names, number, read_text, word
+from navarch.hosts.timekeeping import clock_error_s
+from navarch.ports.host import (
+    CpuTimes,
+    Filesystem,
+    HostError,
+    Memory,
+    MemoryErrors,
+    NetworkPort,
+)
+
+PCI_VENDOR_NVIDIA = "0x10de"
+PCI_CLASSES_GPU = ("0x0300", "0x0302")
+"""A display controller with and without a display."""
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC
+"""The kernel's fixed number for it: whoever lives there sees every process."""
 
 
 class LinuxHost:
-    """Reads `/proc`."""
+    """Reads `/proc` and `/sys`."""
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
+    def __init__(
+        self,
+        proc: Path = Path("/proc"),
+        sys: Path = Path("/sys"),
+        fstab: Path = Path("/etc/fstab"),
+    ) -> None:
         self._proc = proc
+        self._sys = sys
+        self._fstab = fstab
 
     def boot_id(self) -> str:
         """Return the kernel's own name for this boot."""
@@ -47,12 +71,72 @@ class LinuxHost:
         """Return main memory."""
         return parse_memory(self._read("meminfo"))
 
-    def _read(self, name: str) -> str:
-        path = self._proc / name
+    # What the checks of the machine itself need
+
+    def filesystems(self) -> Sequence[Filesystem]:
+        """Return the filesystems that hold data."""
+        return tuple(read_filesystems(self._proc, self._fstab))
+
+    def memory_errors(self) -> MemoryErrors | None:
+        """Return what EDAC's memory controllers have counted."""
+        folder = self._sys / "devices" / "system" / "edac" / "mc"
+        controllers = [name for name in names(folder) if name.removeprefix("mc").isdecimal()]
+        if not controllers:
+            return None
+        return MemoryErrors(
+            corrected=sum(number(folder / name / "ce_count") for name in controllers),
+            uncorrected=sum(number(folder / name / "ue_count") for name in controllers),
+        )
+
+    def network_ports(self) -> Sequence[NetworkPort]:
+        """Return the ports of InfiniBand and RoCE adapters."""
+        return tuple(read_ports(self._sys))
+
+    def oom_kills(self) -> int | None:
+        """Return the kernel's count."""
+        lines = (line.split() for line in self._read("vmstat").splitlines())
+        return next((int(value) for name, value in lines if name == "oom_kill"), None)
+
+    def clock_error_s(self) -> float | None:
+        """Return by how much the clock may be wrong."""
+        return clock_error_s()
+
+    def gpu_functions(self) -> int | None:
+        """Return how many NVIDIA GPUs are on the PCI bus."""
+        folder = self._sys / "bus" / "pci" / "devices"
+        devices = names(folder)
+        if not devices:
+            return None
+        return sum(
+            word(folder / device / "vendor") == PCI_VENDOR_NVIDIA
+            and word(folder / device / "class").startswith(PCI_CLASSES_GPU)
+            for device in devices
+        )
+
+    def gpu_module_version(self) -> str:
+        """Return the version of the loaded NVIDIA kernel module."""
+        return parse_module_version(word(self._proc / "driver" / "nvidia" / "version"))
+
+    def process_states(self, pids: Sequence[int]) -> Mapping[int, str] | None:
+        """Return the letter that `/proc/PID/stat` gives each process."""
         try:
-            return path.read_text(errors="replace")
-        except OSError as error:
-            raise HostError(f"{path}: {os.strerror(error.errno or 0)}") from error
+            namespace = (self._proc / "self" / "ns" / "pid").stat().st_ino
+        except OSError:
+            return None
+        if namespace != INITIAL_PID_NAMESPACE:
+            return None
+        states = {pid: word(self._proc / str(pid) / "stat") for pid in pids}
+        # The name is in brackets and may hold anything, a closing bracket included.
+        return {pid: text.rpartition(")")[2].split()[0] for pid, text in states.items() if text}
+
+    def _read(self, name: str) -> str:
+        return read_text(self._proc / name)
+
+
+def parse_module_version(text: str) -> str:
+    """Return `580.159.04` of the first line of `/proc/driver/nvidia/version`."""
+    words = text.partition("\n")[0].split()
+    return next((word for word in words if word[0].isdecimal() and "." in word), "")
 
 
 def parse_cpu_times(stat: str) -> CpuTimes:

@@ -1,9 +1,10 @@
 """A machine that does not exist."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.host import CpuTimes, Memory
+from navarch.ports.host import CpuTimes, Filesystem, Memory, MemoryErrors, NetworkPort
 
 MEMORY_BYTES = 2 * 1024**4
 
@@ -17,6 +18,14 @@ class SimulatedHost:
     name: str
     boot: str = "boot-1"
     address: str = ""
+    disks: tuple[Filesystem, ...] = ()
+    errors: MemoryErrors | None = None
+    ports: tuple[NetworkPort, ...] = ()
+    killed: int = 0
+    clock_wrong_s: float | None = None
+    gpus_on_bus: int | None = None
+    module: str = ""
+    processes: dict[int, str] | None = None
 
     def boot_id(self) -> str:
         """Return the boot it was given."""
@@ -43,3 +52,37 @@ class SimulatedHost:
         """Return memory that is a tenth to a half used."""
         used = int(MEMORY_BYTES * self.entropy.uniform(0.1, 0.5))
         return Memory(total_bytes=MEMORY_BYTES, available_bytes=MEMORY_BYTES - used)
+
+    def filesystems(self) -> Sequence[Filesystem]:
+        """Return the disks it was given."""
+        return self.disks
+
+    def memory_errors(self) -> MemoryErrors | None:
+        """Return the errors it was given."""
+        return self.errors
+
+    def network_ports(self) -> Sequence[NetworkPort]:
+        """Return the ports it was given."""
+        return self.ports
+
+    def oom_kills(self) -> int | None:
+        """Return what it was given."""
+        return self.killed
+
+    def clock_error_s(self) -> float | None:
+        """Return what it was given."""
+        return self.clock_wrong_s
+
+    def gpu_functions(self) -> int | None:
+        """Return what it was given."""
+        return self.gpus_on_bus
+
+    def gpu_module_version(self) -> str:
+        """Return what it was given."""
+        return self.module
+
+    def process_states(self, pids: Sequence[int]) -> Mapping[int, str] | None:
+        """Return those of the processes it was given."""
+        if self.processes is None:
+            return None
+        return {pid: state for pid, state in self.processes.items() if pid in pids}

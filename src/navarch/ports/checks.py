@@ -1,11 +1,14 @@
 """Health checks: opinions about one machine."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from navarch.core.health import CheckResult
+from navarch.core.history import History
+from navarch.core.machine import MachineKind
+from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
 
@@ -44,6 +47,12 @@ class MachineView:
     """How many GPUs a machine of this kind has, where somebody said so."""
     sources: Sequence[EventSource] = ()
     """Who tells of errors on this machine."""
+    kind: MachineKind | None = None
+    """What the catalogue says of machines of this kind."""
+    history: History = field(default_factory=History)
+    """What counters said in earlier rounds."""
+    diagnostics: Diagnostics | None = None
+    """Tests that use the GPUs; None where the machine has none that could be used."""
 
 
 class HealthCheck(Protocol):

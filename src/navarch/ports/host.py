@@ -1,6 +1,6 @@
 """The machine an agent runs on, GPUs apart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -28,6 +28,47 @@ class Memory:
     available_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filesystem:
+    """A mounted filesystem, and whether it still answers."""
+
+    path: str
+    kind: str
+    read_only: bool = False
+    total_bytes: int = 0
+    free_bytes: int = 0
+    files_total: int = 0
+    files_free: int = 0
+    answers: bool = True
+    """A server that is gone takes everybody with it who so much as looks at its files."""
+    wanted_writable: bool = False
+    """Whether the machine's own configuration mounts it for writing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryErrors:
+    """What the memory controllers have counted since boot."""
+
+    corrected: int = 0
+    uncorrected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPort:
+    """A port of an InfiniBand or RoCE adapter."""
+
+    name: str
+    """Device and number, as `mlx5_0/1`."""
+    state: str
+    """As the kernel says it: ACTIVE, INIT, DOWN."""
+    physical: str = ""
+    rate: str = ""
+    ethernet: bool = False
+    link_downed: int = 0
+    """How often the link has gone down since the adapter was reset."""
+    symbol_errors: int = 0
+
+
 class Host(Protocol):
     """What the operating system knows. Calls may block, and raise only HostError."""
 
@@ -53,6 +94,40 @@ class Host(Protocol):
 
     def memory(self) -> Memory:
         """Return how much memory there is, and how much of it can be had."""
+        ...
+
+    # What the checks of the machine itself need. None or nothing is what cannot be told.
+
+    def filesystems(self) -> Sequence[Filesystem]:
+        """Return the filesystems that hold data, on disks and over the network."""
+        ...
+
+    def memory_errors(self) -> MemoryErrors | None:
+        """Return what the memory controllers have counted."""
+        ...
+
+    def network_ports(self) -> Sequence[NetworkPort]:
+        """Return the ports of InfiniBand and RoCE adapters."""
+        ...
+
+    def oom_kills(self) -> int | None:
+        """Return how many processes the kernel has killed for memory since boot."""
+        ...
+
+    def clock_error_s(self) -> float | None:
+        """Return by how much the clock may be wrong; infinity where nobody corrects it."""
+        ...
+
+    def gpu_functions(self) -> int | None:
+        """Return how many NVIDIA GPUs are on the PCI bus, whether or not a driver drives them."""
+        ...
+
+    def gpu_module_version(self) -> str:
+        """Return the version of the loaded NVIDIA kernel module, or nothing."""
+        ...
+
+    def process_states(self, pids: Sequence[int]) -> Mapping[int, str] | None:
+        """Return the kernel's letter for each process that exists; None if not all can be seen."""
         ...
 
 

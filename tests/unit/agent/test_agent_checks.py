@@ -7,7 +7,7 @@ import pytest
 from navarch.core.health import CheckResult, Health
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.boot import BootCheck
-from navarch.health.checks.gpu import GpuCheck
+from navarch.health.checks.nvml import NvmlCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
@@ -89,7 +89,7 @@ def test_the_gpu_check_knows_hot_from_too_hot_by_the_cards_own_threshold(
     gpus = some_gpus()
     gpus.heat(heat, index=2)
 
-    [result] = look(GpuCheck(), gpus)
+    [result] = look(NvmlCheck(), gpus)
 
     assert result.health is health
     assert not result.fatal
@@ -102,7 +102,7 @@ def test_the_gpu_check_names_every_bad_gpu_and_is_as_bad_as_the_worst() -> None:
     gpus.corrupt(3, index=1)
     gpus.lose(2)
 
-    [result] = look(GpuCheck(), gpus)
+    [result] = look(NvmlCheck(), gpus)
 
     assert result.health is Health.UNHEALTHY
     assert result.fatal, "a GPU that is lost does not come back by itself"
@@ -114,7 +114,7 @@ def test_the_gpu_check_finds_a_driver_that_fails_unhealthy() -> None:
     gpus = some_gpus()
     gpus.break_driver("Unknown Error")
 
-    [result] = look(GpuCheck(), gpus)
+    [result] = look(NvmlCheck(), gpus)
 
     assert (result.health, result.reason) == (Health.UNHEALTHY, "Unknown Error")
 

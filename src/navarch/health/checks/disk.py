@@ -1,0 +1,31 @@
+"""Is there room left on the machine's own disks?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.health.opinion import Opinion, conclude, degraded
+from navarch.ports.checks import MachineView
+from navarch.ports.host import Filesystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskCheck:
+    """Watches room for bytes and for files."""
+
+    name: str = "disk"
+    interval: timedelta | None = None
+    full: float = 0.95
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every filesystem that answers."""
+        disks = [disk for disk in view.host.filesystems() if disk.answers and not disk.read_only]
+        yield conclude(self.name, [o for disk in disks for o in self._judge(disk)])
+
+    def _judge(self, disk: Filesystem) -> Iterator[Opinion]:
+        if disk.total_bytes and disk.free_bytes < (1 - self.full) * disk.total_bytes:
+            gib = disk.free_bytes / (1 << 30)
+            yield degraded(f"{disk.path} is full but for {gib:.1f} GiB")
+        if disk.files_total and disk.files_free < (1 - self.full) * disk.files_total:
+            yield degraded(f"{disk.path} has room for only {disk.files_free} more files")

@@ -1,0 +1,33 @@
+"""Is the machine's main memory sound?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.ports.checks import MachineView
+from navarch.ports.host import MemoryErrors
+
+LATELY = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EdacCheck:
+    """Watches what the memory controllers count."""
+
+    name: str = "memory"
+    interval: timedelta | None = None
+    corrected_per_hour_max: int = 100
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at the controllers, where the kernel drives any."""
+        errors = view.host.memory_errors()
+        yield conclude(self.name, [] if errors is None else self._judge(view, errors))
+
+    def _judge(self, view: MachineView, errors: MemoryErrors) -> Iterator[Opinion]:
+        if errors.uncorrected:
+            yield unhealthy(f"{errors.uncorrected} uncorrected errors in main memory")
+        new = view.history.rise("edac", errors.corrected, at=view.now, within=LATELY)
+        if new > self.corrected_per_hour_max:
+            yield degraded(f"{new} corrected errors in main memory within an hour")

@@ -1,0 +1,49 @@
+"""Is a GPU part of the NVSwitch fabric, and is the fabric well?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuHealth
+
+COMPLETED = 3
+_YES = 1
+
+_FLAGS = (
+    # Two bits each: 0 is not told, 1 yes, 2 no.
+    (0, "has degraded bandwidth", False),
+    (2, "is being routed around a fault", False),
+    (4, "has an unhealthy route", True),
+    (6, "is recovering from an access that timed out", False),
+)
+_CONFIGURATION_SHIFT, _CONFIGURATION_MASK, _RIGHT = 8, 0xF, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricCheck:
+    """Decodes the fabric's state and its mask of troubles. One still starting is not judged."""
+
+    name: str = "fabric"
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        yield judge_each(self.name, view, _judge)
+
+
+def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    fabric, name = facts.fabric, f"GPU {gpu.index}"
+    if fabric is None or fabric.state != COMPLETED:
+        return
+    if fabric.status:
+        yield unhealthy(f"{name} was refused by the NVLink fabric (status {fabric.status})")
+    for shift, words, bad in _FLAGS:
+        if fabric.health_mask >> shift & 0b11 == _YES:
+            yield (unhealthy if bad else degraded)(f"{name} {words} in the NVLink fabric")
+    configuration = fabric.health_mask >> _CONFIGURATION_SHIFT & _CONFIGURATION_MASK
+    if configuration > _RIGHT:
+        yield unhealthy(f"{name} is configured wrongly in the NVLink fabric (kind {configuration})")

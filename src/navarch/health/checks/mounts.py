@@ -1,0 +1,29 @@
+"""Does every filesystem answer, and can it be written to where it should?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.ports.checks import MachineView
+from navarch.ports.host import Filesystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountsCheck:
+    """Finds servers that are gone, and disks that the kernel made read-only when they failed."""
+
+    name: str = "mounts"
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every filesystem."""
+        yield conclude(self.name, [o for fs in view.host.filesystems() for o in _judge(fs)])
+
+
+def _judge(fs: Filesystem) -> Iterator[Opinion]:
+    if not fs.answers:
+        yield degraded(f"{fs.path} ({fs.kind}) does not answer")
+    if fs.read_only and fs.wanted_writable:
+        yield unhealthy(f"{fs.path} ({fs.kind}) has become read-only")

@@ -1,0 +1,74 @@
+"""Can every GPU be read, is none too hot, and is its memory sound?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuError, GpuHealth, GpuLostError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NvmlCheck:
+    """Reads every GPU once. One result for all of them, as bad as the worst.
+
+    It is the one that reports a driver which fails or hangs; the other checks of GPUs then
+    say that they have not looked.
+    """
+
+    name: str = "gpu"
+    interval: timedelta | None = timedelta(seconds=1)
+    hot_c: float = 85.0
+    too_hot_c: float = 95.0
+    """Where the card does not name a threshold of its own."""
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        try:
+            gpus = view.gpus.list_gpus()
+        except GpuError as error:
+            yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
+            return
+        yield conclude(self.name, [o for gpu in gpus for o in self._look(view, gpu)])
+
+    def _look(self, view: MachineView, gpu: Gpu) -> Iterator[Opinion]:
+        name = f"GPU {gpu.index}"
+        try:
+            facts = view.gpus.health(gpu)
+        except GpuLostError as error:
+            yield unhealthy(f"{name} is lost: {error}", fatal=True)
+            return
+        except GpuError as error:
+            yield unhealthy(f"{name} cannot be read: {error}")
+            return
+        if facts.ecc_uncorrected:
+            yield unhealthy(f"{name} has {facts.ecc_uncorrected} uncorrected memory errors")
+        yield from self._feel(name, facts)
+
+    def _feel(self, name: str, facts: GpuHealth) -> Iterator[Opinion]:
+        yield from _heat(
+            name,
+            facts.temperature_c,
+            hot_c=self.hot_c,
+            too_hot_c=facts.slowdown_c or self.too_hot_c,
+        )
+        if facts.memory_max_c is not None:
+            # Memory runs hotter than the chip, and may: only its own limit counts.
+            yield from _heat(
+                f"{name} memory",
+                facts.memory_temperature_c,
+                hot_c=facts.memory_max_c - 2.0,
+                too_hot_c=facts.memory_max_c,
+            )
+
+
+def _heat(name: str, heat_c: float | None, *, hot_c: float, too_hot_c: float) -> Iterator[Opinion]:
+    if heat_c is None:
+        return
+    if heat_c >= too_hot_c:
+        yield unhealthy(f"{name} is at {heat_c:.0f} °C, too hot to work")
+    elif heat_c >= hot_c:
+        yield degraded(f"{name} is at {heat_c:.0f} °C")

@@ -1,0 +1,44 @@
+"""Is the way between processor and GPU as wide and as clean as it should be?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuHealth
+
+LATELY = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PcieCheck:
+    """Watches width, generation and repeated packets."""
+
+    name: str = "pcie"
+    interval: timedelta | None = None
+    replays_per_hour_max: int = 480
+    """Eight a minute: more than a sound slot has in a year."""
+    busy_pct: float = 50.0
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+
+    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+        name = f"GPU {gpu.index}"
+        width, width_max = facts.pcie_width, facts.pcie_width_max
+        if width and width_max and width < width_max:
+            yield degraded(f"{name} uses {width} of {width_max} PCIe lanes")
+        generation, best = facts.pcie_generation, facts.pcie_generation_max
+        # An idle card lowers its generation to save power; that says nothing.
+        busy = (facts.utilization_pct or 0.0) >= self.busy_pct
+        if busy and generation and best and generation < best:
+            yield degraded(f"{name} runs PCIe generation {generation} instead of {best}")
+        if facts.pcie_replays is not None:
+            key = f"pcie/{gpu.uuid}"
+            new = view.history.rise(key, facts.pcie_replays, at=view.now, within=LATELY)
+            if new > self.replays_per_hour_max:
+                yield degraded(f"{name} repeated {new} PCIe packets within an hour")

@@ -1,0 +1,33 @@
+"""Does every GPU get the power it is made for, and no more?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PowerCheck:
+    """Notices a card that draws far more than it may, or may draw far less than it is made for."""
+
+    name: str = "power"
+    interval: timedelta | None = None
+    over: float = 1.25
+    """Cards pass their limit for moments; a quarter more is not a moment."""
+    capped: float = 0.6
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        yield judge_each(self.name, view, self._judge)
+
+    def _judge(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+        used, limit, usual = facts.power_w, facts.power_limit_w, facts.power_default_w
+        if used and limit and used > self.over * limit:
+            yield degraded(f"GPU {gpu.index} draws {used:.0f} W and may draw {limit:.0f}")
+        if limit and usual and limit < self.capped * usual:
+            yield degraded(f"GPU {gpu.index} is limited to {limit:.0f} of {usual:.0f} W")

@@ -1,0 +1,44 @@
+"""What does the driver itself say must be done?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuHealth
+
+WORDS = {
+    1: "a reset of the GPU",
+    2: "a reboot",
+    3: "that programs which use its peers end",
+    4: "that its programs end, then a reset",
+    5: "a restart of the import and export service",
+    6: "a reset of the bus",
+    7: "a reboot",
+}
+"""By number: the words that drivers print have changed, the numbers have not."""
+_KEEPS_WORKING = frozenset({3, 4, 5})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryCheck:
+    """Passes on what the driver asks for, even where no XID said so."""
+
+    name: str = "recovery"
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        yield judge_each(self.name, view, _judge)
+
+
+def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    action = facts.recovery_action
+    if not action:
+        return
+    words = f"the driver asks for {WORDS.get(action, f'action {action}')}"
+    judge = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
+    yield judge(f"GPU {gpu.index}: {words}")

@@ -1,0 +1,38 @@
+"""Is every GPU set up as it should be?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuHealth
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsCheck:
+    """Wants error correction on, and the driver to stay loaded while nobody uses the card.
+
+    Neither breaks a card. Without the first, wrong numbers go unnoticed; without the second,
+    every start of a program takes seconds and resets what the card remembers of its errors.
+    """
+
+    name: str = "settings"
+    interval: timedelta | None = None
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        yield judge_each(self.name, view, _judge)
+
+
+def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    name = f"GPU {gpu.index}"
+    if facts.ecc_on is False:
+        yield degraded(f"{name} has error correction off")
+    if facts.ecc_on is not None and facts.ecc_on_next not in (None, facts.ecc_on):
+        word = "on" if facts.ecc_on_next else "off"
+        yield degraded(f"{name} will have error correction {word} after a restart")
+    if facts.persistent is False:
+        yield degraded(f"{name} has persistence mode off")

@@ -1,0 +1,67 @@
+"""Is a GPU being slowed down?"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult
+from navarch.core.inventory import Gpu
+from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.ports.checks import MachineView
+from navarch.ports.gpu import GpuHealth
+
+SLOWDOWN, THERMAL, BRAKE, SOFTWARE_THERMAL = 0x08, 0x40, 0x80, 0x20
+"""NVML's bits. The power cap (4) and idling (1) are how cards work, and no faults."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThrottleCheck:
+    """Adds up for how long heat or the power supply slowed a card, by the card's own counters.
+
+    A bit that is set now says little: it may be set for a millisecond. The counters miss
+    nothing between two looks. Where a card has none, the bits must do, and only under load.
+    """
+
+    name: str = "throttle"
+    interval: timedelta | None = None
+    lately: timedelta = timedelta(minutes=10)
+    share_max: float = 0.1
+    """Of that while."""
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Look at every GPU."""
+        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+
+    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+        counters = {
+            "heat": facts.thermal_slowdown_ns,
+            "heat, by the driver,": facts.software_slowdown_ns,
+            "the power supply": facts.power_brake_ns,
+        }
+        if all(counter is None for counter in counters.values()):
+            yield from _by_bits(gpu, facts)
+            return
+        for cause, total_ns in counters.items():
+            if total_ns is None:
+                continue
+            key = f"throttle/{gpu.uuid}/{cause}"
+            # In tenths of a second, so that a history is not filled by noise.
+            slowed = view.history.rise(
+                key, total_ns // 100_000_000, at=view.now, within=self.lately
+            )
+            if slowed / 10 > self.share_max * self.lately.total_seconds():
+                minutes = self.lately.total_seconds() / 60
+                yield degraded(
+                    f"GPU {gpu.index} was slowed by {cause} for {slowed / 10:.0f} s"
+                    f" of the last {minutes:.0f} minutes"
+                )
+
+
+def _by_bits(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    reasons, busy = facts.clock_reasons or 0, (facts.utilization_pct or 0.0) > 0.0
+    if not busy:
+        return
+    if reasons & (SLOWDOWN | THERMAL | SOFTWARE_THERMAL):
+        yield degraded(f"GPU {gpu.index} is slowed by heat")
+    elif reasons & BRAKE:
+        yield degraded(f"GPU {gpu.index} is slowed by the power supply")

@@ -1,0 +1,91 @@
+"""Mounted filesystems, looked at without being caught by one that does not answer."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from navarch.hosts.sysfs import read_text, word
+from navarch.ports.host import Filesystem
+
+ON_DISK = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay"})
+NETWORK = frozenset(
+    {
+        *("nfs", "nfs4", "lustre", "ceph", "cifs", "smb3", "gpfs", "beegfs", "wekafs", "9p"),
+        *("fuse.s3fs", "fuse.gcsfuse", "fuse.juicefs", "fuse.sshfs", "fuse.glusterfs"),
+    }
+)
+ANSWER_S = 3.0
+"""How long a server may take to say how much room it has."""
+
+
+def read_filesystems(proc: Path, fstab: Path) -> Iterator[Filesystem]:
+    """Yield what holds data, each once, however often it is mounted."""
+    writable = _mounted_for_writing(word(fstab))
+    seen: set[str] = set()
+    for line in read_text(proc / "self" / "mountinfo").splitlines():
+        mount = parse_mount(line)
+        if mount is None or mount[0] in seen:
+            continue
+        device, path, kind, read_only = mount
+        if kind in ON_DISK | NETWORK and os.path.isdir(path) | (kind in NETWORK):
+            seen.add(device)
+            yield _measure(path, kind, read_only, path in writable)
+
+
+def parse_mount(line: str) -> tuple[str, str, str, bool] | None:
+    """Return device number, path, kind and whether it is read-only, of a line of mountinfo."""
+    before, dash, after = line.partition(" - ")
+    fields, rest = before.split(" "), after.split(" ")
+    if not dash or len(fields) < 6 or len(rest) < 3:
+        return None
+    path = fields[4].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+    # The superblock's options count: the kernel sets them to `ro` when a disk fails.
+    read_only = "ro" in fields[5].split(",") or "ro" in rest[2].split(",")
+    return fields[2], path, rest[0], read_only
+
+
+def _mounted_for_writing(fstab: str) -> set[str]:
+    """Return the paths that are to be mounted, and not read-only."""
+    entries = [line.split() for line in fstab.splitlines() if not line.lstrip().startswith("#")]
+    return {e[1] for e in entries if len(e) >= 4 and "ro" not in e[3].split(",")}
+
+
+def _measure(path: str, kind: str, read_only: bool, writable: bool) -> Filesystem:
+    if kind in NETWORK and not _answers(path):
+        return Filesystem(
+            path=path, kind=kind, read_only=read_only, answers=False, wanted_writable=writable
+        )
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return Filesystem(path=path, kind=kind, read_only=read_only, answers=False)
+    return Filesystem(
+        path=path,
+        kind=kind,
+        read_only=read_only,
+        total_bytes=room.f_blocks * room.f_frsize,
+        free_bytes=room.f_bavail * room.f_frsize,
+        files_total=room.f_files,
+        files_free=room.f_favail,
+        wanted_writable=writable,
+    )
+
+
+def _answers(path: str) -> bool:
+    """Return whether somebody else can look at `path` and come back.
+
+    A look at a server that is gone cannot be ended, not even by killing who looks. So it is
+    not us who looks, and who does not come back is left where it is.
+    """
+    command = ["stat", "--file-system", "--format=%i", "--", path]
+    quiet = subprocess.DEVNULL
+    try:
+        looker = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    except OSError:
+        return True  # Nobody to send: that is not the filesystem's fault.
+    try:
+        return looker.wait(timeout=ANSWER_S) == 0
+    except subprocess.TimeoutExpired:
+        looker.kill()
+        return False

@@ -1,0 +1,144 @@
+"""What the checks of the machine around the GPUs make of it."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.history import History
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.disk import DiskCheck
+from navarch.health.checks.drift import DriftCheck
+from navarch.health.checks.edac import EdacCheck
+from navarch.health.checks.infiniband import InfinibandCheck
+from navarch.health.checks.mounts import MountsCheck
+from navarch.health.checks.oom import OomCheck
+from navarch.health.checks.standard import host_checks
+from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.host import Filesystem, MemoryErrors, NetworkPort
+from navarch.sim.clock import SeededEntropy, SimClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def a_host() -> SimulatedHost:
+    return SimulatedHost(SimClock(), SeededEntropy("host"), "m")
+
+
+def look(
+    check: HealthCheck, host: SimulatedHost, history: History | None = None, at: datetime = NOW
+) -> CheckResult:
+    gpus = SimulatedGpus(SimClock(), SeededEntropy("gpus"), count=0, seed="m")
+    view = MachineView(now=at, gpus=gpus, host=host, history=history or History())
+    [result] = list(check.run(view))
+    return result
+
+
+@pytest.mark.parametrize("check", host_checks(), ids=lambda check: check.name)
+def test_a_machine_that_cannot_tell_anything_passes(check: HealthCheck) -> None:
+    assert look(check, a_host()).health is Health.HEALTHY
+
+
+GIB = 1 << 30
+
+
+def test_a_full_disk_and_one_without_room_for_files_are_named() -> None:
+    host = a_host()
+    host.disks = (
+        Filesystem(path="/", kind="ext4", total_bytes=100 * GIB, free_bytes=4 * GIB),
+        Filesystem(path="/data", kind="xfs", files_total=1000, files_free=3),
+        Filesystem(path="/ok", kind="xfs", total_bytes=100 * GIB, free_bytes=50 * GIB),
+        Filesystem(path="/image", kind="ext4", total_bytes=GIB, free_bytes=0, read_only=True),
+    )
+
+    result = look(DiskCheck(), host)
+
+    assert result.health is Health.DEGRADED
+    assert result.reason == ("/ is full but for 4.0 GiB; /data has room for only 3 more files")
+
+
+def test_a_server_that_is_gone_and_a_disk_that_failed_are_told_apart() -> None:
+    host = a_host()
+    host.disks = (Filesystem(path="/home", kind="nfs4", answers=False),)
+    assert look(MountsCheck(), host).reason == "/home (nfs4) does not answer"
+    assert look(MountsCheck(), host).health is Health.DEGRADED
+
+    host.disks = (Filesystem(path="/", kind="ext4", read_only=True, wanted_writable=True),)
+    assert look(MountsCheck(), host).health is Health.UNHEALTHY
+    host.disks = (Filesystem(path="/image", kind="ext4", read_only=True),)
+    assert look(MountsCheck(), host).health is Health.HEALTHY
+
+
+def test_main_memory_is_judged_by_what_cannot_be_corrected_and_by_how_fast_the_rest_comes() -> None:
+    host, history = a_host(), History()
+    host.errors = MemoryErrors(corrected=1000)
+    assert look(EdacCheck(), host, history).health is Health.HEALTHY
+
+    host.errors = MemoryErrors(corrected=1200)
+    assert look(EdacCheck(), host, history).health is Health.DEGRADED
+    host.errors = MemoryErrors(uncorrected=1)
+    assert look(EdacCheck(), host, history).health is Health.UNHEALTHY
+
+
+@pytest.mark.parametrize(
+    ("wrong_s", "health", "words"),
+    [
+        (0.001, Health.HEALTHY, ""),
+        (2.5, Health.DEGRADED, "the clock may be 2.5 s wrong"),
+        (float("inf"), Health.HEALTHY, "nobody corrects the clock"),
+    ],
+)
+def test_a_clock_is_judged_by_how_wrong_it_may_be(
+    wrong_s: float, health: Health, words: str
+) -> None:
+    host = a_host()
+    host.clock_wrong_s = wrong_s
+
+    result = look(DriftCheck(), host)
+
+    assert (result.health, result.reason) == (health, words)
+
+
+def test_many_kills_within_an_hour_are_a_finding_and_one_is_not() -> None:
+    host, history = a_host(), History()
+    look(OomCheck(), host, history)
+    host.killed = 1
+    assert look(OomCheck(), host, history).health is Health.HEALTHY
+
+    host.killed = 5
+    assert "killed 5 programs" in look(OomCheck(), host, history).reason
+
+
+def port(
+    name: str, state: str = "ACTIVE", *, link_downed: int = 0, symbol_errors: int = 0
+) -> NetworkPort:
+    return NetworkPort(
+        name=name,
+        state=state,
+        physical="LinkUp",
+        link_downed=link_downed,
+        symbol_errors=symbol_errors,
+    )
+
+
+def test_a_port_is_down_when_its_sisters_are_up_or_it_was() -> None:
+    host = a_host()
+    host.ports = (port("mlx5_0/1", "DOWN"), port("mlx5_1/1", "DOWN"))
+    assert look(InfinibandCheck(), host).health is Health.HEALTHY, "nothing is plugged in"
+
+    host.ports = (port("mlx5_0/1"), port("mlx5_1/1", "DOWN"))
+    assert "port mlx5_1/1 is DOWN" in look(InfinibandCheck(), host).reason
+
+
+def test_a_port_that_flaps_is_a_finding_even_while_it_is_up() -> None:
+    host, history = a_host(), History()
+    host.ports = (port("mlx5_0/1"),)
+    look(InfinibandCheck(), host, history)
+
+    host.ports = (port("mlx5_0/1", link_downed=3, symbol_errors=200),)
+    result = look(InfinibandCheck(), host, history, NOW + timedelta(minutes=10))
+
+    assert result.health is Health.DEGRADED
+    assert "went down 3 times" in result.reason
+    assert "200 symbol errors" in result.reason
