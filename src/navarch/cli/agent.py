@@ -1,12 +1,14 @@
 """`navarch agent`: looks after the machine it runs on."""
 
 import asyncio
+import importlib
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import click
@@ -25,6 +27,7 @@ from navarch.core.offering import Offering
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
+from navarch.health.machines import find_kind
 from navarch.hosts.bookmark import FileBookmark
 from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
@@ -38,7 +41,27 @@ log = structlog.get_logger("navarch.agent")
 SIMULATED_MAX = 64
 
 
-@click.command("agent")
+class _AgentGroup(click.Group):
+    """Runs the agent unless told to do something else on this machine, which is loaded late."""
+
+    commands_by_name: ClassVar[Mapping[str, str]] = {
+        "scan": "navarch.cli.agent_scan:scan",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return what can be done besides."""
+        return [*super().list_commands(ctx), *self.commands_by_name]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name."""
+        if cmd_name not in self.commands_by_name:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.commands_by_name[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+@click.group("agent", cls=_AgentGroup, invoke_without_command=True)
 @click.option(
     "-s",
     "--server",
@@ -82,7 +105,10 @@ SIMULATED_MAX = 64
     type=click.IntRange(min=0, max=SIMULATED_MAX),
     help="Pretend to have this many GPUs. For trying things out.",
 )
+@click.pass_context
 def agent(
+    context: click.Context,
+    /,
     *,
     server: str,
     node_id: str | None,
@@ -101,6 +127,8 @@ def agent(
     simulated_gpus: int | None,
 ) -> None:
     """Run the node agent: register, beat, check the hardware, obey."""
+    if context.invoked_subcommand is not None:
+        return
     place = None
     if provider or region or zone or instance_type:
         place = Offering(
@@ -114,6 +142,7 @@ def agent(
         place=place,
         labels=_parse_labels(labels, pool),
         gpus_expected=gpus_expected,
+        kind=find_kind(provider, instance_type) if instance_type else None,
     )
     link = _link(server, _token_source(auth_token, auth_token_file))
     simulated = _simulated_count(simulated_gpus)

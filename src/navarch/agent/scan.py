@@ -1,0 +1,98 @@
+"""Every check once, on this machine, for whoever sits in front of it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from navarch.agent.look import Look
+from navarch.core.errors import NavarchError
+from navarch.core.health import CheckResult, Health
+from navarch.core.inventory import Gpu
+from navarch.core.machine import MachineKind
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.clock import Clock
+from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.gpu import GpuError, GpuHealth, GpuReader
+from navarch.ports.host import Host, HostError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedGpu:
+    """A GPU and what it said of itself, or why it said nothing."""
+
+    gpu: Gpu
+    health: GpuHealth | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What one look at a machine found."""
+
+    host: str
+    kernel: str
+    results: tuple[CheckResult, ...]
+    gpus: tuple[ScannedGpu, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against using the machine."""
+        return all(result.health is not Health.UNHEALTHY for result in self.results)
+
+
+def scan_machine(
+    clock: Clock,
+    gpus: GpuReader,
+    host: Host,
+    checks: Sequence[HealthCheck],
+    *,
+    gpus_expected: int | None = None,
+    kind: MachineKind | None = None,
+    diagnostics: Diagnostics | None = None,
+) -> Scan:
+    """Make `checks` one after the other. None of them can end the scan."""
+    look = Look(gpus)
+    view = MachineView(
+        now=clock.now(),
+        gpus=look,
+        host=host,
+        gpus_expected=gpus_expected,
+        kind=kind,
+        diagnostics=diagnostics,
+    )
+    results = tuple(result for check in checks for result in make(check, view))
+    return Scan(
+        host=_said(host.hostname),
+        kernel=_said(host.kernel_version),
+        results=results,
+        gpus=tuple(_gpus(look)),
+    )
+
+
+def make(check: HealthCheck, view: MachineView) -> list[CheckResult]:
+    """Make one check; where it cannot be made, that is its result."""
+    try:
+        return list(check.run(view))
+    except NavarchError as error:
+        return [CheckResult(check=check.name, health=Health.UNHEALTHY, reason=str(error))]
+    except Exception as error:  # noqa: BLE001 - a broken check is a finding
+        reason = f"the check itself failed: {error!r}"
+        return [CheckResult(check=check.name, health=Health.UNKNOWN, reason=reason)]
+
+
+def _gpus(look: Look) -> Iterator[ScannedGpu]:
+    try:
+        gpus = look.list_gpus()
+    except GpuError:
+        return
+    for gpu in gpus:
+        try:
+            yield ScannedGpu(gpu=gpu, health=look.health(gpu))
+        except GpuError as error:
+            yield ScannedGpu(gpu=gpu, trouble=str(error))
+
+
+def _said(question: Callable[[], str]) -> str:
+    try:
+        return question()
+    except HostError:
+        return ""

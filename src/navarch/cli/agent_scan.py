@@ -1,0 +1,58 @@
+"""`navarch agent scan`: every check once, on this machine, with no control plane."""
+
+import click
+
+from navarch.agent.scan import scan_machine
+from navarch.cli.commands import Command
+from navarch.cli.render.scan import render_scan
+from navarch.cli.session import Session, with_session
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.gpus.child import NvmlChild
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.health.machines import find_kind
+from navarch.hosts.linux import LinuxHost
+from navarch.ports.gpu import GpuReader
+
+UNHEALTHY = 1
+"""The exit code of a machine that should not be used."""
+
+
+@click.command("scan", cls=Command)
+@click.option("--provider", default="", help="Where the machine comes from.")
+@click.option("--instance-type", default="", help="Its kind, to compare with the catalogue.")
+@click.option("--gpus-expected", type=click.IntRange(min=0), help="How many GPUs it must have.")
+@click.option("--simulated-gpus", type=click.IntRange(min=0, max=64), hidden=True)
+@with_session
+def scan(
+    session: Session,
+    provider: str,
+    instance_type: str,
+    gpus_expected: int | None,
+    simulated_gpus: int | None,
+) -> int:
+    """Look at this machine once, and say what is wrong with it.
+
+    No control plane is needed. Leaves with 1 if the machine should not be used.
+    """
+    gpus = _gpus(simulated_gpus)
+    try:
+        found = scan_machine(
+            session.clock,
+            gpus,
+            LinuxHost(),
+            standard_checks(),
+            gpus_expected=gpus_expected,
+            kind=find_kind(provider, instance_type) if instance_type else None,
+        )
+    finally:
+        gpus.close()
+    session.show(found, lambda canvas: render_scan(found, canvas))
+    return 0 if found.passed else UNHEALTHY
+
+
+def _gpus(simulated: int | None) -> GpuReader:
+    clock = SystemClock()
+    if simulated is None:
+        return NvmlChild(clock)
+    return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed="scan")

@@ -1,0 +1,102 @@
+"""A scan of one machine: its GPUs, then what every check says."""
+
+from collections.abc import Sequence
+
+from navarch.agent.scan import Scan, ScannedGpu
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.words import COLORS, colored, size, title
+from navarch.core.health import CheckResult, Health
+from navarch.ports.gpu import GpuHealth
+
+GPU_COLUMNS = (
+    Column(name="GPU", right=True),
+    Column(name="Model"),
+    Column(name="Bus", rank=6),
+    Column(name="Memory", rank=5, right=True),
+    Column(name="Heat", right=True),
+    Column(name="Power", rank=3, right=True),
+    Column(name="Busy", rank=4, right=True),
+    Column(name="ECC", rank=1),
+    Column(name="Rows", rank=2, right=True),
+    Column(name="PCIe", rank=2),
+    Column(name="NVLink", rank=3, optional=True),
+)
+CHECK_COLUMNS = (
+    Column(name="Check"),
+    Column(name="Result"),
+    Column(name="Found", width_min=20, wrap=True),
+)
+
+
+def render_scan(scan: Scan, canvas: Canvas) -> str:
+    """Return what `navarch agent scan` prints."""
+    blocks = []
+    if scan.gpus:
+        blocks.append(render_table(GPU_COLUMNS, [_gpu(gpu) for gpu in scan.gpus], canvas))
+    blocks += [render_results(scan.results, canvas), _summary(scan, canvas)]
+    return "\n\n".join(blocks)
+
+
+def render_results(results: Sequence[CheckResult], canvas: Canvas) -> str:
+    """Return one line for every result, the worst first."""
+    return render_table(CHECK_COLUMNS, [_result(result) for result in results], canvas)
+
+
+def _result(result: CheckResult) -> list[Cell | str]:
+    word = "not run" if result.health is Health.UNKNOWN else title(result.health)
+    return [
+        result.check,
+        Cell(word, COLORS.get(result.health)),
+        result.reason + (" (fatal)" if result.fatal else ""),
+    ]
+
+
+def _gpu(scanned: ScannedGpu) -> list[Cell | str]:
+    gpu, facts = scanned.gpu, scanned.health or GpuHealth()
+    return [
+        str(gpu.index),
+        Cell(scanned.trouble, "red") if scanned.trouble else gpu.name,
+        gpu.pci_bus_id.removeprefix("0000"),
+        size(gpu.memory_bytes) if gpu.memory_bytes else "",
+        _said(facts.temperature_c, "{:.0f} °C"),
+        _said(facts.power_w, "{:.0f} W"),
+        _said(facts.utilization_pct, "{:.0f} %"),
+        _ecc(facts),
+        _said(facts.rows_remapped, "{}"),
+        _pcie(facts),
+        _nvlink(facts),
+    ]
+
+
+def _said(value: float | None, form: str) -> str:
+    return "" if value is None else form.format(value)
+
+
+def _ecc(facts: GpuHealth) -> Cell | str:
+    if facts.ecc_on is False:
+        return Cell("off", "yellow")
+    if facts.ecc_uncorrected is None:
+        return ""
+    return f"{facts.ecc_corrected or 0} + {facts.ecc_uncorrected}"
+
+
+def _pcie(facts: GpuHealth) -> str:
+    if facts.pcie_width is None:
+        return ""
+    return f"gen {facts.pcie_generation or '?'} x{facts.pcie_width}"
+
+
+def _nvlink(facts: GpuHealth) -> str:
+    up = sum(link.active for link in facts.nvlinks)
+    return f"{up}/{len(facts.nvlinks)}" if facts.nvlinks else ""
+
+
+def _summary(scan: Scan, canvas: Canvas) -> str:
+    bad = [r for r in scan.results if r.health in (Health.UNHEALTHY, Health.DEGRADED)]
+    unlooked = sum(result.health is Health.UNKNOWN for result in scan.results)
+    skipped = f", {unlooked} not run" if unlooked else ""
+    passed = len(scan.results) - len(bad) - unlooked
+    word = "can be used" if scan.passed else "should not be used"
+    shown = colored(word, "green" if scan.passed else "red", on=canvas.color)
+    return f"{scan.host} {shown}: {passed} checks passed, {len(bad)} found something{skipped}"
