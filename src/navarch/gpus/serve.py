@@ -5,7 +5,7 @@ Started by `child.NvmlChild`, and thrown away by it when the driver does not ans
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -38,34 +38,58 @@ def main() -> None:
     # What libraries print must not end up between the answers.
     answers = os.dup(1)
     os.dup2(2, 1)
-    gpus = NvmlGpus(WallClock())
+    gpus = LastListed(NvmlGpus(WallClock()))
     while question := sys.stdin.buffer.read(LENGTH.size):
         topic = Topic(sys.stdin.buffer.read(LENGTH.unpack(question)[0]).decode())
         _write(answers, frame(encode(answer(gpus, topic))))
 
 
-def answer(gpus: GpuReader, topic: Topic) -> Answer:
+class LastListed:
+    """The GPUs as they were listed last.
+
+    The agent lists them before it reads them, every time. To list them again for the reading
+    would cost as much as the reading.
+    """
+
+    def __init__(self, reader: GpuReader) -> None:
+        self.reader = reader
+        self._last: tuple[Gpu, ...] = ()
+
+    def list_again(self) -> tuple[Gpu, ...]:
+        """Return what the driver lists now."""
+        self._last = ()  # A driver that fails to list them has no GPUs to read.
+        self._last = tuple(self.reader.list_gpus())
+        return self._last
+
+    def listed(self) -> tuple[Gpu, ...]:
+        """Return what was listed last."""
+        return self._last or self.list_again()
+
+
+def answer(gpus: LastListed, topic: Topic) -> Answer:
     """Return what the driver says about `topic`."""
     try:
         match topic:
             case Topic.GPUS:
-                return Answer(gpus=tuple(gpus.list_gpus()))
+                return Answer(gpus=gpus.list_again())
             case Topic.METRICS:
-                metrics, troubles = _of_each(gpus, gpus.metrics)
+                metrics, troubles = _of_each(gpus.listed(), gpus.reader.metrics)
                 return Answer(metrics=metrics, troubles=troubles)
             case Topic.HEALTH:
-                health, troubles = _of_each(gpus, gpus.health)
+                health, troubles = _of_each(gpus.listed(), gpus.reader.health)
                 return Answer(health=health, troubles=troubles)
             case Topic.EVENTS:
-                return _events(gpus)
+                return _events(gpus.reader)
     except GpuError as error:
         return Answer(trouble=_trouble(error))
 
 
-def _of_each(gpus: GpuReader, read: Callable[[Gpu], T]) -> tuple[dict[str, T], dict[str, Trouble]]:
+def _of_each(
+    gpus: Sequence[Gpu], read: Callable[[Gpu], T]
+) -> tuple[dict[str, T], dict[str, Trouble]]:
     found: dict[str, T] = {}
     troubles: dict[str, Trouble] = {}
-    for gpu in gpus.list_gpus():
+    for gpu in gpus:
         try:
             found[gpu.uuid] = read(gpu)
         except GpuError as error:
