@@ -208,7 +208,8 @@ def _passed(figures: dict[str, object]) -> bool:
     assert isinstance(cost, dict)
     assert isinstance(lags, dict)
     return (
-        cost["cpu_pct"] < CPU_PCT_MAX
+        "nvml_cpu_pct" in cost
+        and cost["cpu_pct"] < CPU_PCT_MAX
         and cost["pss_mb"] < PSS_MB_MAX
         and all(lag["max"] < LAG_MS_MAX for lag in lags.values())
     )

@@ -1,0 +1,161 @@
+"""Our own tests of one card: context, products, patterns, copies. Run in a process of its own."""
+
+import struct
+from collections.abc import Callable, Sequence
+from ctypes import c_size_t, c_ulonglong
+from functools import partial
+
+from navarch.gpus.cuda import Cuda
+from navarch.gpus.kernels import (
+    FLOPS_MMA_WARP_ROUND,
+    FLOPS_WGMMA_GROUP_ROUND,
+    GROUPS_BURN,
+    THREADS_BURN,
+    WARPS_BURN,
+    mma_ptx,
+    patterns_ptx,
+    wgmma_ptx,
+)
+from navarch.ports.diagnostics import (
+    BurnFigures,
+    CopyFigures,
+    NotRunError,
+    PatternFigures,
+    TestFailedError,
+)
+
+ROUNDS = 8192
+"""Products a launch adds up. Sums stay below 2^24, up to which floats are exact."""
+LAUNCHES_AT_ONCE = 16
+HOPPER, AMPERE = 90, 80
+
+PATTERNS = (
+    (0x00000000, 0),
+    (0xFFFFFFFF, 0),
+    (0x55555555, 0),
+    (0xAAAAAAAA, 0),
+    (0x12345678, 0x9E3779B1),  # every word another: finds lines that select the wrong one
+)
+TOUCH_BYTES = 16 << 20
+COPY_BYTES, COPY_TIMES = 1 << 30, 16
+
+
+def touch(cuda: Cuda) -> None:
+    """Write to the device and read it back."""
+    sent = bytes(range(256)) * (TOUCH_BYTES // 256)
+    address = cuda.allocate(TOUCH_BYTES)
+    cuda.zero(address, TOUCH_BYTES)
+    cuda.write(address, sent)
+    if cuda.read(address, TOUCH_BYTES) != sent:
+        raise TestFailedError(f"{TOUCH_BYTES >> 20} MiB came back changed")
+
+
+def burn(cuda: Cuda, *, seconds: float, spoil: bool = False) -> BurnFigures:
+    """Multiply on every multiprocessor at once, and compare every sum with its reference."""
+    ptx, flops = _burn_kernel(cuda.architecture)
+    kernel = cuda.kernel(ptx, "burn")
+    answer = cuda.allocate(8)
+    cuda.zero(answer, 8)
+    blocks = 2 * cuda.multiprocessors
+    once = partial(cuda.launch, kernel, blocks, THREADS_BURN, (ROUNDS, answer, int(spoil)))
+    once()
+    cuda.wait()
+    spent, launches = 0.0, 0
+    while spent < seconds:
+        spent += cuda.timed(lambda: _repeat(once, LAUNCHES_AT_ONCE))
+        launches += LAUNCHES_AT_ONCE
+    (wrong,) = struct.unpack("<Q", cuda.read(answer, 8))
+    return BurnFigures(
+        tflops=launches * blocks * ROUNDS * flops / spent / 1e12,
+        seconds=spent,
+        products=launches * blocks * ROUNDS,
+        wrong=wrong,
+    )
+
+
+def patterns(cuda: Cuda, *, share: float) -> PatternFigures:
+    """Write each pattern to a share of the free memory, and read it back."""
+    fill, check = (cuda.kernel(patterns_ptx(), name) for name in ("fill", "check"))
+    size = int(cuda.memory()[0] * share) & ~0xFFFFF
+    if size <= 0:
+        raise NotRunError("there is no free memory to test")
+    address, answer = cuda.allocate(size), cuda.allocate(16)
+    cuda.write(answer, struct.pack("<QQ", 0, (1 << 64) - 1))
+    blocks = 8 * cuda.multiprocessors
+    for pattern, step in PATTERNS:
+        arguments = (address, size // 16, pattern, step, answer)
+        cuda.launch(fill, blocks, 256, arguments)
+        cuda.launch(check, blocks, 256, arguments)
+        cuda.wait()
+    wrong, first = struct.unpack("<QQ", cuda.read(answer, 16))
+    return PatternFigures(
+        tested_bytes=size,
+        patterns=len(PATTERNS),
+        wrong=wrong,
+        first_wrong=16 * first if wrong else None,
+    )
+
+
+def copies(cuda: Cuda, others: Sequence[str] = ()) -> CopyFigures:
+    """Measure copies to and from the host, on the device, and to the `others` by their bus."""
+    free = cuda.memory()[0]
+    size = min(COPY_BYTES, free // 4) & ~0xFFFFF
+    if size <= 0:
+        raise NotRunError("there is no free memory to copy")
+    here, there, host = cuda.allocate(size), cuda.allocate(size), cuda.pinned(size)
+    between = [_between(cuda, here, size, bus) for bus in others]
+    return CopyFigures(
+        to_device_gbs=_gbs(cuda, size, "cuMemcpyHtoDAsync_v2", here, host),
+        from_device_gbs=_gbs(cuda, size, "cuMemcpyDtoHAsync_v2", host, here),
+        on_device_gbs=2 * _gbs(cuda, size, "cuMemcpyDtoDAsync_v2", there, here),
+        between_devices_gbs=min(between, default=None),
+    )
+
+
+def _burn_kernel(architecture: int) -> tuple[str, int]:
+    """Return the kernel for a card, and how many operations a block makes a round."""
+    if architecture == HOPPER:
+        return wgmma_ptx(), GROUPS_BURN * FLOPS_WGMMA_GROUP_ROUND
+    if architecture >= AMPERE:
+        return mma_ptx(), WARPS_BURN * FLOPS_MMA_WARP_ROUND
+    raise NotRunError("cards before Ampere have no bf16 products")
+
+
+def _gbs(cuda: Cuda, size: int, function: str, to: int, source: int) -> float:
+    def copy() -> None:
+        cuda.call(function, c_ulonglong(to), c_ulonglong(source), c_size_t(size), None)
+
+    copy()
+    cuda.wait()
+    return COPY_TIMES * size / cuda.timed(lambda: _repeat(copy, COPY_TIMES)) / 1e9
+
+
+def _between(cuda: Cuda, here: int, size: int, bus: str) -> float:
+    """Measure copies to another device, over NVLink where there is one, else over PCIe."""
+    other = Cuda(bus)
+    there = other.allocate(size)
+    cuda.call("cuCtxSetCurrent", cuda.context)
+    # Refused where there is no way, or where it is open already; the copy works all the same.
+    cuda.try_call("cuCtxEnablePeerAccess", other.context, 0)
+
+    arguments = (
+        *(c_ulonglong(there), other.context),
+        *(c_ulonglong(here), cuda.context),
+        c_size_t(size),
+        None,
+    )
+
+    def copy() -> None:
+        cuda.call("cuMemcpyPeerAsync", *arguments)
+
+    copy()
+    cuda.wait()
+    found = COPY_TIMES * size / cuda.timed(lambda: _repeat(copy, COPY_TIMES)) / 1e9
+    other.close()
+    cuda.call("cuCtxSetCurrent", cuda.context)
+    return found
+
+
+def _repeat(work: Callable[[], None], times: int) -> None:
+    for _ in range(times):
+        work()

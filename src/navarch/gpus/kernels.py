@@ -1,0 +1,263 @@
+"""The kernels of our tests, in PTX, which the driver translates for whatever card there is.
+
+Matrix products are of small whole numbers, so that every sum is exact and every product can be
+compared with a reference that plain integer arithmetic gives. Row `r` and depth `k` of the left
+matrix holds `((3r + 5k) mod 8) - 3`, column `n` of the right one `((5n + 3k) mod 8) - 4`.
+"""
+
+from collections.abc import Iterator
+
+HEADER = """.version {version}
+.target {target}
+.address_size 64
+"""
+
+DEPTH_MMA, DEPTH_WGMMA = 16, 64
+THREADS_BURN = 256
+MMA_PER_ROUND = 32
+FLOPS_MMA_WARP_ROUND = MMA_PER_ROUND * 2 * 16 * 8 * 16
+FLOPS_WGMMA_GROUP_ROUND = 2 * 64 * 256 * DEPTH_WGMMA
+WARPS_BURN, GROUPS_BURN = THREADS_BURN // 32, THREADS_BURN // 128
+
+_A_BYTES, _B_BYTES = 128 * DEPTH_WGMMA * 2, 256 * DEPTH_WGMMA * 2
+_A_TILE, _B_TILE = 64 * 16 * 2, 256 * 16 * 2
+
+
+def patterns_ptx() -> str:
+    """Return `fill` and `check`: arguments address, count of 16-byte words, pattern, step, answer.
+
+    A word holds pattern + step * its place, four times over with small differences. The answer
+    is a count of wrong words and the place of the first.
+    """
+    start = """
+.reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %d<16>;
+ld.param.u64 %d1, [base]; ld.param.u64 %d2, [count];
+ld.param.u64 %d8, [pattern]; ld.param.u64 %d9, [step];
+cvt.u32.u64 %r8, %d8; cvt.u32.u64 %r9, %d9;
+mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x; mov.u32 %r4, %nctaid.x;
+mul.wide.u32 %d3, %r1, %r2; cvt.u64.u32 %d4, %r3; add.u64 %d3, %d3, %d4;
+mul.wide.u32 %d5, %r4, %r2;
+NEXT:
+setp.ge.u64 %p1, %d3, %d2;
+@%p1 bra END;
+shl.b64 %d6, %d3, 4; add.u64 %d6, %d1, %d6;
+cvt.u32.u64 %r5, %d3; mad.lo.u32 %r10, %r5, %r9, %r8;
+not.b32 %r11, %r10; xor.b32 %r12, %r10, %r9; not.b32 %r13, %r12;
+"""
+    end = """
+add.u64 %d3, %d3, %d5;
+bra NEXT;
+END:
+ret;
+}
+"""
+    names = ("base", "count", "pattern", "step", "answer")
+    parameters = ", ".join(f".param .u64 {name}" for name in names)
+    store = "st.global.v4.u32 [%d6], {%r10,%r11,%r12,%r13};"
+    fill = f".visible .entry fill({parameters})\n{{{start}{store}{end}"
+    compare = """
+ld.global.v4.u32 {%r14,%r15,%r16,%r17}, [%d6];
+xor.b32 %r14, %r14, %r10; xor.b32 %r15, %r15, %r11; or.b32 %r14, %r14, %r15;
+xor.b32 %r16, %r16, %r12; xor.b32 %r17, %r17, %r13; or.b32 %r16, %r16, %r17;
+or.b32 %r14, %r14, %r16;
+setp.eq.u32 %p2, %r14, 0;
+@%p2 bra FINE;
+ld.param.u64 %d10, [answer];
+mov.u64 %d11, 1;
+atom.global.add.u64 %d12, [%d10], %d11;
+atom.global.min.u64 %d12, [%d10+8], %d3;
+FINE:
+"""
+    check = f".visible .entry check({parameters})\n{{{start}{compare}{end}"
+    return HEADER.format(version="7.0", target="sm_70") + fill + check
+
+
+def mma_ptx() -> str:
+    """Return `burn` for cards since Ampere: arguments rounds, answer, one wrong on purpose or not.
+
+    Every warp keeps a 64 by 16 and a 16 by 64 matrix in registers and adds their product to
+    128 sums a thread, again and again.
+    """
+    sums = [f"%f{i}" for i in range(128)]
+    lines = [
+        HEADER.format(version="7.0", target="sm_80"),
+        _burn_head(),
+        # g and t: NVIDIA's names for a lane's place in a fragment
+        "and.b32 %r20, %r1, 31; shr.u32 %r21, %r20, 2;",
+        "and.b32 %r22, %r20, 3; shl.b32 %r23, %r22, 1;",
+    ]
+    for m in range(4):
+        for part in range(4):
+            down, deep = f"{16 * m + 8 * (part % 2)}", f"{8 * (part // 2)}"
+            lines.append(_pair(f"%a{4 * m + part}", "%r21", down, "%r23", deep, left=True))
+    lines += [
+        _pair(f"%b{2 * n + part}", "%r21", f"{8 * n}", "%r23", f"{8 * part}", left=False)
+        for n in range(8)
+        for part in range(2)
+    ]
+    lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
+    lines.append("LOOP:")
+    for m in range(4):
+        for n in range(8):
+            d = ",".join(sums[4 * (8 * m + n) : 4 * (8 * m + n) + 4])
+            a = ",".join(f"%a{4 * m + i}" for i in range(4))
+            b = f"%b{2 * n},%b{2 * n + 1}"
+            lines.append(
+                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                f"{{{d}}}, {{{a}}}, {{{b}}}, {{{d}}};"
+            )
+    lines += ["sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP;"]
+    lines += _spoil(sums[0])
+    for m in range(4):
+        for n in range(8):
+            for i in range(4):
+                row, column = 16 * m + 8 * (i // 2), 8 * n + i % 2
+                place = f"add.u32 %r10, %r21, {row}; add.u32 %r11, %r23, {column};"
+                lines += _compare(sums[4 * (8 * m + n) + i], place, DEPTH_MMA, 4 * (8 * m + n) + i)
+    return "\n".join([*lines, _burn_tail()])
+
+
+def wgmma_ptx() -> str:
+    """Return `burn` for Hopper, whose tensor cores take matrices from shared memory.
+
+    Two groups of four warps share a 64-deep right matrix; each has a left one of its own.
+    """
+    sums = [f"%f{i}" for i in range(128)]
+    lines = [
+        HEADER.format(version="8.0", target="sm_90a"),
+        f".shared .align 1024 .b8 left[{_A_BYTES}]; .shared .align 1024 .b8 right[{_B_BYTES}];",
+        _burn_head(),
+    ]
+    lines += _fill_shared()
+    lines += [
+        # The descriptors: address, distance of the two halves in depth, distance of 8 rows.
+        "shr.u32 %r20, %r1, 7;",  # which group
+        f"mul.lo.u32 %r21, %r20, {_A_BYTES // 2}; add.u32 %r21, %r21, %r5;",
+        "shr.u32 %r21, %r21, 4; shr.u32 %r22, %r6, 4;",
+        "cvt.u64.u32 %d10, %r21; cvt.u64.u32 %d11, %r22;",
+        f"mov.u64 %d12, {(128 >> 4) << 16 | (256 >> 4) << 32};",
+        "or.b64 %d10, %d10, %d12; or.b64 %d11, %d11, %d12;",
+    ]
+    for step in range(1, 4):
+        lines.append(f"add.u64 %d{20 + step}, %d10, {step * _A_TILE >> 4};")
+        lines.append(f"add.u64 %d{24 + step}, %d11, {step * _B_TILE >> 4};")
+    lines.append("mov.u64 %d20, %d10; mov.u64 %d24, %d11;")
+    lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
+    lines += ["setp.eq.u32 %p3, %r1, %r1;", "LOOP:", "wgmma.fence.sync.aligned;"]
+    for step in range(4):
+        lines.append(
+            "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
+            f"{{{','.join(sums)}}}, %d{20 + step}, %d{24 + step}, %p3, 1, 1, 0, 0;"
+        )
+    lines += [
+        # One group may be under way while the next is handed over.
+        "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;",
+        "sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP;",
+        "wgmma.wait_group.sync.aligned 0;",
+        *_spoil(sums[0]),
+        # Row and column of a thread's first sum
+        "and.b32 %r23, %r1, 127; shr.u32 %r24, %r23, 5; and.b32 %r25, %r23, 31;",
+        "shr.u32 %r26, %r25, 2; and.b32 %r27, %r25, 3; shl.b32 %r27, %r27, 1;",
+        "shl.b32 %r24, %r24, 4; add.u32 %r24, %r24, %r26; shl.b32 %r20, %r20, 6;",
+        "add.u32 %r24, %r24, %r20;",
+    ]
+    for i in range(128):
+        row, column = 8 * (i // 2 % 2), 8 * (i // 4) + i % 2
+        place = f"add.u32 %r10, %r24, {row}; add.u32 %r11, %r27, {column};"
+        lines += _compare(sums[i], place, DEPTH_WGMMA, i)
+    return "\n".join([*lines, _burn_tail()])
+
+
+def _burn_head() -> str:
+    return """
+.visible .entry burn(.param .u64 rounds, .param .u64 answer, .param .u64 spoil)
+{
+.reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %d<32>; .reg .f32 %f<136>; .reg .b32 %a<16>;
+.reg .b32 %b<16>; .reg .b16 %h<4>;
+ld.param.u64 %d1, [rounds]; ld.param.u64 %d2, [answer]; ld.param.u64 %d3, [spoil];
+cvt.u32.u64 %r2, %d1; cvt.rn.f32.u32 %f130, %r2; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
+"""
+
+
+def _burn_tail() -> str:
+    return """
+setp.eq.u32 %p2, %r9, 0;
+@%p2 bra END;
+cvt.u64.u32 %d4, %r9;
+atom.global.add.u64 %d5, [%d2], %d4;
+END:
+ret;
+}
+"""
+
+
+def _value(out: str, row: str, depth: str, *, left: bool) -> str:
+    """Compute one element as a whole number."""
+    first, second, shift = (3, 5, 3) if left else (5, 3, 4)
+    return (
+        f"mul.lo.u32 {out}, {row}, {first}; mad.lo.u32 {out}, {depth}, {second}, {out};"
+        f" and.b32 {out}, {out}, 7; sub.s32 {out}, {out}, {shift};"
+    )
+
+
+def _bf16(out: str, number: str) -> str:
+    """Turn a small whole number into the upper half of a float, which is what bf16 is."""
+    return f"cvt.rn.f32.s32 %f129, {number}; mov.b32 {out}, %f129; shr.u32 {out}, {out}, 16;"
+
+
+def _pair(out: str, row: str, row_more: str, depth: str, depth_more: str, *, left: bool) -> str:
+    """Compute two neighbours in depth, packed into one register."""
+    return (
+        f"add.u32 %r10, {row}, {row_more}; add.u32 %r11, {depth}, {depth_more};"
+        f" {_value('%r12', '%r10', '%r11', left=left)} {_bf16('%r13', '%r12')}"
+        f" add.u32 %r11, %r11, 1; {_value('%r12', '%r10', '%r11', left=left)}"
+        f" {_bf16('%r14', '%r12')} shl.b32 %r14, %r14, 16; or.b32 {out}, %r13, %r14;"
+    )
+
+
+def _fill_shared() -> Iterator[str]:
+    """Write both matrices in the order in which tensor cores want them: blocks of 8 rows by 8."""
+    yield "mov.u32 %r5, left; mov.u32 %r6, right;"
+    for name, base, rows, left in (("L", "%r5", 128, True), ("R", "%r6", 256, False)):
+        # Of the left matrix each group's 64 rows are together, then 16 of depth, then 8 rows.
+        group = 64 if left else 256
+        tile, half = group * 16 * 2, group * DEPTH_WGMMA * 2
+        yield f"mov.u32 %r30, %r1; FILL{name}:"
+        yield f"setp.ge.u32 %p1, %r30, {rows * DEPTH_WGMMA}; @%p1 bra FILLED{name};"
+        yield f"shr.u32 %r10, %r30, 6; and.b32 %r11, %r30, {DEPTH_WGMMA - 1};"
+        yield _value("%r12", "%r10", "%r11", left=left) + _bf16("%r13", "%r12")
+        yield f"div.u32 %r14, %r10, {group}; rem.u32 %r15, %r10, {group};"
+        yield f"mul.lo.u32 %r16, %r14, {half}; add.u32 %r16, %r16, {base};"
+        yield f"shr.u32 %r17, %r11, 4; mad.lo.u32 %r16, %r17, {tile}, %r16;"
+        yield "shr.u32 %r17, %r15, 3; mad.lo.u32 %r16, %r17, 256, %r16;"
+        yield "and.b32 %r17, %r15, 7; mad.lo.u32 %r16, %r17, 16, %r16;"
+        yield "shr.u32 %r17, %r11, 3; and.b32 %r17, %r17, 1; mad.lo.u32 %r16, %r17, 128, %r16;"
+        yield "and.b32 %r17, %r11, 7; mad.lo.u32 %r16, %r17, 2, %r16;"
+        yield "cvt.u16.u32 %h1, %r13; st.shared.u16 [%r16], %h1;"
+        yield f"add.u32 %r30, %r30, {THREADS_BURN}; bra FILL{name}; FILLED{name}:"
+    # Tensor cores read shared memory by another way than stores are written by.
+    yield "fence.proxy.async; bar.sync 0;"
+
+
+def _spoil(first: str) -> list[str]:
+    """Make one sum of the first thread wrong where asked to, to prove that it is noticed."""
+    return [
+        "cvt.u32.u64 %r10, %d3; mov.u32 %r11, %ctaid.x; or.b32 %r11, %r11, %r1;",
+        "setp.ne.u32 %p1, %r10, 0; setp.eq.and.u32 %p1, %r11, 0, %p1;",
+        f"@%p1 add.f32 {first}, {first}, 0f3F800000;",
+    ]
+
+
+def _compare(total: str, place: str, depth: int, number: int) -> list[str]:
+    """Compute what a sum must be, once, times the rounds; count it if it is not."""
+    return [
+        place,
+        f"mov.u32 %r12, 0; mov.u32 %r13, 0; D{number}:",
+        _value("%r14", "%r10", "%r12", left=True),
+        _value("%r15", "%r11", "%r12", left=False),
+        "mad.lo.s32 %r13, %r14, %r15, %r13; add.u32 %r12, %r12, 1;",
+        f"setp.lt.u32 %p1, %r12, {depth};",
+        f"@%p1 bra D{number};",
+        "cvt.rn.f32.s32 %f129, %r13; mul.f32 %f129, %f129, %f130;",
+        f"setp.neu.f32 %p2, {total}, %f129; @%p2 add.u32 %r9, %r9, 1;",
+    ]
