@@ -45,6 +45,8 @@ class _AgentGroup(click.Group):
     """Runs the agent unless told to do something else on this machine, which is loaded late."""
 
     commands_by_name: ClassVar[Mapping[str, str]] = {
+        "record": "navarch.cli.agent_record:record",
+        "replay": "navarch.cli.agent_record:replay",
         "scan": "navarch.cli.agent_scan:scan",
     }
 

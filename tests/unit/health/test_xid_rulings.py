@@ -195,3 +195,13 @@ def test_what_is_left_out_of_a_decision_does_not_change_it() -> None:
         kind, code, text = found.kind, found.code, found.text
         whole, part = rule(kind, code, text), rule(kind, code, decisive(kind, code, text))
         assert (whole.action, whole.fatal) == (part.action, part.fatal), text
+
+
+def test_the_reference_lists_what_the_catalogue_says() -> None:
+    reference = Path(__file__).parents[3] / "docs" / "reference" / "xid.md"
+    text = reference.read_text(encoding="utf-8")
+
+    for entry in xids().values():
+        fatal = "yes" if entry.fatal else ""
+        row = f"| {entry.code} | {entry.meaning} | {entry.origin} | {entry.action} | {fatal} |"
+        assert row in text, row

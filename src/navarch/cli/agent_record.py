@@ -1,0 +1,164 @@
+"""`navarch agent record` and `navarch agent replay`."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+import msgspec
+
+from navarch.agent.links import open_link
+from navarch.agent.recording.pacing import LoopClock, PacedLoop
+from navarch.agent.recording.recorder import Recorder
+from navarch.agent.recording.recording import Recording, read_recording, write_recording
+from navarch.agent.recording.replay import replay as play
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.command import Command
+from navarch.core.health import Health, HealthReport
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.node import NodeStatus
+from navarch.gpus.nvml import NvmlGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.kmsg import open_kmsg
+from navarch.hosts.linux import LinuxHost
+from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.host import HostError
+from navarch.ports.link import Link
+
+LISTEN_S = 0.05
+"""How often a recording asks for news between two samples."""
+
+
+@click.command("record")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True, help="How long."
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.05),
+    default=1.0,
+    show_default=True,
+    help="Seconds between samples of the GPUs.",
+)
+def record(file: Path, seconds: float, interval: float) -> None:
+    """Record what the GPUs and the kernel of this machine say. Nothing is changed on it."""
+    clock = SystemClock()
+    gpus, log = NvmlGpus(clock), open_kmsg(clock)
+    if log is None:
+        click.echo("The kernel's log cannot be read here; the recording goes without.", err=True)
+    try:
+        with file.open("wb") as out:
+            recorder = Recorder(clock, gpus, log, out.write, boot_id=_boot_id())
+            asyncio.run(_record(recorder, seconds=seconds, interval=interval))
+    finally:
+        gpus.close()
+        if log is not None:
+            log.close()
+    click.echo(f"{recorder.records} records in {file}", err=True)
+
+
+async def _record(recorder: Recorder, *, seconds: float, interval: float) -> None:
+    clock = SystemClock()
+    recorder.begin()
+    end, due = clock.monotonic() + seconds, clock.monotonic()
+    while (now := clock.monotonic()) < end:
+        recorder.listen()
+        if now >= due:
+            recorder.sample()
+            due = max(due + interval, now)
+        await clock.sleep(LISTEN_S)
+    recorder.listen()
+
+
+@click.command("replay")
+@click.argument("file", type=click.File("rb"))
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=1, max=1000),
+    default=1.0,
+    show_default=True,
+    help="How many times faster than it was.",
+)
+@click.option("-s", "--server", help="Report to this control plane instead of printing.")
+@click.option("--node-id", default="replayed", show_default=True, help="Under this name.")
+@click.option("--convert", is_flag=True, help="Only write the recording in today's format.")
+def replay(file: BinaryIO, speed: float, server: str | None, node_id: str, convert: bool) -> None:
+    """Let an agent live through a recording, and print what it finds as lines of JSON."""
+    recording = read_recording(file)
+    if convert:
+        sys.stdout.buffer.writelines(write_recording(recording))
+        return
+    with asyncio.Runner(loop_factory=lambda: PacedLoop(speed)) as runner:
+        runner.run(_replay(recording, server, NodeId(node_id)))
+
+
+async def _replay(recording: Recording, server: str | None, node: NodeId) -> None:
+    clock, entropy = LoopClock(recording.started), SystemEntropy()
+    link: Link = open_link(server) if server else PrintingLink(clock)
+    host = SimulatedHost(clock, entropy, node, boot=recording.boot_id)
+    witnesses = await play(clock, entropy, recording, link, host, standard_checks(), node=node)
+    for source in witnesses.sources():
+        click.echo(
+            f"{source.name}: {source.events} events in {source.lines} sightings, "
+            f"{source.missed} missed",
+            err=True,
+        )
+
+
+class PrintingLink:
+    """In place of a control plane: whatever is not simply well goes to standard output."""
+
+    def __init__(self, clock: LoopClock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Welcome the machine."""
+        return Welcome(
+            node=registration.node or NodeId("replayed"),
+            heartbeat_interval=timedelta(seconds=30),
+            health_check_interval=timedelta(seconds=10),
+        )
+
+    async def heartbeat(
+        self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
+    ) -> Sequence[Command]:
+        """Ask for nothing."""
+        del node, metrics, sequence
+        return ()
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        """Print what was found."""
+        t = round(self._clock.monotonic() - self._began, 3)
+        for result in report.results:
+            if result.lasting or result.health is not Health.HEALTHY:
+                line = {"t": t, "node": node, **msgspec.to_builtins(result)}
+                click.echo(msgspec.json.encode(line))
+        return None
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Do nothing."""
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Do nothing."""
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def _boot_id() -> str:
+    try:
+        return LinuxHost().boot_id()
+    except HostError:
+        return ""
