@@ -14,12 +14,27 @@ from navarch.cli.render.pools import render_pool, render_pools
 from navarch.cli.render.words import count
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import answer, watch_option
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CostAwareSettings,
+    PredictiveSettings,
+    QueueSettings,
+    ReactiveSettings,
+)
 from navarch.core.errors import NotFoundError
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.ports.api import FleetApi, PoolSpec, PoolView
 
 BY_HAND = "by hand"
+
+STRATEGIES = {
+    "cost-aware": Autoscaling(cost_aware=CostAwareSettings()),
+    "predictive": Autoscaling(predictive=PredictiveSettings()),
+    "queue": Autoscaling(queue=QueueSettings()),
+    "reactive": Autoscaling(reactive=ReactiveSettings()),
+}
+"""Those that need no settings; the others are for configuration files and the API."""
 
 
 @click.group("pool", cls=Group)
@@ -92,6 +107,16 @@ def hourly(text: str) -> Decimal:
 )
 @click.option("--boot-deadline", type=duration, default="10m", help="To register within.  [10m]")
 @click.option("--drain-timeout", type=duration, default="5m", help="For work to leave.  [5m]")
+@click.option(
+    "--autoscaling",
+    "strategy",
+    type=click.Choice(sorted(STRATEGIES)),
+    help="How the size follows the load, with its usual settings; else it does not.",
+)
+@click.option("--cooldown", type=duration, default="5m", help="Between changes of size.  [5m]")
+@click.option(
+    "--scale-down-after", type=duration, default="5m", help="Of low use, to shrink.  [5m]"
+)
 @click.option("--reason", default=BY_HAND, help="Why; it is kept.")
 @with_session
 def create(
@@ -114,6 +139,9 @@ def create(
     unhealthy_after: int,
     boot_deadline: timedelta,
     drain_timeout: timedelta,
+    strategy: str | None,
+    cooldown: timedelta,
+    scale_down_after: timedelta,
     reason: str,
 ) -> None:
     """Create a pool of machines of one kind.
@@ -145,6 +173,9 @@ def create(
         unhealthy_after=unhealthy_after,
         boot_deadline=boot_deadline,
         drain_timeout=drain_timeout,
+        autoscaling=STRATEGIES[strategy] if strategy else None,
+        cooldown=cooldown,
+        shrink_after=scale_down_after,
     )
     view = session.ask(lambda api: _create(api, spec, reason))
     session.show(view, lambda _: f"Pool {name} created with {count(view.size, 'node')}")

@@ -134,6 +134,18 @@ def test_what_the_reference_found_at_start_up_is_found_when_the_file_is_read(
             "type: scheduled\nschedule: [{min_nodes: 5, max_nodes: 4}]",
             "9:30: {} min_nodes cannot exceed max_nodes",
         ),
+        (
+            "type: scheduled\ntime_zone: Mars/Olympus\nschedule: [{}]",
+            '9:18: {} time_zone must be a time zone, not "Mars/Olympus"',
+        ),
+        (
+            "type: cost-aware\npeak_start: 9\npeak_end: 9",
+            "9:19: {} the hours from 9 to 9 are none",
+        ),
+        (
+            "type: cost-aware\npeak_start: -1",
+            '9:19: {} peak_start must be a whole number from 0 to 24, not "-1"',
+        ),
         ("type: scheduled\nschedule: []", "9:17: {} schedule must not be empty"),
         ("type: scheduled", "7:5: {} schedule is required"),
         (
@@ -174,6 +186,10 @@ def test_autoscaling_that_cannot_work_is_refused(block: str, expected: str) -> N
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
+        (
+            "scale_down_after: -5m",
+            '6:23: {} scale_down_after must be a duration, zero or more, not "-5m"',
+        ),
         ("cooldown: -5m", '6:15: {} cooldown must be a duration, zero or more, not "-5m"'),
         ("cooldown: 300", '6:15: {} cooldown must be a duration, zero or more, not "300"'),
         ("boot_deadline: 0s", '6:20: {} boot_deadline must be a duration above zero, not "0s"'),

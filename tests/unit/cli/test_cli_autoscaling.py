@@ -1,0 +1,56 @@
+"""What users see of autoscaling."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from cli_views import POOL
+
+from navarch.cli.pools import STRATEGIES
+from navarch.cli.render.pools import render_pool
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CompositeSettings,
+    PredictiveSettings,
+    ScheduledSettings,
+)
+from navarch.core.schedule import Day, Window
+from navarch.service.autoscaling import check_autoscaling
+
+NIGHT = Window(days=(Day.FRIDAY,), start=22, end=6, nodes_min=1, nodes_max=2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (STRATEGIES["reactive"], "reactive (grows above 80%, shrinks below 20%)"),
+        (STRATEGIES["queue"], "queue (10 jobs/node)"),
+        (STRATEGIES["cost-aware"], "cost-aware (peak 9:00 to 18:00 UTC, else 0 nodes)"),
+        (
+            Autoscaling(
+                scheduled=ScheduledSettings(windows=(NIGHT,), fallback=STRATEGIES["queue"])
+            ),
+            "scheduled (UTC: friday 22:00 to 6:00, 1 to 2 nodes), else queue (10 jobs/node)",
+        ),
+        (
+            Autoscaling(
+                composite=CompositeSettings(
+                    members=(STRATEGIES["queue"], Autoscaling(predictive=PredictiveSettings()))
+                )
+            ),
+            "max of [queue (10 jobs/node), predictive (over 10 looks)]",
+        ),
+    ],
+)
+def test_a_pool_says_how_its_size_follows_its_load(asked: Autoscaling, words: str) -> None:
+    spec = replace(POOL.spec, autoscaling=asked, cooldown=timedelta(minutes=3))
+    lines = render_pool(replace(POOL, spec=spec)).splitlines()
+
+    assert f"Autoscaling:     {words}" in lines
+    assert "Cooldown:        3m" in lines
+    assert "Shrinks After:   5m of low use" in lines
+
+
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
+def test_every_strategy_of_the_command_line_can_be_had(name: str) -> None:
+    check_autoscaling(STRATEGIES[name])
