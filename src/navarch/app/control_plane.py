@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -33,8 +33,11 @@ from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.table import Table
+from navarch.fleet.disruption.breaker import held
+from navarch.fleet.disruption.replacement import look_again, plan_replacements
+from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
-from navarch.fleet.plan import Plan
+from navarch.fleet.plan import Action, Hold, Plan, Retire
 from navarch.fleet.planner import plan_pool
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -232,7 +235,15 @@ def build_control_plane(
 
 def _plan_remediation(opinions: Opinions) -> PlanPool:
     def plan(pool: Pool, nodes: Table[NodeId, Node], _now: datetime) -> Plan:
-        actions = plan_treatments(pool, nodes.values(), opinions.remediator)
+        known = list(nodes.values())
+        hold = held(pool, known)
+        actions: list[Action] = list(plan_notices(known))
+        if hold is None:
+            noticed = {action.node for action in actions if isinstance(action, Retire)}
+            rest = (node for node in known if node.id not in noticed)
+            actions += plan_treatments(pool, rest, opinions.remediator)
+        if (hold is None) != (pool.held is None):
+            actions.append(Hold(reason=hold))
         return Plan(pool=pool.name, actions=tuple(actions))
 
     return plan
@@ -244,16 +255,26 @@ def _plan_size(entropy: Entropy, opinions: Opinions, memory: StockoutMemory) -> 
             yield Token(entropy.new_id("launch"))
 
     def plan(pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
-        return plan_pool(
+        known = list(nodes.values())
+        market, scheduler = memory.market, opinions.provision_scheduler
+        dear = pool.disruption.savings_min is not None
+        for_sale = market.for_sale(pool, scheduler, {}) if dear else None
+        plan = plan_pool(
             pool,
-            nodes.values(),
+            known,
+            replacements=plan_replacements(pool, known, for_sale=for_sale, now=now),
             now=now,
             new_tokens=new_tokens(),
-            scheduler=opinions.provision_scheduler,
-            market=memory.market,
+            scheduler=scheduler,
+            market=market,
         )
+        return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 
     return plan
+
+
+def _sooner(*moments: datetime | None) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:

@@ -18,6 +18,7 @@ NOTABLE = frozenset(
         "stray.terminating",
         "provider.strangers",
         "pool.deleted",
+        "pool.held",
         "budget.near",
         "budget.spent",
         "command.failed",

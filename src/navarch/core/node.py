@@ -79,6 +79,8 @@ class Retirement:
     reason: str
     surplus: bool = False
     """Whether the pool simply wants fewer: nothing is wrong with it, and nothing replaces it."""
+    urgent: bool = False
+    """Whether its machine will be gone in minutes, so that its work cannot wait for a successor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from navarch.core.autoscaling import Autoscaling
+from navarch.core.disruption import Disruption
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.offering import Offering
 
@@ -41,6 +42,12 @@ class Pool:
     """For how long an autoscaler must want fewer nodes before there are fewer."""
     scaled_at: datetime | None = None
     """When its size was last changed, by hand or by an autoscaler."""
+    spares: int = 0
+    """How many nodes it keeps above its size, ready to take over from one that breaks."""
+    disruption: Disruption = field(default_factory=Disruption)
+    """Why and how fast sound nodes are replaced."""
+    held: str | None = None
+    """Why nothing is replaced at present: too much is broken at once."""
     deleted: bool = False
     """Torn down. The record stays, so that a later pool of this name goes on counting."""
 
@@ -60,6 +67,11 @@ class Pool:
             return 0
         wanted = self.nodes_min if self.nodes_wanted is None else self.nodes_wanted
         return min(max(wanted, self.nodes_min), self.nodes_max)
+
+    @property
+    def target(self) -> int:
+        """The number of nodes to keep: its size and its spares, as far as the maximum allows."""
+        return min(self.size + self.spares, self.nodes_max) if self.size else 0
 
     def node_id(self, index: int) -> NodeId:
         """Return the name of the pool's node number `index`."""

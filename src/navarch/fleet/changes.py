@@ -9,7 +9,18 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.fleet.plan import Action, AskAgain, Cordon, Drain, Plan, Request, Retire, Terminate
+from navarch.fleet.plan import (
+    AskAgain,
+    Cordon,
+    Drain,
+    Hold,
+    Plan,
+    Request,
+    Retire,
+    Terminate,
+)
+
+NodeAction = Request | AskAgain | Cordon | Retire | Drain | Terminate
 
 
 def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
@@ -25,9 +36,12 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         guards.append(plan.pool)
         pool = fleet.pools[plan.pool]
         requests = sum(isinstance(action, Request) for action in plan.actions)
-        if requests:
-            pools.append(replace(pool, next_index=pool.next_index + requests))
+        after = replace(pool, next_index=pool.next_index + requests)
         for action in plan.actions:
+            if isinstance(action, Hold):
+                after = replace(after, held=action.reason)
+                events.append(_held(pool, action, now))
+                continue
             node, event = _written(action, fleet, now)
             nodes.append(node)
             events.append(event)
@@ -35,6 +49,8 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
                 events.append(_asked(action, now))
             if node.gone and node.launch is not None:
                 launches.append(node.launch)
+        if after != pool:
+            pools.append(after)
     return Change(pools=pools, nodes=nodes, launches=launches, events=events, guards=guards)
 
 
@@ -48,7 +64,7 @@ def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
     return leaving
 
 
-def _written(action: Action, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
+def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
     match action:
         case Request(launch=launch, reason=reason, replaces=replaces):
             node = Node(
@@ -70,9 +86,10 @@ def _written(action: Action, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
         case Cordon(node=name, reason=reason):
             node = replace(fleet.nodes[name], cordoned=reason)
             return node, _event(node, "node.cordoned", reason, now)
-        case Retire(node=name, reason=reason, surplus=surplus):
+        case Retire(node=name, reason=reason, surplus=surplus, urgent=urgent):
             before = fleet.nodes[name]
-            node = retired(before, Retirement(reason=reason, surplus=surplus), now=now)
+            retirement = Retirement(reason=reason, surplus=surplus, urgent=urgent)
+            node = retired(before, retirement, now=now)
             because = (about("pool", before.pool),) if surplus and before.pool else ()
             return node, _event(node, "node.retiring", reason, now, because)
         case Drain(node=name, reason=reason):
@@ -92,6 +109,12 @@ def _event(
     return Event(
         at=now, about=about("node", node.id), kind=kind, reason=reason, because=because, facts=facts
     )
+
+
+def _held(pool: Pool, hold: Hold, now: datetime) -> Event:
+    kind = "pool.released" if hold.reason is None else "pool.held"
+    reason = hold.reason or "few enough are unhealthy; broken nodes are replaced again"
+    return Event(at=now, about=about("pool", pool.name), kind=kind, reason=reason)
 
 
 def _asked(action: Request | AskAgain, now: datetime) -> Event:

@@ -26,7 +26,9 @@ def plan_drains(
     for node in present:
         if node.retiring is None:
             continue
-        if node.phase is Phase.READY and (node.retiring.surplus or covered or full):
+        if node.phase is Phase.READY and (
+            node.retiring.surplus or node.retiring.urgent or covered or full
+        ):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
         elif node.phase is Phase.DRAINING:
             ends_at = node.since + pool.drain_timeout

@@ -42,6 +42,7 @@ class Retire:
     node: NodeId
     reason: str
     surplus: bool = False
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,14 @@ class Terminate:
     reason: str
 
 
-Action = Request | AskAgain | Cordon | Retire | Drain | Terminate
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Replace nothing in this pool while `reason` holds; None: replace again."""
+
+    reason: str | None
+
+
+Action = Request | AskAgain | Cordon | Retire | Drain | Terminate | Hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The size of a pool: who is missing, who is too many, who never came."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime, timedelta
 
 from navarch.core.health import Health
@@ -9,6 +9,7 @@ from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire
 from navarch.fleet.selection import Choice, Market
 from navarch.fleet.stockouts import Stockouts
@@ -27,6 +28,7 @@ def plan_pool(
     new_tokens: Iterator[Token],
     scheduler: ProvisionScheduler | None = None,
     market: Market | None = None,
+    replacements: Replacements | None = None,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
@@ -42,13 +44,19 @@ def plan_pool(
         for node in known
         if node.counts and node.phase is Phase.BOOTING and now >= node.since + pool.boot_deadline
     ]
+    replacements = replacements or Replacements()
+    late += replacements.retire
     given_up = {retire.node for retire in late}
     staying = [node for node in known if node.counts and node.id not in given_up]
+    # Successors of nodes that still serve come on top of the size, until they take over.
+    extra = {node.id for node in successors(staying).values()}
+    staying = [node for node in staying if node.id not in extra]
     surplus = list(_shrink(pool, staying))
     leaving = {retire.node for retire in surplus}
-    kept = [node for node in staying if node.id not in leaving]
+    kept = [node for node in known if node.counts and node.id not in leaving | given_up]
     asked_again = list(_ask_again(kept, launches))
     grown = list(_grow(pool, known, staying, launches))
+    grown += _succeed(pool, known, leaving, len(grown), replacements, launches)
     wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at())
     actions: tuple[Action, ...] = (*late, *grown, *surplus, *asked_again)
     return Plan(pool=pool.name, actions=actions, wake_at=wake_at)
@@ -105,7 +113,7 @@ class _Launches:
 def _grow(
     pool: Pool, known: Sequence[Node], staying: Sequence[Node], launches: _Launches
 ) -> Iterator[Request]:
-    missing = pool.size - len(staying)
+    missing = pool.target - len(staying)
     room = pool.nodes_max - sum(not node.gone for node in known)
     unreplaced = _unreplaced(known)
     for extra in range(min(missing, room)):
@@ -115,17 +123,38 @@ def _grow(
         launch, choice = found
         yield Request(
             launch=launch,
-            reason=f"{len(staying)} of {pool.size} nodes",
+            reason=f"{len(staying)} of {pool.target} nodes",
             replaces=next(unreplaced, None),
             table=choice.table,
         )
 
 
+def _succeed(
+    pool: Pool,
+    known: Sequence[Node],
+    leaving: Set[NodeId],
+    grown: int,
+    replacements: Replacements,
+    launches: _Launches,
+) -> Iterator[Request]:
+    """Yield successors for sound nodes, where the maximum has room for both."""
+    room = pool.nodes_max - sum(not node.gone for node in known) - grown
+    staying = [each for each in replacements.begin if each.node not in leaving]
+    for extra, candidate in enumerate(staying[: max(room, 0)], start=grown):
+        found = launches.launch(pool.node_id(pool.next_index + extra))
+        if found is None:
+            return
+        launch, choice = found
+        yield Request(
+            launch=launch, reason=candidate.reason, replaces=candidate.node, table=choice.table
+        )
+
+
 def _shrink(pool: Pool, staying: Sequence[Node]) -> Iterator[Retire]:
-    surplus = len(staying) - pool.size
+    surplus = len(staying) - pool.target
     if surplus <= 0:
         return
-    reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.size} nodes"
+    reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.target} nodes"
     for node in sorted(staying, key=_worth)[:surplus]:
         yield Retire(node=node.id, reason=reason, surplus=True)
 

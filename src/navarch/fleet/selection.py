@@ -110,6 +110,13 @@ class Market:
         self._taken.append((pool, best.option.offering))
         return Choice(offering=best.option.offering, rows=tuple(rows))
 
+    def for_sale(
+        self, pool: Pool, scheduler: ProvisionScheduler, held: Mapping[ProviderName, int]
+    ) -> Offering | None:
+        """Return what `choose` would take, without taking it."""
+        rows = self._rows(pool, scheduler, held)
+        return next((row.option.offering for row in rows if row.obstacle is None), None)
+
     def opens_at(self, pool: Pool) -> datetime | None:
         """Return when the first offering of `pool` that is closed by a date opens by halves."""
         moments = []

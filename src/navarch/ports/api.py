@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.budget import OverBudget
 from navarch.core.command import Command, CommandKind
+from navarch.core.disruption import Disruption
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.ids import CommandId, InstanceId, NodeId, PoolName
@@ -102,6 +103,8 @@ class PoolSpec:
     drain_timeout: timedelta = timedelta(minutes=5)
     autoscaling: Autoscaling | None = None
     cooldown: timedelta = timedelta(minutes=5)
+    spares: int = 0
+    disruption: Disruption = field(default_factory=Disruption)
     shrink_after: timedelta = timedelta(minutes=5)
 
 

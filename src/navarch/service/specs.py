@@ -4,6 +4,7 @@ import re
 from dataclasses import fields
 from datetime import timedelta
 
+from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
@@ -37,10 +38,30 @@ def check_spec(spec: PoolSpec) -> None:
     for name in ("boot_deadline", "drain_timeout", "cooldown", "shrink_after"):
         if getattr(spec, name) < timedelta(0):
             raise InvalidError(f"{name}: must not be negative")
+    if spec.spares < 0:
+        raise InvalidError("spares: must not be negative")
+    _check_disruption(spec.disruption)
     if spec.autoscaling is not None:
         check_autoscaling(spec.autoscaling)
     for offering in spec.offerings:
         _check_offering(offering)
+
+
+def _check_disruption(disruption: Disruption) -> None:
+    if disruption.lifetime_max is not None and disruption.lifetime_max <= timedelta(0):
+        raise InvalidError("disruption.lifetime_max: must be longer than nothing")
+    if disruption.savings_min is not None and not 0 < disruption.savings_min < 1:
+        raise InvalidError("disruption.savings_min: must be between 0 and 1, as in 0.3")
+    for budget in disruption.budgets:
+        if budget.nodes_max < 0 or not 0 <= budget.share_max <= 1:
+            raise InvalidError("disruption.budgets: nodes_max from 0, share_max from 0 to 1")
+        if any(not 0 <= day <= 6 for day in budget.days):
+            raise InvalidError("disruption.budgets.days: from 0, Monday, to 6, Sunday")
+        if budget.hours:
+            try:
+                window(budget.hours)
+            except ValueError as error:
+                raise InvalidError(f"disruption.budgets.hours: {error}") from error
 
 
 def _check_offering(offering: Offering) -> None:
@@ -68,4 +89,5 @@ def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
         **asked,
         next_index=before.next_index if before else 0,
         scaled_at=before.scaled_at if before else None,
+        held=before.held if before and not before.deleted else None,
     )

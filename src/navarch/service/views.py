@@ -103,6 +103,8 @@ def pool_spec(pool: Pool) -> PoolSpec:
         autoscaling=pool.autoscaling,
         cooldown=pool.cooldown,
         shrink_after=pool.shrink_after,
+        spares=pool.spares,
+        disruption=pool.disruption,
     )
 
 
@@ -142,6 +144,8 @@ def _message(node: Node) -> str:
 def _note(pool: Pool, present: list[Node]) -> str:
     if pool.deleted:
         return f"being deleted: {len(present)} machines left"
+    if pool.held is not None:
+        return pool.held
     staying = [node for node in present if node.counts]
     missing = pool.size - len(staying)
     refused = [node for node in staying if node.attempts and node.phase is Phase.REQUESTED]

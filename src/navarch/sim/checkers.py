@@ -26,7 +26,7 @@ class Checkers:
             self._check_birth(node)
             if old is not None:
                 _check_move(old, node)
-                self._check_disturbance(old, node)
+                self._check_disturbance(old, node, after)
         for pool in {node.pool for node in committed.change.nodes if node.pool is not None}:
             _check_size(before, after, pool)
         for node in committed.change.nodes:
@@ -36,11 +36,16 @@ class Checkers:
         born = self.born.setdefault(node.id, node.created_at)
         assert born == node.created_at, f"the name {node.id} was used twice"
 
-    def _check_disturbance(self, old: Node, new: Node) -> None:
+    def _check_disturbance(self, old: Node, new: Node, after: Fleet) -> None:
         if new.retiring is None or old.retiring is not None or new.retiring.surplus:
             return
         broken = old.health is Health.UNHEALTHY or old.phase in (Phase.REQUESTED, Phase.BOOTING)
-        assert broken or new.id in self.may_be_retired, (
+        noticed = new.retiring.urgent
+        succeeded = any(
+            node.replaces == new.id and node.serving
+            for node in (after.in_pool(new.pool).values() if new.pool else ())
+        )
+        assert broken or noticed or succeeded or new.id in self.may_be_retired, (
             f"{new.id} was {old.health} and {old.phase}, but is given back: {new.retiring.reason}"
         )
 

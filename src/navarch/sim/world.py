@@ -184,7 +184,7 @@ class World:
         fleet = self.fleet()
         for pool in fleet.pools.values():
             present = [node for node in fleet.in_pool(pool.name).values() if not node.gone]
-            if len(present) != pool.size or sum(node.serving for node in present) != pool.size:
+            if len(present) != pool.target or sum(x.serving for x in present) != pool.target:
                 return False
         known = {node.instance for node in fleet.nodes.values() if not node.gone}
         return known == {machine.id for machine in self.cloud.alive()}

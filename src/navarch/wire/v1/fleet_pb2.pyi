@@ -50,6 +50,16 @@ class CommandStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMAND_STATUS_FAILED: _ClassVar[CommandStatus]
     COMMAND_STATUS_EXPIRED: _ClassVar[CommandStatus]
 
+class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CAUSE_UNSPECIFIED: _ClassVar[Cause]
+    CAUSE_UNHEALTHY: _ClassVar[Cause]
+    CAUSE_SPOT_NOTICE: _ClassVar[Cause]
+    CAUSE_MAINTENANCE: _ClassVar[Cause]
+    CAUSE_EXPIRED: _ClassVar[Cause]
+    CAUSE_DRIFTED: _ClassVar[Cause]
+    CAUSE_COSTLY: _ClassVar[Cause]
+
 class Day(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DAY_UNSPECIFIED: _ClassVar[Day]
@@ -107,6 +117,13 @@ COMMAND_STATUS_ACKNOWLEDGED: CommandStatus
 COMMAND_STATUS_COMPLETED: CommandStatus
 COMMAND_STATUS_FAILED: CommandStatus
 COMMAND_STATUS_EXPIRED: CommandStatus
+CAUSE_UNSPECIFIED: Cause
+CAUSE_UNHEALTHY: Cause
+CAUSE_SPOT_NOTICE: Cause
+CAUSE_MAINTENANCE: Cause
+CAUSE_EXPIRED: Cause
+CAUSE_DRIFTED: Cause
+CAUSE_COSTLY: Cause
 DAY_UNSPECIFIED: Day
 DAY_MONDAY: Day
 DAY_TUESDAY: Day
@@ -284,7 +301,7 @@ class InstanceView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., state: _Optional[_Union[InstanceState, str]] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., terminated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PoolSpec(_message.Message):
-    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "autoscaling", "cooldown", "shrink_after")
+    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "autoscaling", "cooldown", "shrink_after", "spares", "disruption")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -307,6 +324,8 @@ class PoolSpec(_message.Message):
     AUTOSCALING_FIELD_NUMBER: _ClassVar[int]
     COOLDOWN_FIELD_NUMBER: _ClassVar[int]
     SHRINK_AFTER_FIELD_NUMBER: _ClassVar[int]
+    SPARES_FIELD_NUMBER: _ClassVar[int]
+    DISRUPTION_FIELD_NUMBER: _ClassVar[int]
     name: str
     offerings: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Offering]
     nodes_min: int
@@ -322,7 +341,35 @@ class PoolSpec(_message.Message):
     autoscaling: Autoscaling
     cooldown: _duration_pb2.Duration
     shrink_after: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    spares: int
+    disruption: Disruption
+    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ...) -> None: ...
+
+class DisruptionBudget(_message.Message):
+    __slots__ = ("nodes_max", "share_max", "causes", "days", "hours")
+    NODES_MAX_FIELD_NUMBER: _ClassVar[int]
+    SHARE_MAX_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    DAYS_FIELD_NUMBER: _ClassVar[int]
+    HOURS_FIELD_NUMBER: _ClassVar[int]
+    nodes_max: int
+    share_max: float
+    causes: _containers.RepeatedScalarFieldContainer[Cause]
+    days: _containers.RepeatedScalarFieldContainer[int]
+    hours: str
+    def __init__(self, nodes_max: _Optional[int] = ..., share_max: _Optional[float] = ..., causes: _Optional[_Iterable[_Union[Cause, str]]] = ..., days: _Optional[_Iterable[int]] = ..., hours: _Optional[str] = ...) -> None: ...
+
+class Disruption(_message.Message):
+    __slots__ = ("budgets", "lifetime_max", "replace_drifted", "savings_min")
+    BUDGETS_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_MAX_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_DRIFTED_FIELD_NUMBER: _ClassVar[int]
+    SAVINGS_MIN_FIELD_NUMBER: _ClassVar[int]
+    budgets: _containers.RepeatedCompositeFieldContainer[DisruptionBudget]
+    lifetime_max: _duration_pb2.Duration
+    replace_drifted: bool
+    savings_min: float
+    def __init__(self, budgets: _Optional[_Iterable[_Union[DisruptionBudget, _Mapping]]] = ..., lifetime_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replace_drifted: _Optional[bool] = ..., savings_min: _Optional[float] = ...) -> None: ...
 
 class Window(_message.Message):
     __slots__ = ("days", "start", "end", "nodes_min", "nodes_max")

@@ -1,0 +1,84 @@
+"""Disruption: what may take a sound node away from its work, how often, and when."""
+
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    """Why a node is to be replaced although the pool wants no fewer."""
+
+    UNHEALTHY = "unhealthy"
+    SPOT_NOTICE = "spot_notice"
+    MAINTENANCE = "maintenance"
+    EXPIRED = "expired"
+    DRIFTED = "drifted"
+    COSTLY = "costly"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisruptionBudget:
+    """How many nodes of a pool may be out of use or on their way out at once, and when so few.
+
+    Of several budgets that apply, the strictest counts. Nodes that broke by themselves use a
+    budget up like all others, but only one that names `unhealthy` keeps them from being replaced.
+    """
+
+    nodes_max: int = 1
+    share_max: float = 0.1
+    """Of the pool's size; the larger of the two limits counts. Zero and zero: nobody."""
+    causes: tuple[Cause, ...] = ()
+    """Empty: all but unhealthy nodes and spot notices, which do not wait."""
+    days: tuple[int, ...] = ()
+    """Days of the week on which it applies, Monday is 0; empty: every day."""
+    hours: str = ""
+    """The hours in which it applies, in UTC, as `09:00-17:30`; past midnight is allowed, and
+    belongs to the day on which it begins. Empty: all day."""
+
+    def holds(self, cause: Cause) -> bool:
+        """Return whether it limits disruptions for `cause`."""
+        if self.causes:
+            return cause in self.causes
+        return cause not in (Cause.UNHEALTHY, Cause.SPOT_NOTICE)
+
+    def applies(self, now: datetime) -> bool:
+        """Return whether it applies at `now`."""
+        if not self.hours:
+            return self._on(now)
+        begin, end = window(self.hours)
+        clock = now.time().replace(tzinfo=None)
+        if begin < end:
+            return begin <= clock < end and self._on(now)
+        if clock >= begin:
+            return self._on(now)
+        return clock < end and self._on(now - timedelta(days=1))
+
+    def allows(self, size: int) -> int:
+        """Return how many nodes of a pool of `size` may be out at once."""
+        return max(self.nodes_max, int(size * self.share_max))
+
+    def _on(self, day: datetime) -> bool:
+        return not self.days or day.weekday() in self.days
+
+
+def window(hours: str) -> tuple[time, time]:
+    """Return the two ends of hours like `22:00-06:00`; ValueError for anything else."""
+    begin, dash, end = hours.partition("-")
+    if not dash:
+        raise ValueError(f"{hours!r} is not like 09:00-17:30")
+    return time.fromisoformat(begin.strip()), time.fromisoformat(end.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disruption:
+    """Why sound nodes of a pool are replaced, and how many at once."""
+
+    budgets: tuple[DisruptionBudget, ...] = ()
+    """Empty: one node or a tenth of the pool at once, whichever is more, at any time."""
+    lifetime_max: timedelta | None = None
+    """Nodes older than this are replaced."""
+    replace_drifted: bool = False
+    """Whether nodes are replaced whose kind or place the pool no longer lists."""
+    savings_min: float | None = None
+    """Nodes are replaced when the same GPUs can be had for this share less; None: never. So a
+    pool that fell back from spot to on demand returns."""

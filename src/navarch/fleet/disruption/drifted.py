@@ -1,0 +1,27 @@
+"""Nodes of a kind, or at a place, that their pool no longer lists."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+
+from navarch.core.disruption import Cause
+from navarch.core.node import Node
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.candidate import Candidate
+
+
+def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:
+    """Yield the nodes that would not be bought today. A changed price alone is no drift."""
+    if not pool.disruption.replace_drifted:
+        return
+    listed = [_kind(offering) for offering in pool.offerings]
+    for node in nodes:
+        if node.launch is not None and _kind(node.launch.offering) not in listed:
+            reason = f"drifted: the pool no longer lists {node.launch.offering}"
+            yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
+
+
+def _kind(offering: Offering) -> Offering:
+    # What a catalogue says about GPUs may be corrected; that makes no other machine of it.
+    return replace(offering, price_per_hour=Decimal(0), gpus=0, gpu_type="")

@@ -1,0 +1,118 @@
+"""Replacing sound nodes: the successor first, the farewell only when it serves.
+
+No record says that a node is to be replaced: its successor does, by the name it replaces. So
+the reason is looked at again when the successor has come up, and if there is none any more,
+the successor goes and the node stays.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.budget import room
+from navarch.fleet.disruption.candidate import Candidate
+from navarch.fleet.disruption.costly import costly
+from navarch.fleet.disruption.drifted import drifted
+from navarch.fleet.disruption.expired import expired, next_expiry
+from navarch.fleet.disruption.maintenance import under_maintenance
+from navarch.fleet.plan import Retire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacements:
+    """What to do about sound nodes that there is a reason to replace."""
+
+    begin: tuple[Candidate, ...] = ()
+    """Buy a successor for each, if there is room."""
+    retire: tuple[Retire, ...] = ()
+    """Nodes whose successors serve, and successors that nobody needs any more."""
+
+
+def successors(nodes: Iterable[Node]) -> dict[NodeId, Node]:
+    """Return the nodes that were bought to replace one that still counts, by its name."""
+    staying = {node.id: node for node in nodes if node.counts}
+    return {
+        node.replaces: node
+        for node in staying.values()
+        if node.replaces is not None and node.replaces in staying
+    }
+
+
+def plan_replacements(
+    pool: Pool, nodes: Sequence[Node], *, for_sale: Offering | None, now: datetime
+) -> Replacements:
+    """Return which replacements begin and which end now, within the pool's budget."""
+    if pool.deleted:
+        return Replacements()
+    coming = successors(nodes)
+    young = {node.id for node in coming.values()}
+    sound = [x for x in nodes if x.counts and x.phase is Phase.READY and x.id not in young]
+    wanted: dict[NodeId, Candidate] = {}
+    for candidate in _candidates(pool, sound, coming, for_sale, now):
+        wanted.setdefault(candidate.node, candidate)
+    retire = []
+    for old, successor in coming.items():
+        if old not in wanted:
+            reason = f"{old} stays after all"
+            retire.append(Retire(node=successor.id, reason=reason, surplus=True))
+        elif successor.serving:
+            retire.append(Retire(node=old, reason=wanted[old].reason))
+    begin: list[Candidate] = []
+    for candidate in wanted.values():
+        if candidate.node in coming or pool.held is not None:
+            continue
+        busy = [*coming, *(x.node for x in begin)]
+        if room(pool, nodes, busy, candidate.cause, now) > 0:
+            begin.append(candidate)
+    return Replacements(begin=tuple(begin), retire=tuple(retire))
+
+
+def _candidates(
+    pool: Pool,
+    sound: Sequence[Node],
+    coming: Mapping[NodeId, Node],
+    for_sale: Offering | None,
+    now: datetime,
+) -> list[Candidate]:
+    """Return who should go, the most pressing reason first."""
+    unsucceeded = [node for node in sound if node.id not in coming]
+    # What was bought to save money is measured by its own price, not by today's market.
+    succeeded = [
+        candidate
+        for node in sound
+        if node.id in coming
+        for candidate in costly(pool, [node], _paid(coming[node.id]))
+    ]
+    return [
+        *under_maintenance(sound),
+        *expired(pool, sound, now=now),
+        *drifted(pool, sound),
+        *succeeded,
+        *costly(pool, unsucceeded, for_sale),
+    ]
+
+
+def _paid(node: Node) -> Offering | None:
+    if node.launch is None:
+        return node.place
+    return replace(node.launch.offering, price_per_hour=node.launch.price_per_hour)
+
+
+LOOK_AGAIN = timedelta(minutes=1)
+"""How often to look at replacements that wait for a window, for room or for a better price."""
+
+
+def look_again(pool: Pool, nodes: Sequence[Node], *, now: datetime) -> datetime | None:
+    """Return when there may be another reason to replace something, if no record changes."""
+    if pool.deleted:
+        return None
+    disruption = pool.disruption
+    watched = disruption.savings_min is not None or disruption.replace_drifted
+    staying = [node for node in nodes if node.counts]
+    if watched or any(expired(pool, staying, now=now)) or any(under_maintenance(staying)):
+        return now + LOOK_AGAIN
+    return next_expiry(pool, staying, now=now)

@@ -1,0 +1,113 @@
+"""Sound nodes are replaced without anybody noticing; broken ones not all at once."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.disruption import Disruption, DisruptionBudget
+from navarch.core.event import about
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import PoolName
+from navarch.ports.store import Committed
+from navarch.providers.simulated import Habits
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+TRAINING = PoolName("training")
+OLD = Disruption(
+    lifetime_max=timedelta(hours=2), budgets=(DisruptionBudget(nodes_max=2, share_max=0.0),)
+)
+
+
+def lowest(world: World) -> Iterator[int]:
+    """Watch how many nodes serve, and yield the lowest number so far whenever asked."""
+    seen = [len(world.serving(TRAINING))]
+
+    def watch(committed: Committed) -> None:
+        seen.append(sum(x.serving for x in committed.after.in_pool(TRAINING).values()))
+
+    world.store.subscribe(watch)
+    while True:
+        yield min(seen)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("habits", [Habits(), replace(STORMY, dead_on_arrival=0.2)])
+def test_a_pool_outlives_all_of_its_nodes_without_ever_being_short(
+    seed: int, habits: Habits
+) -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=7200)
+        first = set(world.serving(TRAINING))
+        low = lowest(world)
+        assert next(low) == 4
+        await world.until(lambda: not first & set(world.serving(TRAINING)), within_s=4 * 3600)
+        assert next(low) == 4
+        # The bill is compared at the end, so the storm must let the listings catch up.
+        world.cloud.habits = world.cloud.habits.calm()
+        await world.clock.sleep(600)
+
+    pool = a_pool(size=4, nodes_max=8, disruption=OLD, boot_deadline=timedelta(minutes=10))
+    simulate(story, seed=seed, pools=[pool], habits=habits)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_spares_take_over_before_a_replacement_has_booted(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 6, within_s=3600)
+        low = lowest(world)
+        assert next(low) == 6
+        for victim in world.serving(TRAINING)[:2]:
+            world.fail(victim, "XID 79")
+        await world.clock.sleep(3600)
+        assert next(low) == 4
+        assert len(world.serving(TRAINING)) == 6
+
+    simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=8, spares=2)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_reclaimed_node_is_drained_within_its_notice_and_replaced(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.agent(victim).results["spot_notice"] = CheckResult(
+            check="spot_notice", health=Health.DEGRADED, reason="at 12:02"
+        )
+        told = ("drain", victim)
+        await world.until(lambda: told in world.workloads.calls, within_s=100)
+        await world.clock.sleep(20)
+        world.reclaim(victim)
+        await world.until(
+            lambda: len(world.serving(TRAINING)) == 2 and victim not in world.serving(TRAINING),
+            within_s=900,
+        )
+
+    simulate(story, seed=seed, pools=[a_pool(size=2)])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_when_most_of_a_pool_breaks_at_once_it_is_not_replaced(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 10, within_s=3600)
+        victims = world.serving(TRAINING)[:8]
+        for victim in victims:
+            world.fail(victim, "XID 79", lasting=False)
+        await world.clock.sleep(1800)
+        pool = world.fleet().pools[TRAINING]
+        assert pool.held is not None
+        gone = [x for x in victims if x not in {node.id for node in world.nodes(TRAINING)}]
+        assert len(gone) < 8
+        for victim in victims:
+            if victim not in gone:
+                world.agent(victim).results["xid"] = CheckResult(check="xid", health=Health.HEALTHY)
+        await world.clock.sleep(1800)
+        assert world.fleet().pools[TRAINING].held is None
+        assert len(world.serving(TRAINING)) == 10
+        kinds = [e.event.kind for e in await world.store.events(about=about("pool", TRAINING))]
+        assert "pool.held" in kinds
+        assert kinds[-1] == "pool.released"
+
+    simulate(story, seed=seed, pools=[a_pool(size=10, nodes_max=14)])

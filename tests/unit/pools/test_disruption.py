@@ -1,0 +1,175 @@
+"""Why sound nodes go, how many at once, and when nothing is replaced at all."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
+from navarch.core.health import Condition, Health
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.breaker import held
+from navarch.fleet.disruption.replacement import plan_replacements
+from navarch.fleet.disruption.spot_notice import plan_notices
+from navarch.fleet.drains import plan_drains
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+HOUR = timedelta(hours=1)
+OLD = Disruption(lifetime_max=timedelta(minutes=30))
+MANY = DisruptionBudget(nodes_max=99)
+
+
+def a_condition(check: str) -> Condition:
+    return Condition(check=check, health=Health.DEGRADED, reason="soon", since=NOW)
+
+
+def nodes(count: int) -> list[Node]:
+    return [a_node(f"training-{i}") for i in range(count)]
+
+
+def begun(pool: Pool, known: list[Node]) -> list[str]:
+    return [x.node for x in plan_replacements(pool, known, for_sale=None, now=NOW).begin]
+
+
+def retired(pool: Pool, known: list[Node]) -> list[tuple[str, bool]]:
+    found = plan_replacements(pool, known, for_sale=None, now=NOW).retire
+    return [(retire.node, retire.surplus) for retire in found]
+
+
+def test_old_nodes_are_replaced_one_at_a_time_oldest_first() -> None:
+    known = nodes(3)
+    known[1] = replace(known[1], created_at=NOW - 5 * HOUR)
+    assert begun(a_pool(size=3, disruption=OLD), known) == ["training-1"]
+    assert begun(a_pool(size=3), known) == []
+
+
+def test_a_large_pool_may_replace_a_tenth_at_once() -> None:
+    assert len(begun(a_pool(size=40, nodes_max=50, disruption=OLD), nodes(40))) == 4
+
+
+def test_nodes_that_broke_by_themselves_use_the_budget_up() -> None:
+    known = nodes(3)
+    known[0] = replace(known[0], health=Health.UNHEALTHY)
+    assert begun(a_pool(size=3, disruption=OLD), known) == []
+    known[0] = a_node("training-0", retiring=Retirement(reason="XID 79"))
+    assert begun(a_pool(size=3, disruption=OLD), known) == []
+
+
+def test_nodes_that_leave_because_the_pool_shrinks_do_not() -> None:
+    known = nodes(3)
+    known[0] = a_node("training-0", retiring=Retirement(reason="fewer", surplus=True))
+    assert begun(a_pool(size=2, disruption=OLD), known) == ["training-1"]
+
+
+def test_a_node_stays_until_its_successor_serves() -> None:
+    pool = a_pool(size=2, nodes_max=4, disruption=OLD)
+    booting = a_node("new", phase=Phase.BOOTING, since=NOW, replaces="training-0")
+    assert retired(pool, [*nodes(2), booting]) == []
+    assert begun(pool, [*nodes(2), booting]) == []
+    serving = a_node("new", replaces="training-0", created_at=NOW)
+    assert retired(pool, [*nodes(2), serving]) == [("training-0", False)]
+
+
+def test_a_successor_goes_when_the_reason_has_gone() -> None:
+    serving = a_node("new", replaces="training-0", created_at=NOW)
+    assert retired(a_pool(size=2, nodes_max=4), [*nodes(2), serving]) == [("new", True)]
+
+
+def test_a_node_drifts_when_its_pool_no_longer_lists_its_kind() -> None:
+    elsewhere = (replace(H100, zone="other"),)
+    strict = Disruption(replace_drifted=True, budgets=(MANY,))
+    assert begun(a_pool(size=2, offerings=elsewhere, disruption=strict), nodes(2)) == [
+        "training-0",
+        "training-1",
+    ]
+    dearer = (replace(H100, price_per_hour=Decimal(999)),)
+    assert begun(a_pool(size=2, offerings=dearer, disruption=strict), nodes(2)) == []
+
+
+@pytest.mark.parametrize(("price", "replaced"), [("60", 1), ("90", 0), ("0", 0)])
+def test_a_node_is_costly_when_the_same_can_be_had_for_much_less(price: str, replaced: int) -> None:
+    spot = replace(H100, spot=True, price_per_hour=Decimal(price))
+    pool = a_pool(size=2, offerings=(spot, H100), disruption=Disruption(savings_min=0.3))
+    found = plan_replacements(pool, nodes(2), for_sale=spot, now=NOW)
+    assert len(found.begin) == replaced
+
+
+def test_a_cheap_successor_counts_by_what_it_was_bought_for() -> None:
+    pool = a_pool(size=1, nodes_max=2, disruption=Disruption(savings_min=0.3))
+    successor = a_node("new", replaces="training-0")
+    assert successor.launch is not None
+    cheap = replace(successor, launch=replace(successor.launch, price_per_hour=Decimal(20)))
+    assert retired(pool, [*nodes(1), cheap]) == [("training-0", False)]
+
+
+def test_announced_maintenance_replaces_a_node() -> None:
+    known = nodes(2)
+    known[1] = replace(known[1], conditions=(a_condition("maintenance"),))
+    assert begun(a_pool(size=2), known) == ["training-1"]
+
+
+def test_a_spot_notice_drains_at_once_without_waiting_for_a_successor() -> None:
+    noticed = a_node("training-0", conditions=(a_condition("spot_notice"),))
+    (retire,) = plan_notices([noticed])
+    assert retire.urgent
+    leaving = a_node("training-0", retiring=Retirement(reason="reclaimed", urgent=True))
+    assert plan_drains(a_pool(size=1), [leaving], drained=(), now=NOW).actions
+
+
+MONDAY = datetime(2026, 3, 16, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("days", "hours", "at", "applies"),
+    [
+        ((), "", MONDAY, True),
+        ((0,), "", MONDAY, True),
+        ((1,), "", MONDAY, False),
+        ((), "09:00-17:00", MONDAY + 9 * HOUR, True),
+        ((), "09:00-17:00", MONDAY + 17 * HOUR, False),
+        ((0,), "22:00-06:00", MONDAY + 23 * HOUR, True),
+        ((0,), "22:00-06:00", MONDAY + 29 * HOUR, True),
+        ((0,), "22:00-06:00", MONDAY + 5 * HOUR, False),
+        ((0,), "22:00-06:00", MONDAY + 30 * HOUR, False),
+    ],
+)
+def test_a_budget_applies_in_its_window(
+    days: tuple[int, ...], hours: str, at: datetime, applies: bool
+) -> None:
+    assert DisruptionBudget(days=days, hours=hours).applies(at) is applies
+
+
+@pytest.mark.parametrize("nonsense", ["", "9", "25:00-26:00", "a-b"])
+def test_hours_that_make_no_sense_are_refused(nonsense: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        window(nonsense)
+
+
+def test_the_strictest_budget_that_applies_counts() -> None:
+    nobody = DisruptionBudget(nodes_max=0, share_max=0.0, causes=(Cause.EXPIRED,))
+    frozen = replace(OLD, budgets=(MANY, nobody))
+    assert begun(a_pool(size=3, disruption=frozen), nodes(3)) == []
+    tomorrow = replace(nobody, days=((NOW.weekday() + 1) % 7,))
+    thawed = replace(OLD, budgets=(MANY, tomorrow))
+    assert len(begun(a_pool(size=3, disruption=thawed), nodes(3))) == 3
+
+
+@pytest.mark.parametrize(("broken", "of", "trips"), [(2, 2, False), (3, 8, False), (4, 8, True)])
+def test_replacement_stops_when_much_of_a_pool_breaks_at_once(
+    broken: int, of: int, trips: bool
+) -> None:
+    known = [
+        replace(node, health=Health.UNHEALTHY) if i < broken else node
+        for i, node in enumerate(nodes(of))
+    ]
+    assert (held(a_pool(size=of), known) is not None) is trips
+
+
+def test_the_brake_comes_off_only_when_half_as_many_are_broken() -> None:
+    known = [
+        replace(node, health=Health.UNHEALTHY) if i < 3 else node for i, node in enumerate(nodes(8))
+    ]
+    assert held(a_pool(size=8, held="before"), known) is not None
+    assert held(a_pool(size=8), known) is None
