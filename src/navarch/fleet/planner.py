@@ -45,15 +45,16 @@ def plan_pool(
         if node.counts and node.phase is Phase.BOOTING and now >= node.since + pool.boot_deadline
     ]
     replacements = replacements or Replacements()
-    late += replacements.retire
     given_up = {retire.node for retire in late}
+    late += [retire for retire in replacements.retire if retire.node not in given_up]
+    given_up |= {retire.node for retire in late}
     staying = [node for node in known if node.counts and node.id not in given_up]
     # Successors of nodes that still serve come on top of the size, until they take over.
     extra = {node.id for node in successors(staying).values()}
     staying = [node for node in staying if node.id not in extra]
     surplus = list(_shrink(pool, staying))
-    leaving = {retire.node for retire in surplus}
-    kept = [node for node in known if node.counts and node.id not in leaving | given_up]
+    leaving = given_up | {retire.node for retire in surplus}
+    kept = [node for node in known if node.counts and node.id not in leaving]
     asked_again = list(_ask_again(kept, launches))
     grown = list(_grow(pool, known, staying, launches))
     grown += _succeed(pool, known, leaving, len(grown), replacements, launches)
