@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help setup serve proto check format test test-all bench-agent bench-control bench-ingest bench-xid clean
+.PHONY: help setup serve proto check format test test-all bench-agent bench-control bench-ingest bench-pools bench-xid clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -41,6 +41,9 @@ test-all: check ## the gate, and what is too long for it
 
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
+
+bench-pools: setup ## time to capacity, refused calls, storms and planning rounds, as JSON
+	$(BIN)/python -m bench.pools $(ARGS)
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON
 	$(BIN)/python -m bench.ingest $(ARGS)
