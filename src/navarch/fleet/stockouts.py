@@ -3,7 +3,7 @@
 A refusal closes as much as its class warrants: a sold-out machine closes that offering, a
 quota the whole type at that provider, a bad key the provider. What is closed opens again by
 halves: one launch may try, and only if it succeeds may two, then four, then everybody. So a
-thousand launches that wait for one zone cost one call a minute, not a thousand.
+thousand launches that wait for one zone cost two calls a minute, not a thousand.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,9 +25,9 @@ HALF_LIFE = timedelta(hours=1)
 """After so long an answer counts for half in the odds of getting a machine."""
 
 _SPANS: Mapping[Refusal, tuple[timedelta, timedelta]] = {
-    # Stock comes back within minutes or hours. Probing each offering once a minute finds it
+    # Stock comes back within minutes or hours. Probing each offering twice a minute finds it
     # sooner than many launches that each come round every few minutes, with fewer calls.
-    Refusal.CAPACITY: (timedelta(seconds=15), timedelta(minutes=1)),
+    Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=30)),
     Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
     # Only a person can help. Long enough not to pester, short enough to notice the fix.
     Refusal.QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
