@@ -342,6 +342,44 @@ def test_a_pool_whose_nodes_are_all_unhealthy_gets_another() -> None:
     tell(story, a_scaled_pool(2, 6, REACTIVE, auto_replace=False, cooldown=timedelta(0)), demand)
 
 
+def test_a_node_that_is_being_replaced_is_no_reason_to_grow() -> None:
+    demand = Demand(busy_nodes=lambda _: 1.0)
+
+    async def story(world: World) -> None:
+        await serving(world, 2)
+        victim, other = world.serving(TRAINING)
+        world.fail(victim, "GPU 3 cannot be read", fatal=False, lasting=False)
+        await world.until(lambda: victim not in world.serving(TRAINING), within_s=HOUR)
+        await serving(world, 2)
+        await world.clock.sleep(HOUR)
+        assert demand.sizes == [2]
+        assert other in world.serving(TRAINING)
+
+    tell(story, a_scaled_pool(2, 6, REACTIVE), demand)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        PoolMetrics(utilization=math.nan),
+        PoolMetrics(utilization=-1.0),
+        PoolMetrics(queue_depth=-1),
+        PoolMetrics(pending_jobs=1.5),  # type: ignore[arg-type]
+        None,
+    ],
+)
+def test_metrics_that_make_no_sense_change_nothing(nonsense: PoolMetrics) -> None:
+    async def story(world: World) -> None:
+        await serving(world, 3)
+        await world.clock.sleep(HOUR)
+        assert size(world) == 3
+        (told,) = reasons(world, "pool.not_scaled")
+        assert told.startswith("stays at 3 nodes: no metrics: ")
+
+    demand = Demand(jobs=nonsense)
+    tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
+
+
 def test_yesterdays_rush_is_met_before_it_comes_even_after_a_crash() -> None:
     """B18: the reference's history was a heap of samples, node by node, and lost at a restart."""
 

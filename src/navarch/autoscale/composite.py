@@ -26,7 +26,7 @@ class Composite:
         for member in self.members:
             try:
                 advice = member.recommend(state)
-                opinions.append(int(advice.target_nodes))
+                opinions.append(_number(advice.target_nodes))
                 reasons.append(f"{member.name} {advice.target_nodes}: {advice.reason}")
             except Exception as error:  # noqa: BLE001 - a member may be anybody's code
                 reasons.append(f"{member.name} failed: {error!r}")
@@ -37,6 +37,12 @@ class Composite:
             target = max(target, state.current_nodes)
         word = f"{self.mode} of {len(self.members)} autoscalers"
         return Recommendation(target_nodes=target, reason=f"{word}: [{'; '.join(reasons)}]")
+
+
+def _number(nodes: object) -> int:
+    if type(nodes) is not int or nodes < 0:
+        raise ValueError(f"{nodes!r} is no number of nodes")
+    return nodes
 
 
 def _combined(mode: Mode, opinions: Sequence[int]) -> int:

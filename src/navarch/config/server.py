@@ -78,7 +78,10 @@ class ServerConfig:
         DURATION, default=timedelta(seconds=60), doc="how often agents check their GPUs"
     )
     autoscale_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=30), doc="how often pools are resized to their load"
+        DURATION,
+        default=timedelta(seconds=30),
+        doc="how often pools are resized to their load",
+        restart="the interval is set once, when the server starts",
     )
     health_policy: str | None = key(
         PATH, default=None, doc="a file of rules for health events; the built-in ones if left out"

@@ -1,6 +1,7 @@
 """The autoscaling reconciler: asks each pool's autoscaler how big the pool should be."""
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -113,13 +114,14 @@ class AutoscalingReconciler:
         """Return the pool's metrics, or why there are none."""
         try:
             async with asyncio.timeout(METRICS_TIMEOUT_S):
-                return await self._source.pool_metrics(pool)
+                metrics = await self._source.pool_metrics(pool)
         except TimeoutError:
             return f"no metrics within {METRICS_TIMEOUT_S:.0f} s"
         except NavarchError as error:
             return f"no metrics: {error}"
         except Exception as error:  # noqa: BLE001 - a source may be anybody's code
             return f"no metrics: {error!r}"
+        return metrics if _makes_sense(metrics) else f"no metrics: {metrics!r} makes no sense"
 
     async def _scale(self, name: PoolName, metrics: PoolMetrics | str, now: datetime) -> None:
         fleet = self._store.fleet()
@@ -146,7 +148,9 @@ class AutoscalingReconciler:
             utilization_history=self._loads.recent(pool.name, now),
             load_history=self._loads.quarters(pool.name),
         )
-        self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=state.healthy_nodes)
+        # What takes no work is not part of the average.
+        serving = sum(node.serving for node in fleet.in_pool(pool.name).values())
+        self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=serving)
         try:
             advice = _checked(autoscaler.recommend(replace(state, metrics=shown)))
         except Exception as error:  # noqa: BLE001 - an autoscaler may be anybody's code
@@ -253,6 +257,17 @@ def _checked(advice: object) -> Recommendation:
     return replace(advice, reason=str(advice.reason))
 
 
+def _makes_sense(metrics: object) -> bool:
+    if not isinstance(metrics, PoolMetrics):
+        return False
+    counts: tuple[object, ...] = (metrics.pending_jobs, metrics.queue_depth, metrics.nodes_needed)
+    return (
+        math.isfinite(metrics.utilization)
+        and metrics.utilization >= 0
+        and all(type(count) is int and count >= 0 for count in counts)
+    )
+
+
 def _working(fleet: Fleet, pool: Pool) -> list[NodeId]:
     members = fleet.in_pool(pool.name).values()
     return [n.id for n in members if n.counts and n.phase in (Phase.READY, Phase.DRAINING)]
@@ -267,7 +282,10 @@ def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
     staying = [node for node in fleet.in_pool(pool.name).values() if node.counts]
     bounds = bounds_at(pool, now)
     size = bounds.clamp(pool.size)
-    there = sum(node.phase in (Phase.READY, Phase.DRAINING) for node in staying)
+    there = sum(
+        node.phase in (Phase.READY, Phase.DRAINING) and not _is_replaced(node, pool, now)
+        for node in staying
+    )
     return PoolState(
         pool=pool.name,
         now=now,
@@ -276,6 +294,14 @@ def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
         starting_nodes=max(size - there, 0),
         min_nodes=bounds.nodes_min,
         max_nodes=bounds.nodes_max,
+    )
+
+
+def _is_replaced(node: Node, pool: Pool, now: datetime) -> bool:
+    """Whether an unhealthy node is about to be replaced: growing for it would buy a second one."""
+    since = min((condition.since for condition in node.conditions), default=now)
+    return (
+        pool.auto_replace and node.health is Health.UNHEALTHY and now < since + pool.boot_deadline
     )
 
 

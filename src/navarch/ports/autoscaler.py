@@ -46,7 +46,7 @@ class PoolState:
     """How many it is meant to have now, in whatever state they are."""
     healthy_nodes: int
     starting_nodes: int = 0
-    """Bought or asked for, and not there yet."""
+    """Bought or asked for and not there yet, or broken and about to be replaced."""
     min_nodes: int
     """The bounds at this hour."""
     max_nodes: int

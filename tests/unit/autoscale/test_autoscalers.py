@@ -307,6 +307,20 @@ def test_composite_does_not_shrink_while_a_member_fails() -> None:
     assert grown.target_nodes == 8
 
 
+class Muddled:
+    name = "muddled"
+
+    def recommend(self, _state: PoolState) -> Recommendation:
+        return Recommendation(target_nodes=2.5, reason="between two")  # type: ignore[arg-type]
+
+
+def test_composite_does_not_count_a_member_that_answers_with_nonsense() -> None:
+    advice = Composite(members=[Queue(), Muddled()]).recommend(a_state(5))
+
+    assert advice.target_nodes == 5
+    assert "2.5 is no number of nodes" in advice.reason
+
+
 def test_composite_with_nobody_left_says_so() -> None:
     with pytest.raises(ValueError, match="all autoscalers failed"):
         Composite(members=[Broken()]).recommend(a_state())
