@@ -108,7 +108,7 @@ class AutoscalingReconciler:
         self._usage.forget_all_but(fleet.nodes)
         for name in [name for name in self._memories if name not in scaled]:
             del self._memories[name]
-            self._loads.forget(name)
+        self._loads.forget_all_but(scaled)
 
     async def _ask(self, pool: PoolName) -> PoolMetrics | str:
         """Return the pool's metrics, or why there are none."""

@@ -1,6 +1,7 @@
 """What pools had to do lately and on earlier days, kept across restarts as far as it can be."""
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -67,9 +68,10 @@ class Loads:
         series = self._series.get(pool)
         return tuple(series.quarters) if series else ()
 
-    def forget(self, pool: PoolName) -> None:
-        """Drop a pool that is gone."""
-        self._series.pop(pool, None)
+    def forget_all_but(self, pools: Collection[PoolName]) -> None:
+        """Drop pools that are gone, also those that were restored for nobody."""
+        for pool in [pool for pool in self._series if pool not in pools]:
+            del self._series[pool]
 
     def dump(self) -> bytes:
         """Return everything as it is now, for `restore`."""

@@ -83,6 +83,16 @@ def test_history_survives_a_restart() -> None:
     assert after.quarters(TRAINING) == before.quarters(TRAINING)
 
 
+def test_the_history_of_a_pool_that_is_gone_is_dropped() -> None:
+    loads = looked(40)
+    loads.forget_all_but([TRAINING])
+    assert loads.quarters(TRAINING)
+
+    loads.forget_all_but([])
+
+    assert loads.dump() == b"{}"
+
+
 @pytest.mark.parametrize("dumped", [b"", b"{", b"[]", b'{"training": {"recent": "x"}}'])
 def test_a_history_that_cannot_be_read_is_left_alone(dumped: bytes) -> None:
     assert not Loads().restore(dumped)
