@@ -8,7 +8,9 @@ from navarch.cli.render.scan import render_scan
 from navarch.cli.session import Session, with_session
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.gpus.child import NvmlChild
+from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.active import choose_active
 from navarch.health.checks.standard import standard_checks
 from navarch.health.machines import find_kind
 from navarch.hosts.linux import LinuxHost
@@ -22,6 +24,14 @@ UNHEALTHY = 1
 @click.option("--provider", default="", help="Where the machine comes from.")
 @click.option("--instance-type", default="", help="Its kind, to compare with the catalogue.")
 @click.option("--gpus-expected", type=click.IntRange(min=0), help="How many GPUs it must have.")
+@click.option(
+    "--test",
+    "tests",
+    multiple=True,
+    metavar="NAME",
+    help="Also test the GPUs, which nobody else may use: burn, patterns, bandwidth, dcgm, nccl or"
+    " all. Repeatable.",
+)
 @click.option("--simulated-gpus", type=click.IntRange(min=0, max=64), hidden=True)
 @with_session
 def scan(
@@ -29,21 +39,24 @@ def scan(
     provider: str,
     instance_type: str,
     gpus_expected: int | None,
+    tests: tuple[str, ...],
     simulated_gpus: int | None,
 ) -> int:
     """Look at this machine once, and say what is wrong with it.
 
     No control plane is needed. Leaves with 1 if the machine should not be used.
     """
+    checks = (*standard_checks(), *choose_active(tests))
     gpus = _gpus(simulated_gpus)
     try:
         found = scan_machine(
             session.clock,
             gpus,
             LinuxHost(),
-            standard_checks(),
+            checks,
             gpus_expected=gpus_expected,
             kind=find_kind(provider, instance_type) if instance_type else None,
+            diagnostics=None if simulated_gpus is not None else CudaDiagnostics(),
         )
     finally:
         gpus.close()

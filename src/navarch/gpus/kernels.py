@@ -252,7 +252,8 @@ def _compare(total: str, place: str, depth: int, number: int) -> list[str]:
     """Compute what a sum must be, once, times the rounds; count it if it is not."""
     return [
         place,
-        f"mov.u32 %r12, 0; mov.u32 %r13, 0; D{number}:",
+        # Unrolled, a hundred of these would leave the sums no registers.
+        f'mov.u32 %r12, 0; mov.u32 %r13, 0; D{number}: .pragma "nounroll";',
         _value("%r14", "%r10", "%r12", left=True),
         _value("%r15", "%r11", "%r12", left=False),
         "mad.lo.s32 %r13, %r14, %r15, %r13; add.u32 %r12, %r12, 1;",

@@ -1,5 +1,6 @@
 """Mounted filesystems, looked at without being caught by one that does not answer."""
 
+import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -88,4 +89,6 @@ def _answers(path: str) -> bool:
         return looker.wait(timeout=ANSWER_S) == 0
     except subprocess.TimeoutExpired:
         looker.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            looker.wait(timeout=0.1)
         return False

@@ -1,0 +1,127 @@
+"""Tests of real cards, each in a process that is thrown away if it does not come back."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+import msgspec
+
+from navarch.core.inventory import Gpu
+from navarch.gpus.testbench import Outcome
+from navarch.ports.diagnostics import (
+    BurnFigures,
+    CopyFigures,
+    NotRunError,
+    PatternFigures,
+    TestFailedError,
+    ToolRun,
+)
+
+START_S = 60.0
+"""A context on a card that nobody kept awake, and a kernel that the driver must translate."""
+PATTERNS_S = 300.0
+COPIES_S = 120.0
+OUTPUT_MAX = 64 * 1024
+
+
+class CudaDiagnostics:
+    """Tests the cards of this machine through their driver.
+
+    `command` starts the process that tests; see `navarch.gpus.testbench`.
+    """
+
+    def __init__(
+        self,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "navarch.gpus.testbench"),
+        environ: Mapping[str, str] | None = None,
+        start_s: float = START_S,
+    ) -> None:
+        self._command = tuple(command)
+        self._environ = dict(os.environ if environ is None else environ)
+        # Cards are chosen by their place on the bus; what hides some would hide the wrong ones.
+        self._environ.pop("CUDA_VISIBLE_DEVICES", None)
+        self._start_s = start_s
+
+    def touch(self, gpu: Gpu) -> None:
+        """Make a context, write to memory and read it back."""
+        self._perform("touch", gpu, within_s=0.0)
+
+    def burn(self, gpu: Gpu, *, seconds: float) -> BurnFigures:
+        """Multiply matrices and compare every product."""
+        outcome = self._perform("burn", gpu, f"{seconds:g}", within_s=2 * seconds)
+        return outcome.burn or _nothing()
+
+    def patterns(self, gpu: Gpu, *, share: float) -> PatternFigures:
+        """Write patterns to memory, and read them back."""
+        outcome = self._perform("patterns", gpu, f"{share:g}", within_s=PATTERNS_S)
+        return outcome.patterns or _nothing()
+
+    def copies(self, gpus: Sequence[Gpu]) -> Sequence[CopyFigures]:
+        """Measure how fast each GPU copies."""
+        found = []
+        for gpu in gpus:
+            others = [other.pci_bus_id for other in gpus if other.uuid != gpu.uuid]
+            outcome = self._perform("copies", gpu, *others, within_s=COPIES_S)
+            found.append(outcome.copies or _nothing())
+        return found
+
+    def tool(self, name: str, *arguments: str, within_s: float) -> ToolRun:
+        """Run a tool if it is installed."""
+        path = shutil.which(name, path=self._environ.get("PATH"))
+        if path is None:
+            raise NotRunError(f"{name} is not installed")
+        code, output = self._run([path, *arguments], within_s, with_errors=True)
+        return ToolRun(code=code, output=output[-OUTPUT_MAX:].decode(errors="replace"))
+
+    def _perform(self, test: str, gpu: Gpu, *arguments: str, within_s: float) -> Outcome:
+        command = [*self._command, test, gpu.pci_bus_id, *arguments]
+        code, output = self._run(command, self._start_s + within_s, with_errors=False)
+        try:
+            outcome = msgspec.json.decode(output, type=Outcome)
+        except msgspec.DecodeError as error:
+            how = f"of signal {-code}" if code < 0 else f"with code {code}"
+            raise TestFailedError(f"the test died {how}") from error
+        if outcome.not_run:
+            raise NotRunError(outcome.not_run)
+        if outcome.failed:
+            raise TestFailedError(outcome.failed)
+        return outcome
+
+    def _run(
+        self, command: Sequence[str], within_s: float, *, with_errors: bool
+    ) -> tuple[int, bytes]:
+        errors = subprocess.STDOUT if with_errors else subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=self._environ,
+            )
+        except OSError as error:
+            raise NotRunError(f"{command[0]} cannot be started: {error}") from error
+        try:
+            output, _ = process.communicate(timeout=within_s)
+        except subprocess.TimeoutExpired as error:
+            _abandon(process)
+            raise TestFailedError(f"the test did not end within {within_s:g} s") from error
+        return process.returncode, output
+
+
+def _abandon(process: "subprocess.Popen[bytes]") -> None:
+    """End a process; one that sleeps inside a driver, where no signal reaches it, is left there."""
+    process.kill()
+    if process.stdout is not None:
+        process.stdout.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=1.0)
+
+
+def _nothing() -> NoReturn:
+    raise TestFailedError("the test ended without figures")

@@ -1,0 +1,49 @@
+"""What does NVIDIA's own diagnosis say?"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from navarch.core.health import CheckResult, Health
+from navarch.health.trial import WEEKLY, not_run
+from navarch.ports.checks import MachineView
+from navarch.ports.diagnostics import NotRunError, TestFailedError
+
+_ROW = re.compile(r"^\|\s*(?P<test>[^|]+?)\s*\|\s*(?P<word>Pass|Fail|Skip)\b[^|]*\|", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DcgmCheck:
+    """Runs `dcgmi diag` where it is installed, and passes on which of its tests failed."""
+
+    name: str = "dcgm"
+    interval: timedelta | None = WEEKLY
+    level: int = 2
+
+    def run(self, view: MachineView) -> Iterator[CheckResult]:
+        """Run it."""
+        if view.diagnostics is None:
+            yield not_run(self.name, "this machine has no way to use its GPUs")
+            return
+        try:
+            run = view.diagnostics.tool("dcgmi", "diag", "-r", str(self.level), within_s=1800.0)
+        except NotRunError as error:
+            yield not_run(self.name, str(error))
+            return
+        except TestFailedError as error:
+            yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
+            return
+        yield self._judge(run.code, run.output)
+
+    def _judge(self, code: int, output: str) -> CheckResult:
+        rows = _ROW.findall(output)
+        failed = [test for test, word in rows if word == "Fail"]
+        if failed:
+            reason = f"dcgmi diag fails: {', '.join(failed)}"
+            return CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason)
+        if code != 0 or not rows:
+            last = output.strip().rpartition("\n")[2] or f"code {code}"
+            return not_run(self.name, f"dcgmi diag did not get through: {last}")
+        passed = sum(word == "Pass" for _, word in rows)
+        return CheckResult(check=self.name, health=Health.HEALTHY, reason=f"{passed} tests passed")

@@ -1,0 +1,200 @@
+"""What the tests that use GPUs make of their figures, and of tools that are not there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from navarch.core.errors import InvalidError
+from navarch.core.health import CheckResult, Health
+from navarch.core.inventory import Gpu
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.active import active_checks, choose_active
+from navarch.health.checks.bandwidth import BandwidthCheck
+from navarch.health.checks.boot import BootCheck
+from navarch.health.checks.burn import BurnCheck
+from navarch.health.checks.dcgm import DcgmCheck
+from navarch.health.checks.nccl import NcclCheck
+from navarch.health.checks.patterns import PatternsCheck
+from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.diagnostics import (
+    BurnFigures,
+    CopyFigures,
+    NotRunError,
+    PatternFigures,
+    TestFailedError,
+    ToolRun,
+)
+from navarch.sim.clock import SeededEntropy, SimClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+BURN = BurnFigures(tflops=700.0, seconds=10.0, products=10, wrong=0)
+PATTERN = PatternFigures(tested_bytes=126 << 30, patterns=5, wrong=0)
+COPY = CopyFigures(to_device_gbs=55.0, from_device_gbs=54.0, on_device_gbs=4200.0)
+
+
+@dataclass
+class Bench:
+    """Diagnostics whose figures are what the test says."""
+
+    burns: dict[int, BurnFigures | Exception] = field(default_factory=dict)
+    memory: dict[int, PatternFigures] = field(default_factory=dict)
+    speeds: Sequence[CopyFigures] = (COPY, COPY)
+    tools: dict[str, ToolRun] = field(default_factory=dict)
+    touched: list[int] = field(default_factory=list)
+    broken: Exception | None = None
+
+    def touch(self, gpu: Gpu) -> None:
+        self.touched.append(gpu.index)
+        if self.broken is not None:
+            raise self.broken
+
+    def burn(self, gpu: Gpu, *, seconds: float) -> BurnFigures:
+        found = self.burns.get(gpu.index, replace(BURN, seconds=seconds))
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def patterns(self, gpu: Gpu, *, share: float) -> PatternFigures:
+        assert 0 < share < 1
+        return self.memory.get(gpu.index, PATTERN)
+
+    def copies(self, gpus: Sequence[Gpu]) -> Sequence[CopyFigures]:
+        return self.speeds[: len(gpus)]
+
+    def tool(self, name: str, *arguments: str, within_s: float) -> ToolRun:
+        del arguments, within_s
+        if name not in self.tools:
+            raise NotRunError(f"{name} is not installed")
+        return self.tools[name]
+
+
+def look(check: HealthCheck, bench: Bench | None, *, gpus: int = 2) -> CheckResult:
+    view = MachineView(
+        now=NOW,
+        gpus=SimulatedGpus(SimClock(), SeededEntropy("gpus"), count=gpus, seed="m"),
+        host=SimulatedHost(SimClock(), SeededEntropy("host"), "m"),
+        diagnostics=bench,
+    )
+    [result] = list(check.run(view))
+    return result
+
+
+@pytest.mark.parametrize("check", active_checks(), ids=lambda check: check.name)
+def test_without_a_way_to_use_gpus_nothing_passes(check: HealthCheck) -> None:
+    result = look(check, None)
+
+    assert result.health is Health.UNKNOWN
+    assert result.reason.startswith("not run: ")
+
+
+@pytest.mark.parametrize(
+    ("check", "tool"), [(DcgmCheck(), "dcgmi"), (NcclCheck(), "all_reduce_perf")]
+)
+def test_a_missing_tool_is_not_a_passed_test(check: HealthCheck, tool: str) -> None:
+    result = look(check, Bench())
+
+    assert (result.health, result.reason) == (
+        Health.UNKNOWN,
+        f"not run: {tool} is not installed",
+    )
+
+
+def test_a_burn_shows_its_figures_and_a_wrong_number_is_fatal() -> None:
+    assert look(BurnCheck(), Bench()).reason == ("GPU 0: 700 TFLOP/s bf16; GPU 1: 700 TFLOP/s bf16")
+
+    result = look(BurnCheck(), Bench(burns={1: replace(BURN, wrong=3)}))
+
+    assert (result.health, result.fatal) == (Health.UNHEALTHY, True)
+    assert "GPU 1 computed 3 numbers wrong" in result.reason
+
+
+def test_a_card_far_slower_than_its_sisters_is_degraded() -> None:
+    result = look(BurnCheck(), Bench(burns={0: replace(BURN, tflops=400.0)}))
+
+    assert result.health is Health.DEGRADED
+    assert "GPU 0 reaches 400 of 700 TFLOP/s" in result.reason
+
+
+def test_a_card_that_dies_of_a_test_is_unhealthy_and_the_others_are_still_tested() -> None:
+    result = look(BurnCheck(), Bench(burns={0: TestFailedError("illegal address")}))
+
+    assert result.health is Health.UNHEALTHY
+    assert result.reason == "GPU 0 failed: illegal address; GPU 1: 700 TFLOP/s bf16"
+
+
+def test_memory_that_does_not_keep_what_it_is_given_is_fatal() -> None:
+    bench = Bench(memory={0: replace(PATTERN, wrong=2, first_wrong=0x1F00)})
+
+    result = look(PatternsCheck(), bench)
+
+    assert (result.health, result.fatal) == (Health.UNHEALTHY, True)
+    assert "2 words of memory came back changed, first at 0x1f00" in result.reason
+
+
+def test_bandwidths_are_shown_and_compared() -> None:
+    assert "4200 GB/s on the device" in look(BandwidthCheck(), Bench()).reason
+
+    slow = Bench(speeds=(COPY, replace(COPY, to_device_gbs=12.0)))
+    result = look(BandwidthCheck(), slow)
+
+    assert result.health is Health.DEGRADED
+    assert "GPU 1 moves 12 of 55 GB/s host to device" in result.reason
+
+
+def test_what_nvbandwidth_says_is_added() -> None:
+    said = ToolRun(code=0, output="SUM host_to_device_memcpy_ce 55.50\n")
+
+    result = look(BandwidthCheck(), Bench(tools={"nvbandwidth": said}))
+
+    assert "nvbandwidth: host_to_device_memcpy_ce 55.50" in result.reason
+
+
+DCGM = """
++---------------------------+------------------------------------------------+
+| Diagnostic                | Result                                         |
++===========================+================================================+
+| software                  | Pass                                           |
+| pcie                      | {pcie}                                           |
+| memory                    | Skip - GPU is in use                           |
+"""
+
+
+def test_dcgms_verdicts_are_passed_on() -> None:
+    good = Bench(tools={"dcgmi": ToolRun(code=0, output=DCGM.format(pcie="Pass"))})
+    bad = Bench(tools={"dcgmi": ToolRun(code=226, output=DCGM.format(pcie="Fail"))})
+    sick = Bench(tools={"dcgmi": ToolRun(code=1, output="Error: unable to connect\n")})
+
+    assert look(DcgmCheck(), good).reason == "2 tests passed"
+    assert look(DcgmCheck(), bad).reason == "dcgmi diag fails: pcie"
+    assert look(DcgmCheck(), sick).health is Health.UNKNOWN
+
+
+def test_a_reduction_that_is_wrong_is_unhealthy_and_one_gpu_reduces_nothing() -> None:
+    output = "# Out of bounds values : {} OK\n# Avg bus bandwidth    : 473.2\n"
+    good = Bench(tools={"all_reduce_perf": ToolRun(code=0, output=output.format(0))})
+    bad = Bench(tools={"all_reduce_perf": ToolRun(code=0, output=output.format(4))})
+
+    assert look(NcclCheck(), good).reason == "473 GB/s bus bandwidth"
+    assert look(NcclCheck(), bad).health is Health.UNHEALTHY
+    assert "only one GPU" in look(NcclCheck(), good, gpus=1).reason
+
+
+def test_the_boot_check_touches_every_gpu_and_a_missing_cuda_is_no_fault() -> None:
+    bench = Bench()
+    assert look(BootCheck(), bench).health is Health.HEALTHY
+    assert bench.touched == [0, 1]
+
+    assert look(BootCheck(), Bench(broken=NotRunError("no CUDA"))).health is Health.HEALTHY
+    result = look(BootCheck(), Bench(broken=TestFailedError("16 MiB came back changed")))
+    assert result.health is Health.UNHEALTHY
+    assert "GPU 0 does not work: 16 MiB came back changed" in result.reason
+
+
+def test_tests_are_chosen_by_name() -> None:
+    assert [check.name for check in choose_active(["nccl", "burn"])] == ["burn", "nccl"]
+    assert len(choose_active(["all"])) == len(active_checks())
+    with pytest.raises(InvalidError, match="no test called fire; there are burn, patterns"):
+        choose_active(["fire"])
