@@ -17,6 +17,7 @@ from navarch.agent.bell import Bells
 from navarch.agent.buffer import AGE_MAX, BYTES_MAX
 from navarch.agent.contact import Contact
 from navarch.agent.deliveries import Deliveries
+from navarch.agent.diagnosis import Diagnosis
 from navarch.agent.disk import Disk
 from navarch.agent.identity import Identity
 from navarch.agent.looks import Looks
@@ -45,6 +46,7 @@ class _Loops:
     beats: Beats
     deliveries: Deliveries
     orders: Orders
+    diagnosis: Diagnosis
 
 
 class Agent:
@@ -55,7 +57,7 @@ class Agent:
     after the other; `probe_offload` is for drivers, which may hang, and should not be shared
     with the disk's. `on_terminate` is called when the control plane has asked for the end of
     the machine; without it the agent just stops. `diagnostics` are the tests that use the GPUs,
-    where the machine is one that they can be used on.
+    where the machine is one that they can be used on; they take minutes, on `tests_offload`.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Agent:
         on_terminate: Callable[[], None] | None = None,
         handlers: Mapping[CommandKind, Handler] | None = None,
         diagnostics: Diagnostics | None = None,
+        tests_offload: Offload | None = None,
         pace: Pace | None = None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
         buffer_bytes_max: int = BYTES_MAX,
@@ -92,6 +95,7 @@ class Agent:
         self._on_terminate = on_terminate or self.stop
         self._handlers = handlers or {}
         self._diagnostics = diagnostics
+        self._tests_offload = tests_offload or probe_offload
         self._pace = pace or Pace()
         self._sources = sources
         self._buffer_bytes_max = buffer_bytes_max
@@ -133,6 +137,7 @@ class Agent:
                     tasks.create_task(loops.beats.run(), name=f"beats of {self.node}")
                     tasks.create_task(loops.deliveries.run(), name=f"deliveries of {self.node}")
                     tasks.create_task(loops.orders.run(), name=f"orders of {self.node}")
+                    tasks.create_task(loops.diagnosis.run(), name=f"tests of {self.node}")
                 await self._flush(loops)
         except TimeoutError:
             log.warning("agent.stopped_in_a_hurry", node=self.node)
@@ -210,17 +215,36 @@ class Agent:
             recall=recall,
             bells=self._bells,
         )
+        diagnosis = Diagnosis(
+            self._clock,
+            self._entropy,
+            self._gpus,
+            self._host,
+            self._disk,
+            diagnostics=self._diagnostics,
+            looks=looks,
+            contact=self._contact,
+            bells=self._bells,
+            disk_offload=self._offload,
+            offload=self._tests_offload,
+        )
         orders = Orders(
             self._entropy,
             self._link,
             contact=self._contact,
             recall=recall,
-            looks=looks,
             bells=self._bells,
             on_terminate=self._on_terminate,
-            handlers=self._handlers,
+            handlers={CommandKind.RUN_DIAGNOSTIC: diagnosis.obey, **self._handlers},
         )
-        return _Loops(recall=recall, looks=looks, beats=beats, deliveries=deliveries, orders=orders)
+        return _Loops(
+            recall=recall,
+            looks=looks,
+            beats=beats,
+            deliveries=deliveries,
+            orders=orders,
+            diagnosis=diagnosis,
+        )
 
     def _open_memory(self, boot_id: str) -> Memory:
         return Memory(

@@ -30,10 +30,11 @@ class Bells:
         self.looks = Bell()
         self.deliveries = Bell()
         self.orders = Bell()
+        self.tests = Bell()
         self.stopping = False
 
     def stop(self) -> None:
         """Ask every loop to finish what it is doing and end."""
         self.stopping = True
-        for bell in (self.beats, self.looks, self.deliveries, self.orders):
+        for bell in (self.beats, self.looks, self.deliveries, self.orders, self.tests):
             bell.ring()

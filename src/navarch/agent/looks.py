@@ -118,6 +118,17 @@ class Looks:
         self._compare(look.gpus)
         return results
 
+    async def report(self, results: Sequence[CheckResult]) -> None:
+        """Write down at once what was found outside the rounds."""
+        async with self._turn:
+            now = self._clock.monotonic()
+            self._news.gather(results, now)
+            self._news.hurry()
+            await self.mark(results)
+            due = self._news.due(now)
+            if due:
+                await self._write_down(due)
+
     async def mark(self, results: Sequence[CheckResult]) -> None:
         """Mark the machine as not ready, or as ready again, where `results` call for it."""
         cut_off = self._contact.lost

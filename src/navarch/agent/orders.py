@@ -8,11 +8,9 @@ from navarch.agent.backoff import Backoff
 from navarch.agent.bell import Bells
 from navarch.agent.commands import Order
 from navarch.agent.contact import Contact
-from navarch.agent.looks import Looks
 from navarch.agent.memory import Memory, Recall
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnreachableError
-from navarch.core.health import Health
 from navarch.core.ids import CommandId
 from navarch.ports.clock import Entropy
 from navarch.ports.link import Link
@@ -33,7 +31,6 @@ class Orders:
         *,
         contact: Contact,
         recall: Recall,
-        looks: Looks,
         bells: Bells,
         on_terminate: Callable[[], None],
         handlers: Mapping[CommandKind, Handler],
@@ -42,7 +39,6 @@ class Orders:
         self._link = link
         self._contact = contact
         self._recall = recall
-        self._looks = looks
         self._bells = bells
         self._on_terminate = on_terminate
         self._terminating = False
@@ -50,7 +46,6 @@ class Orders:
             CommandKind.CORDON: self._cordon,
             CommandKind.UNCORDON: self._uncordon,
             CommandKind.DRAIN: self._drain,
-            CommandKind.RUN_DIAGNOSTIC: self._diagnose,
             CommandKind.TERMINATE: self._terminate,
             **handlers,
         }
@@ -141,11 +136,6 @@ class Orders:
 
     async def _drain(self, _command: Command) -> str:
         return "noted; the control plane moves the work elsewhere"
-
-    async def _diagnose(self, _command: Command) -> str:
-        results = await self._looks.look_now()
-        bad = [f"{r.check}: {r.reason}" for r in results if r.health is not Health.HEALTHY]
-        return "; ".join(bad) or f"{len(results)} results, all healthy"
 
     async def _terminate(self, _command: Command) -> str:
         self._terminating = True

@@ -25,6 +25,7 @@ from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.offering import Offering
 from navarch.gpus.child import NvmlChild
+from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.health.machines import find_kind
@@ -32,6 +33,7 @@ from navarch.hosts.bookmark import FileBookmark
 from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.tracepoint import open_tracepoint
+from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import HostError, KernelLog
 from navarch.ports.link import Link
@@ -157,11 +159,19 @@ def agent(
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
     folder = state_dir or _default_state_dir()
     witnesses = _witnesses(_gpus(simulated, name), identity, folder, simulated=simulated)
-    sys.exit(_run(identity, link, witnesses, disk))
+    diagnostics = CudaDiagnostics() if simulated is None else None
+    sys.exit(_run(identity, link, witnesses, disk, diagnostics))
 
 
-def _run(identity: Identity, link: Link, gpus: Witnesses, disk: FolderDisk) -> int:
+def _run(
+    identity: Identity,
+    link: Link,
+    gpus: Witnesses,
+    disk: FolderDisk,
+    diagnostics: Diagnostics | None,
+) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
+    tests_offload = ThreadOffload("tests")
     daemon = Agent(
         SystemClock(),
         SystemEntropy(),
@@ -173,6 +183,8 @@ def _run(identity: Identity, link: Link, gpus: Witnesses, disk: FolderDisk) -> i
         checks=standard_checks(),
         offload=offload,
         probe_offload=probe_offload,
+        diagnostics=diagnostics,
+        tests_offload=tests_offload,
         sources=gpus.sources,
     )
     try:
@@ -186,6 +198,7 @@ def _run(identity: Identity, link: Link, gpus: Witnesses, disk: FolderDisk) -> i
         sys.stderr.flush()
         os._exit(0)
     probe_offload.close()
+    tests_offload.close()
     gpus.close()
     disk.close()
     return 0
