@@ -1,0 +1,38 @@
+"""`navarch health`: what is wrong with a node, GPU by GPU, and what was."""
+
+import click
+
+from navarch.cli.commands import Command
+from navarch.cli.completing import node_names
+from navarch.cli.events import past
+from navarch.cli.render.health import NodeHealth, gpu_health, render_health
+from navarch.cli.session import Session, with_session
+from navarch.core.event import about
+from navarch.core.ids import NodeId
+from navarch.ports.api import FleetApi
+
+HISTORY = 10
+HEALTH_EVENT = "node.health"
+
+
+@click.command("health", cls=Command)
+@click.argument("node", shell_complete=node_names)
+@click.option(
+    "--history",
+    type=click.IntRange(min=0),
+    default=HISTORY,
+    show_default=True,
+    help="How many changes of its health to show, the newest.",
+)
+@with_session
+def health(session: Session, node: str, history: int) -> None:
+    """Show what is wrong with a node, GPU by GPU, and how its health has changed."""
+    found = session.ask(lambda api: _look(api, NodeId(node), history))
+    session.show(found, lambda canvas: render_health(found, canvas))
+
+
+async def _look(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
+    detail = await api.get_node(node)
+    story = await past(api, about("node", node), None, None) if history else []
+    changes = [entry for entry in story if entry.event.kind == HEALTH_EVENT]
+    return gpu_health(detail, changes[-history:] if history else [])
