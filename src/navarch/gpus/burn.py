@@ -24,8 +24,9 @@ from navarch.ports.diagnostics import (
     TestFailedError,
 )
 
-ROUNDS = 8192
-"""Products a launch adds up. Sums stay below 2^24, up to which floats are exact."""
+ROUNDS = 4096
+"""Pairs of a product added and taken away, a launch; one more is left to be compared."""
+PRODUCTS = 2 * ROUNDS + 1
 LAUNCHES_AT_ONCE = 16
 HOPPER, AMPERE = 90, 80
 
@@ -66,9 +67,9 @@ def burn(cuda: Cuda, *, seconds: float, spoil: bool = False) -> BurnFigures:
         launches += LAUNCHES_AT_ONCE
     (wrong,) = struct.unpack("<Q", cuda.read(answer, 8))
     return BurnFigures(
-        tflops=launches * blocks * ROUNDS * flops / spent / 1e12,
+        tflops=launches * blocks * PRODUCTS * flops / spent / 1e12,
         seconds=spent,
-        products=launches * blocks * ROUNDS,
+        products=launches * blocks * PRODUCTS,
         wrong=wrong,
     )
 

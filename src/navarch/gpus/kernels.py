@@ -1,8 +1,10 @@
 """The kernels of our tests, in PTX, which the driver translates for whatever card there is.
 
-Matrix products are of small whole numbers, so that every sum is exact and every product can be
-compared with a reference that plain integer arithmetic gives. Row `r` and depth `k` of the left
-matrix holds `((3r + 5k) mod 8) - 3`, column `n` of the right one `((5n + 3k) mod 8) - 4`.
+Matrix products are of whole numbers that fill a bf16 to its last bit, added and taken away in
+turn, so that every sum is exact, the tensor cores have all their bits to turn, and every product
+can be compared with a reference that plain integer arithmetic gives. Row `r` and depth `k` of the
+left matrix hold `((37r + 59k) mod 256) - 128`, column `n` of the right one `((83n + 29k) mod 256)
+- 128`.
 """
 
 from collections.abc import Iterator
@@ -96,18 +98,11 @@ def mma_ptx() -> str:
         for part in range(2)
     ]
     lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
-    lines.append("LOOP:")
-    for m in range(4):
-        for n in range(8):
-            d = ",".join(sums[4 * (8 * m + n) : 4 * (8 * m + n) + 4])
-            a = ",".join(f"%a{4 * m + i}" for i in range(4))
-            b = f"%b{2 * n},%b{2 * n + 1}"
-            lines.append(
-                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                f"{{{d}}}, {{{a}}}, {{{b}}}, {{{d}}};"
-            )
+    # The same left matrix with all its signs turned
+    lines += [f"xor.b32 %n{i}, %a{i}, 0x80008000;" for i in range(16)]
+    lines += ["LOOP:", *_mma_round(sums, "%a"), *_mma_round(sums, "%n")]
     lines += ["sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP;"]
-    lines += _spoil(sums[0])
+    lines += [*_mma_round(sums, "%a"), *_spoil(sums[0])]
     for m in range(4):
         for n in range(8):
             for i in range(4):
@@ -144,16 +139,14 @@ def wgmma_ptx() -> str:
     lines.append("mov.u64 %d20, %d10; mov.u64 %d24, %d11;")
     lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
     lines += ["setp.eq.u32 %p3, %r1, %r1;", "LOOP:", "wgmma.fence.sync.aligned;"]
-    for step in range(4):
-        lines.append(
-            "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
-            f"{{{','.join(sums)}}}, %d{20 + step}, %d{24 + step}, %p3, 1, 1, 0, 0;"
-        )
+    lines += [*_wgmma_round(sums, 1), *_wgmma_round(sums, -1)]
     lines += [
         # One group may be under way while the next is handed over.
         "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;",
         "sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP;",
-        "wgmma.wait_group.sync.aligned 0;",
+        "wgmma.fence.sync.aligned;",
+        *_wgmma_round(sums, 1),
+        "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",
         *_spoil(sums[0]),
         # Row and column of a thread's first sum
         "and.b32 %r23, %r1, 127; shr.u32 %r24, %r23, 5; and.b32 %r25, %r23, 31;",
@@ -168,14 +161,36 @@ def wgmma_ptx() -> str:
     return "\n".join([*lines, _burn_tail()])
 
 
+def _mma_round(sums: list[str], left: str) -> Iterator[str]:
+    """Add one product of the two matrices in registers to the sums."""
+    for m in range(4):
+        for n in range(8):
+            d = ",".join(sums[4 * (8 * m + n) : 4 * (8 * m + n) + 4])
+            a = ",".join(f"{left}{4 * m + i}" for i in range(4))
+            b = f"%b{2 * n},%b{2 * n + 1}"
+            yield (
+                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                f"{{{d}}}, {{{a}}}, {{{b}}}, {{{d}}};"
+            )
+
+
+def _wgmma_round(sums: list[str], sign: int) -> Iterator[str]:
+    """Add one product of the two matrices in shared memory to the sums, or take it away."""
+    for step in range(4):
+        yield (
+            "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
+            f"{{{','.join(sums)}}}, %d{20 + step}, %d{24 + step}, %p3, {sign}, 1, 0, 0;"
+        )
+
+
 def _burn_head() -> str:
     return """
 .visible .entry burn(.param .u64 rounds, .param .u64 answer, .param .u64 spoil)
 {
 .reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %d<32>; .reg .f32 %f<136>; .reg .b32 %a<16>;
-.reg .b32 %b<16>; .reg .b16 %h<4>;
+.reg .b32 %b<16>; .reg .b32 %n<16>; .reg .b16 %h<4>;
 ld.param.u64 %d1, [rounds]; ld.param.u64 %d2, [answer]; ld.param.u64 %d3, [spoil];
-cvt.u32.u64 %r2, %d1; cvt.rn.f32.u32 %f130, %r2; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
+cvt.u32.u64 %r2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
 """
 
 
@@ -193,10 +208,10 @@ ret;
 
 def _value(out: str, row: str, depth: str, *, left: bool) -> str:
     """Compute one element as a whole number."""
-    first, second, shift = (3, 5, 3) if left else (5, 3, 4)
+    first, second = (37, 59) if left else (83, 29)
     return (
         f"mul.lo.u32 {out}, {row}, {first}; mad.lo.u32 {out}, {depth}, {second}, {out};"
-        f" and.b32 {out}, {out}, 7; sub.s32 {out}, {out}, {shift};"
+        f" and.b32 {out}, {out}, 255; sub.s32 {out}, {out}, 128;"
     )
 
 
@@ -249,7 +264,7 @@ def _spoil(first: str) -> list[str]:
 
 
 def _compare(total: str, place: str, depth: int, number: int) -> list[str]:
-    """Compute what a sum must be, once, times the rounds; count it if it is not."""
+    """Compute what a sum must be when all rounds are done, one product; count it if it is not."""
     return [
         place,
         # Unrolled, a hundred of these would leave the sums no registers.
@@ -259,6 +274,6 @@ def _compare(total: str, place: str, depth: int, number: int) -> list[str]:
         "mad.lo.s32 %r13, %r14, %r15, %r13; add.u32 %r12, %r12, 1;",
         f"setp.lt.u32 %p1, %r12, {depth};",
         f"@%p1 bra D{number};",
-        "cvt.rn.f32.s32 %f129, %r13; mul.f32 %f129, %f129, %f130;",
+        "cvt.rn.f32.s32 %f129, %r13;",
         f"setp.neu.f32 %p2, {total}, %f129; @%p2 add.u32 %r9, %r9, 1;",
     ]

@@ -64,4 +64,4 @@ def test_kernels_are_for_the_cards_they_are_chosen_for() -> None:
     assert ".target sm_90a" in wgmma_ptx()
     assert ".target sm_80" in mma_ptx()
     assert patterns_ptx().count(".visible .entry") == 2
-    assert mma_ptx().count("mma.sync") == 32
+    assert mma_ptx().count("mma.sync") == 3 * 32
