@@ -19,6 +19,7 @@ from navarch.agent.contact import Contact
 from navarch.agent.deliveries import Deliveries
 from navarch.agent.diagnosis import Diagnosis
 from navarch.agent.disk import Disk
+from navarch.agent.evidence import EvidenceTaker
 from navarch.agent.identity import Identity
 from navarch.agent.looks import Looks
 from navarch.agent.memory import Memory, Recall
@@ -31,6 +32,7 @@ from navarch.core.ids import NodeId
 from navarch.ports.checks import EventSource, HealthCheck
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host, HostError
 from navarch.ports.link import Link
@@ -79,6 +81,7 @@ class Agent:
         tests_offload: Offload | None = None,
         pace: Pace | None = None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
+        facts: MachineFacts | None = None,
         buffer_bytes_max: int = BYTES_MAX,
         buffer_age_max: timedelta = AGE_MAX,
     ) -> None:
@@ -98,6 +101,7 @@ class Agent:
         self._tests_offload = tests_offload or probe_offload
         self._pace = pace or Pace()
         self._sources = sources
+        self._facts = facts
         self._buffer_bytes_max = buffer_bytes_max
         self._buffer_age_max = buffer_age_max
         self._contact = Contact(identity.node)
@@ -191,6 +195,7 @@ class Agent:
             probe=self._probe,
             bells=self._bells,
             pace=self._pace,
+            evidence=self._evidence_taker(boot_id),
         )
         beats = Beats(
             self._clock,
@@ -244,6 +249,17 @@ class Agent:
             deliveries=deliveries,
             orders=orders,
             diagnosis=diagnosis,
+        )
+
+    def _evidence_taker(self, boot_id: str) -> EvidenceTaker | None:
+        if self._facts is None:
+            return None
+        return EvidenceTaker(
+            self._clock,
+            self._gpus,
+            self._facts,
+            boot_id=boot_id,
+            new_id=lambda: self._entropy.new_id("evidence"),
         )
 
     def _open_memory(self, boot_id: str) -> Memory:

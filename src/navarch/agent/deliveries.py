@@ -1,5 +1,7 @@
 """What is kept on disk goes to the control plane from here, in order."""
 
+from functools import partial
+
 import structlog
 
 from navarch.agent.backoff import Backoff
@@ -62,6 +64,7 @@ class Deliveries:
         while report := await self._recall.ask(self._oldest_report):
             await self._send(report)
         await self._send_unwritten()
+        await self._send_evidence()
         await self._send_samples()
 
     def _oldest_report(self, memory: Memory) -> HealthReport | None:
@@ -92,6 +95,17 @@ class Deliveries:
                 log.warning("agent.report_refused", error=str(error))
             await self._recall.ask(lambda memory: memory.unwritten.pop(0))
 
+    async def _send_evidence(self) -> None:
+        while waiting := await self._recall.ask(lambda memory: memory.evidence.oldest()):
+            name, evidence = waiting
+            try:
+                await self._link.report_evidence(evidence)
+            except UnreachableError:
+                raise
+            except NavarchError as error:
+                log.warning("agent.evidence_refused", id=evidence.note.id, error=str(error))
+            await self._recall.ask(partial(_drop_evidence, name))
+
     async def _send_samples(self) -> None:
         while samples := await self._recall.ask(self._oldest_samples):
             try:
@@ -110,3 +124,7 @@ class Deliveries:
 
     async def _samples_delivered(self, number: int) -> None:
         await self._recall.note(lambda memory: memory.buffer.samples_delivered(number))
+
+
+def _drop_evidence(name: str, memory: Memory) -> None:
+    memory.evidence.drop(name)

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from navarch.core.command import Command
+from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import AgentApi, Registration, Welcome
 from navarch.ports.clock import Clock
+from navarch.ports.evidence import EvidenceDesk
 
 
 class DirectLink:
@@ -23,10 +25,12 @@ class DirectLink:
         api: Callable[[], AgentApi],
         *,
         wire_s: Callable[[], float] = lambda: 0.0,
+        evidence: EvidenceDesk | None = None,
     ) -> None:
         self._clock = clock
         self._api = api
         self._wire_s = wire_s
+        self._evidence = evidence
 
     async def register(self, registration: Registration) -> Welcome:
         """Introduce the machine."""
@@ -47,6 +51,12 @@ class DirectLink:
         """Hand over readings from before."""
         api = await self._reach()
         await api.report_metrics(node, samples)
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Hand over what was true, where there is somebody to keep it."""
+        await self._reach()
+        if self._evidence is not None:
+            await self._evidence.report_evidence(evidence)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""

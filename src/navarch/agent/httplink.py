@@ -17,6 +17,7 @@ from navarch.core.errors import (
     NotPossibleError,
     UnreachableError,
 )
+from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
@@ -105,6 +106,13 @@ class HttpLink:
         reply = await self._send("/v1/agent/metrics", body, JSON)
         if reply.status not in _NO_SUCH_CALL:
             _check("/v1/agent/metrics", reply)
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Hand over what was true, to a control plane that has a place for it."""
+        body = self._encoder.encode(evidence)
+        reply = await self._send("/v1/agent/evidence", body, JSON)
+        if reply.status not in _NO_SUCH_CALL:
+            _check("/v1/agent/evidence", reply)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""

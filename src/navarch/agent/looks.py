@@ -8,6 +8,7 @@ import structlog
 
 from navarch.agent.bell import Bells
 from navarch.agent.contact import Contact
+from navarch.agent.evidence import EvidenceTaker
 from navarch.agent.look import Look
 from navarch.agent.memory import Memory, Recall
 from navarch.agent.news import News
@@ -22,7 +23,7 @@ from navarch.core.machine import MachineKind
 from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.diagnostics import Diagnostics
-from navarch.ports.gpu import GpuReader
+from navarch.ports.gpu import GpuError, GpuReader
 from navarch.ports.host import Host
 
 log = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ class Looks:
         probe: Probe,
         bells: Bells,
         pace: Pace,
+        evidence: EvidenceTaker | None = None,
     ) -> None:
         self._clock = clock
         self._gpus = gpus
@@ -67,6 +69,7 @@ class Looks:
         self._check_s = pace.check_s
         self._schedule = Schedule(checks, usual=pace.health_check)
         self._news = News(interval=pace.health_check)
+        self._evidence = evidence
         self._turn = asyncio.Lock()
         self.told_gpus: tuple[Gpu, ...] | None = None
         """The GPUs that the control plane knows of."""
@@ -115,6 +118,7 @@ class Looks:
                 if look.events_shown:
                     # Only now: whoever dies before this line sees them again after a restart.
                     self._gpus.settle(look.events_shown)
+            await self._prove(results)
         self._compare(look.gpus)
         return results
 
@@ -128,6 +132,32 @@ class Looks:
             due = self._news.due(now)
             if due:
                 await self._write_down(due)
+
+    async def take_evidence(self, why: str) -> None:
+        """Take a bundle because something is about to be changed that it would show."""
+        async with self._turn:
+            await self._take(why, ())
+
+    async def _prove(self, results: Sequence[CheckResult]) -> None:
+        """Take evidence of what was just found, while it is still there to be seen."""
+        grave = [] if self._evidence is None else self._evidence.wanted(results)
+        if grave:
+            await self._take("; ".join(result.reason for result in grave), grave)
+
+    async def _take(self, why: str, results: Sequence[CheckResult]) -> None:
+        taker, node = self._evidence, self._contact.node
+        if taker is None:
+            return
+        try:
+            evidence = await self._probe.ask(
+                lambda: taker.take(node, why, results), within_s=self._check_s
+            )
+        except GpuError as error:
+            log.warning("agent.no_evidence", node=node, error=str(error))
+            return
+        await self._recall.note(lambda memory: memory.evidence.add(evidence))
+        log.info("agent.evidence", node=node, id=evidence.note.id, bytes=evidence.note.size_bytes)
+        self._bells.deliveries.ring()
 
     async def mark(self, results: Sequence[CheckResult]) -> None:
         """Mark the machine as not ready, or as ready again, where `results` call for it."""

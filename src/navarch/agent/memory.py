@@ -9,6 +9,7 @@ import structlog
 from navarch.agent.buffer import AGE_MAX, BYTES_MAX, ReportBuffer
 from navarch.agent.commands import CommandJournal
 from navarch.agent.disk import Disk, DiskError
+from navarch.agent.evidence_box import EvidenceBox
 from navarch.agent.findings import Findings
 from navarch.agent.readiness import Readiness
 from navarch.core.health import CheckResult
@@ -39,6 +40,7 @@ class Memory:
         self.journal = CommandJournal(disk)
         self.journal.resume(now)
         self.findings = Findings(disk, boot_id=boot_id)
+        self.evidence = EvidenceBox(disk)
         self.readiness = Readiness(disk)
         self.readiness.recall(self.findings.results)
         self.unwritten: list[tuple[CheckResult, ...]] = []

@@ -138,5 +138,6 @@ class Orders:
         return "noted; the control plane moves the work elsewhere"
 
     async def _terminate(self, _command: Command) -> str:
+        await self._looks.take_evidence("before the machine is given back")
         self._terminating = True
         return "the agent ends; the control plane ends the machine"

@@ -41,7 +41,9 @@ from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.service.agents import Timing
+from navarch.service.evidence import EvidenceService
 from navarch.stores.columns import Columns
+from navarch.stores.evidence import FolderArchive
 from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
 
@@ -117,6 +119,9 @@ class Server:
                     ready=lambda: None if self._serving else "the control loops are starting",
                     metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
                     snapshot=store.fleet,
+                    evidence=EvidenceService(
+                        store, FolderArchive(self._data_dir / "evidence", offload)
+                    ),
                 )
                 doors = HttpServer(
                     self._clock,

@@ -30,6 +30,7 @@ from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.health.machines import find_kind
 from navarch.hosts.bookmark import FileBookmark
+from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.tracepoint import open_tracepoint
@@ -186,6 +187,7 @@ def _run(
         diagnostics=diagnostics,
         tests_offload=tests_offload,
         sources=gpus.sources,
+        facts=LinuxFacts(SystemClock()),
     )
     try:
         asyncio.run(_until_signalled(daemon, gpus))

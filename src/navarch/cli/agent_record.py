@@ -17,6 +17,7 @@ from navarch.agent.recording.recording import Recording, read_recording, write_r
 from navarch.agent.recording.replay import replay as play
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import Command
+from navarch.core.evidence import Evidence
 from navarch.core.health import Health, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
@@ -143,6 +144,9 @@ class PrintingLink:
         return None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Do nothing."""
+
+    async def report_evidence(self, evidence: Evidence) -> None:
         """Do nothing."""
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:

@@ -55,6 +55,7 @@ ENTRIES = {
     "cost": _entry("cost:cost", POOLS, "What machines have cost, and what the month will."),
     "why": _entry("why:why", STORY, "Why a node, pool or launch is as it is."),
     "events": _entry("events:events", STORY, "What happened, in order."),
+    "evidence": _entry("evidence:evidence", STORY, "What was true when a node was found bad."),
     "xid": _entry("xid:xid", STORY, "What the driver's error numbers mean."),
     "sim": _entry("sim:sim", STORY, "Break simulated machines, to see what Navarch does."),
     "sched": _entry("sched:sched", STORY, "The workload scheduler.", extra="server"),

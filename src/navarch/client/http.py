@@ -15,6 +15,7 @@ from navarch.client.connection import HttpConnections
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
+from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.core.metrics import NodeMetrics, Sample
@@ -147,6 +148,16 @@ class HttpFleetClient:
     async def get_command(self, command: CommandId) -> Command:
         """Return how far a command has come."""
         return await self._get(f"/v1/commands/{_segment(command)}", Command)
+
+    async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
+        """Return the bundles of a node, newest first."""
+        path = f"/v1/nodes/{_segment(node)}/evidence"
+        found: Items[EvidenceNote] = await self._get(path, Items[EvidenceNote])
+        return found.items
+
+    async def get_evidence(self, node: NodeId, name: str) -> Evidence:
+        """Return one bundle."""
+        return await self._get(f"/v1/nodes/{_segment(node)}/evidence/{_segment(name)}", Evidence)
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
+from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
@@ -46,6 +47,10 @@ class Link(Protocol):
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Hand over readings taken while the control plane could not be reached."""
+        ...
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Hand over what was true when something was found."""
         ...
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:

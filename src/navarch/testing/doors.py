@@ -24,8 +24,10 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService, Timing
+from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.stores.columns import Columns
+from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
 
 H100 = Offering(
@@ -96,6 +98,7 @@ def build_doors(
         ready=ready,
         snapshot=store.fleet if with_snapshot else None,
         limits=limits,
+        evidence=EvidenceService(store, MemoryArchive()),
     )
     return Doors(store, columns, fleet, agents, desk, app, auth, injected)
 

@@ -12,6 +12,7 @@ from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, identify
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
+from navarch.api.http.evidence import EvidenceKeeper, EvidenceRoutes
 from navarch.api.http.exchange import (
     PROTO,
     TEXT,
@@ -69,6 +70,7 @@ def build_http_app(
     metrics_text: Callable[[], str] = lambda: "",
     snapshot: Callable[[], Fleet] | None = None,
     limits: HttpLimits | None = None,
+    evidence: EvidenceKeeper | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
@@ -78,6 +80,8 @@ def build_http_app(
     the application runs it.
     """
     routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents).routes()]
+    if evidence is not None:
+        routes += EvidenceRoutes(evidence).routes()
     return HttpApp(
         fleet,
         router=Router(routes),

@@ -1,0 +1,116 @@
+"""Evidence bundles: taken when something is found, before anybody resets anything."""
+
+import gzip
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from navarch.core.evidence import CONTENT_BYTES_MAX, Evidence, EvidenceNote
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId
+from navarch.ports.clock import Clock
+from navarch.ports.evidence import MachineFacts
+from navarch.ports.gpu import GpuError, GpuReader
+
+FORMAT = 1
+AGAIN_AFTER = timedelta(minutes=10)
+"""The same finding is worth a second bundle after this long."""
+PLAIN_BYTES_MAX = 1_900_000
+"""A bundle stays below two megabytes unpacked, too."""
+
+
+class EvidenceTaker:
+    """Takes bundles. Each part is read by itself: what cannot be read says why, and no more."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        gpus: GpuReader,
+        facts: MachineFacts,
+        *,
+        boot_id: str,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._clock = clock
+        self._gpus = gpus
+        self._facts = facts
+        self._boot_id = boot_id
+        self._new_id = new_id
+        self._taken: dict[str, float] = {}
+
+    def wanted(self, results: Sequence[CheckResult]) -> list[CheckResult]:
+        """Return those of `results` that call for a bundle, and have not had one lately."""
+        now = self._clock.monotonic()
+        again_s = AGAIN_AFTER.total_seconds()
+        return [
+            result
+            for result in results
+            if result.health is Health.UNHEALTHY
+            and (result.fatal or result.lasting)
+            and now - self._taken.get(result.check, float("-inf")) >= again_s
+        ]
+
+    def take(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
+        """Return a bundle. Blocks; what hangs is the driver's, and comes last."""
+        taken_at = self._clock.now()
+        self._taken.update({result.check: self._clock.monotonic() for result in results})
+        parts: dict[str, Any] = {
+            "navarch_evidence": FORMAT,
+            "node": node,
+            "boot_id": self._boot_id,
+            "taken_at": taken_at,
+            "why": why,
+            "findings": results,
+            "versions": self._facts.versions(),
+            "pcie": self._facts.pcie(),
+            "processes": self._facts.processes(),
+            "kernel_log": list(self._facts.kernel_log()),
+            "gpus": self._snapshot(),
+        }
+        content = pack(parts)
+        note = EvidenceNote(
+            id=self._new_id(),
+            node=node,
+            taken_at=taken_at,
+            why=why[:500],
+            sha256=hashlib.sha256(content).hexdigest(),
+            size_bytes=len(content),
+        )
+        return Evidence(note=note, content=content)
+
+    def _snapshot(self) -> list[dict[str, Any]]:
+        try:
+            gpus = self._gpus.list_gpus()
+        except GpuError as error:
+            return [{"trouble": str(error)}]
+        snapshot = []
+        for gpu in gpus:
+            facts: dict[str, Any] = {"gpu": gpu}
+            try:
+                facts |= {"health": self._gpus.health(gpu), "metrics": self._gpus.metrics(gpu)}
+            except GpuError as error:
+                facts["trouble"] = str(error)
+            snapshot.append(facts)
+        return snapshot
+
+
+def pack(parts: dict[str, Any]) -> bytes:
+    """Return a bundle's content; where it is too large, older lines of the log are left out."""
+    while True:
+        plain = msgspec.json.encode(parts)
+        # No time of day in the header: the same bundle is the same bytes.
+        content = gzip.compress(plain, mtime=0)
+        log = parts["kernel_log"]
+        small = len(plain) <= PLAIN_BYTES_MAX and len(content) <= CONTENT_BYTES_MAX
+        if small or not log:
+            return content
+        left_out = parts.get("kernel_log_left_out", 0) + (len(log) + 1) // 2
+        parts = {**parts, "kernel_log": log[(len(log) + 1) // 2 :], "kernel_log_left_out": left_out}
+
+
+def unpack(evidence: Evidence) -> Mapping[str, Any]:
+    """Return what is in a bundle."""
+    return msgspec.json.decode(gzip.decompress(evidence.content), type=dict[str, Any])

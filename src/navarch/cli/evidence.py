@@ -1,0 +1,68 @@
+"""`navarch evidence`: what was true of a node when something was found wrong with it."""
+
+import gzip
+import hashlib
+from collections.abc import Sequence
+
+import click
+import msgspec
+
+from navarch.cli.commands import Command
+from navarch.cli.completing import node_names
+from navarch.cli.output import render_data
+from navarch.cli.session import Session, with_session
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.evidence import Evidence, EvidenceNote
+from navarch.core.ids import NodeId
+from navarch.ports.api import FleetApi
+from navarch.ports.evidence import EvidenceApi
+
+
+@click.command("evidence", cls=Command)
+@click.argument("node", shell_complete=node_names)
+@click.argument("name", metavar="[ID]", required=False)
+@click.option("--all", "show_all", is_flag=True, help="List the bundles instead of showing one.")
+@with_session
+def evidence(session: Session, node: str, name: str | None, show_all: bool) -> None:
+    """Show the latest evidence of a node, or the bundle named ID.
+
+    A bundle holds the kernel's log, what the GPUs, the PCIe bus and the processes said, and all
+    versions, as they were when something was found. It outlives the machine.
+    """
+    if show_all:
+        notes = session.ask(lambda api: _archive(api).list_evidence(NodeId(node)))
+        session.show(notes, lambda _: _table(notes))
+        return
+    found = session.ask(lambda api: _one(api, NodeId(node), name))
+    session.show(_content(found), lambda _: render_data(_content(found), session.output))
+
+
+async def _one(api: FleetApi, node: NodeId, name: str | None) -> Evidence:
+    archive = _archive(api)
+    if name is None:
+        notes = await archive.list_evidence(node)
+        if not notes:
+            raise NotFoundError(f"no evidence of node {node}: nothing grave was found on it yet")
+        name = notes[0].id
+    return await archive.get_evidence(node, name)
+
+
+def _archive(api: FleetApi) -> EvidenceApi:
+    if not isinstance(api, EvidenceApi):
+        raise NotPossibleError("evidence is served over HTTP; use an http:// or https:// server")
+    return api
+
+
+def _content(found: Evidence) -> object:
+    if hashlib.sha256(found.content).hexdigest() != found.note.sha256:
+        raise InvalidError(f"evidence {found.note.id} is damaged: its hash is not its own")
+    return msgspec.json.decode(gzip.decompress(found.content))
+
+
+def _table(notes: Sequence[EvidenceNote]) -> str:
+    lines = [
+        f"{note.taken_at:%Y-%m-%d %H:%M:%S}  {note.id}  {note.size_bytes // 1024 + 1} kB  "
+        f"{note.why}"
+        for note in notes
+    ]
+    return "\n".join(lines) or "No evidence."

@@ -1,0 +1,94 @@
+"""Evidence as the control plane keeps it: in memory, or as files next to its store."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import msgspec
+
+from navarch.core.errors import NotFoundError
+from navarch.core.evidence import Evidence, EvidenceNote
+from navarch.core.ids import NodeId
+from navarch.ports.offload import Offload
+
+KEPT_MAX = 20
+"""Of each node, the latest. A bundle of a quiet machine is some fifty kilobytes."""
+
+
+class MemoryArchive:
+    """Forgets with its process: for tests and simulations."""
+
+    def __init__(self) -> None:
+        self._kept: dict[NodeId, dict[str, Evidence]] = {}
+
+    async def keep(self, evidence: Evidence) -> None:
+        """Keep a bundle."""
+        kept = self._kept.setdefault(evidence.note.node, {})
+        kept[evidence.note.id] = evidence
+        for note in _newest_first(kept.values())[KEPT_MAX:]:
+            del kept[note.id]
+
+    async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
+        """Return what is kept of a node, newest first."""
+        return _newest_first(self._kept.get(node, {}).values())
+
+    async def get(self, node: NodeId, name: str) -> Evidence:
+        """Return one bundle."""
+        try:
+            return self._kept[node][name]
+        except KeyError as error:
+            raise NotFoundError(f"no evidence {name} of node {node}") from error
+
+
+class FolderArchive:
+    """A folder for each node, a file for each bundle. Nodes that are gone keep theirs."""
+
+    def __init__(self, folder: Path, offload: Offload) -> None:
+        self._folder = folder
+        self._offload = offload
+
+    async def keep(self, evidence: Evidence) -> None:
+        """Write a bundle, all at once."""
+        await self._offload.run(lambda: self._keep(evidence))
+
+    async def list(self, node: NodeId) -> Sequence[EvidenceNote]:
+        """Return what is kept of a node, newest first."""
+        return await self._offload.run(lambda: _newest_first(self._read_all(node)))
+
+    async def get(self, node: NodeId, name: str) -> Evidence:
+        """Return one bundle."""
+        file = self._place(node) / f"{quote(name, safe='')}.json"
+        found = await self._offload.run(lambda: _read(file))
+        if found is None:
+            raise NotFoundError(f"no evidence {name} of node {node}")
+        return found
+
+    def _keep(self, evidence: Evidence) -> None:
+        place = self._place(evidence.note.node)
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / f"{quote(evidence.note.id, safe='')}.json"
+        new = file.with_suffix(".part")
+        new.write_bytes(msgspec.json.encode(evidence))
+        new.replace(file)
+        for note in _newest_first(self._read_all(evidence.note.node))[KEPT_MAX:]:
+            (place / f"{quote(note.id, safe='')}.json").unlink(missing_ok=True)
+
+    def _read_all(self, node: NodeId) -> Sequence[Evidence]:
+        files = sorted(self._place(node).glob("*.json"))
+        return [evidence for file in files if (evidence := _read(file)) is not None]
+
+    def _place(self, node: NodeId) -> Path:
+        # A leading letter: quoting leaves dots alone, and a node may be called "..".
+        return self._folder / f"n{quote(node, safe='')}"
+
+
+def _read(file: Path) -> Evidence | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Evidence)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _newest_first(kept: Iterable[Evidence]) -> Sequence[EvidenceNote]:
+    notes = [evidence.note for evidence in kept]
+    return sorted(notes, key=lambda note: (note.taken_at, note.id), reverse=True)

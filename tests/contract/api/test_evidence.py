@@ -1,0 +1,66 @@
+"""Evidence over the wire: from the agent's link to the operator's client."""
+
+import asyncio
+import hashlib
+from datetime import UTC, datetime
+
+import pytest
+from click.testing import CliRunner
+
+from navarch.agent.evidence import pack
+from navarch.agent.links import open_link
+from navarch.cli.main import navarch
+from navarch.client.connect import connect_fleet
+from navarch.core.errors import InvalidError, NotFoundError
+from navarch.core.evidence import Evidence, EvidenceNote
+from navarch.core.ids import NodeId
+from navarch.ports.evidence import EvidenceApi
+from navarch.testing.doors import build_doors, open_doors
+
+
+def a_bundle(node: NodeId, *, lines: int = 1) -> Evidence:
+    content = pack({"why": "XID 79", "kernel_log": ["NVRM: Xid"] * lines})
+    note = EvidenceNote(
+        id="evidence-1",
+        node=node,
+        taken_at=datetime(2026, 1, 1, tzinfo=UTC),
+        why="XID 79",
+        sha256=hashlib.sha256(content).hexdigest(),
+        size_bytes=len(content),
+    )
+    return Evidence(note=note, content=content)
+
+
+def test_what_an_agent_hands_in_an_operator_reads() -> None:
+    async def main() -> None:
+        async with open_doors(build_doors(), grpc=False) as doors:
+            node = await doors.register("gpu-1")
+            link = open_link(doors.http_url)
+            evidence = a_bundle(node)
+            await link.report_evidence(evidence)
+            await link.report_evidence(evidence)
+            with pytest.raises(InvalidError):
+                await link.report_evidence(Evidence(note=evidence.note, content=b"forged"))
+            await link.close()
+            api = connect_fleet(doors.http_url)
+            assert isinstance(api, EvidenceApi)
+            assert list(await api.list_evidence(node)) == [evidence.note]
+            assert await api.get_evidence(node, "evidence-1") == evidence
+            with pytest.raises(NotFoundError):
+                await api.get_evidence(node, "evidence-2")
+            with pytest.raises(NotFoundError):
+                await api.list_evidence(NodeId("nobody"))
+            await api.close()
+            typed = await asyncio.to_thread(type_in, doors.http_url, "gpu-1")
+            assert "XID 79" in typed
+            assert "NVRM: Xid" in typed
+            listed = await asyncio.to_thread(type_in, doors.http_url, "gpu-1", "--all")
+            assert "evidence-1" in listed
+
+    asyncio.run(main())
+
+
+def type_in(server: str, *words: str) -> str:
+    result = CliRunner().invoke(navarch, ["evidence", *words, "--server", server])
+    assert result.exit_code == 0, result.output
+    return result.stdout

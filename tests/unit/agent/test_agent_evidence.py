@@ -1,0 +1,278 @@
+"""Evidence: taken at detection, kept on disk, handed to the control plane, shown to operators."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from navarch.agent.agent import Agent
+from navarch.agent.directlink import DirectLink
+from navarch.agent.disk import MemoryDisk
+from navarch.agent.evidence import EvidenceTaker, pack, unpack
+from navarch.agent.evidence_box import KEPT_MAX, EvidenceBox
+from navarch.agent.identity import Identity
+from navarch.core.command import CommandKind
+from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
+from navarch.core.evidence import Evidence, EvidenceNote
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.standard import standard_checks
+from navarch.hosts.facts import LinuxFacts
+from navarch.hosts.simulated import SimulatedHost
+from navarch.service.evidence import EvidenceService
+from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.evidence import KEPT_MAX as ARCHIVED_MAX
+from navarch.stores.evidence import FolderArchive, MemoryArchive
+from navarch.testing.doors import build_doors
+from navarch.testing.rehearsal import RehearsalControlPlane
+
+NODE = NodeId("m")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Facts:
+    def __init__(self, *lines: str) -> None:
+        self.lines = lines
+
+    def kernel_log(self) -> Sequence[str]:
+        return self.lines
+
+    def pcie(self) -> Mapping[str, Mapping[str, str]]:
+        return {"0000:03:00.0": {"current_link_width": "16"}}
+
+    def processes(self) -> Sequence[Mapping[str, str]]:
+        return [{"pid": "7", "name": "python", "state": "D"}]
+
+    def versions(self) -> Mapping[str, str]:
+        return {"kernel": "6.18"}
+
+
+@dataclass
+class Desk:
+    kept: list[Evidence] = field(default_factory=list)
+    cut: bool = False
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        if self.cut:
+            raise UnreachableError("no route")
+        self.kept.append(evidence)
+
+
+class Stage:
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self.clock, self.desk, self.disk = SimClock(), Desk(), MemoryDisk()
+        self.plane = RehearsalControlPlane()
+        self.gpus = SimulatedGpus(self.clock, SeededEntropy("g"), count=4, seed="m")
+        self.agent = Agent(
+            self.clock,
+            SeededEntropy("a"),
+            DirectLink(self.clock, lambda: self.plane, evidence=self.desk),
+            self.gpus,
+            SimulatedHost(self.clock, SeededEntropy("h"), "m"),
+            self.disk,
+            identity=Identity(node=NODE),
+            checks=standard_checks(),
+            offload=InlineOffload(),
+            probe_offload=InlineOffload(),
+            facts=Facts("4,1,2,-;NVRM: Xid (PCI:0000:03:00): 79, gone"),
+        )
+        self.life = tasks.create_task(self.agent.run())
+
+
+def test_a_gpu_that_is_gone_leaves_evidence_once_and_a_crashed_program_none() -> None:
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            stage = Stage(tasks)
+            await stage.clock.sleep(5)
+            stage.gpus.xid(31, index=1)
+            await stage.clock.sleep(5)
+            assert stage.desk.kept == []
+            stage.gpus.xid(79, index=2, text="GPU has fallen off the bus.")
+            await stage.clock.sleep(60)
+            stage.agent.stop()
+        evidence = stage.desk.kept[0]
+        content = unpack(evidence)
+        assert "XID 79 on GPU 2" in evidence.note.why
+        assert evidence.note.sha256 == hashlib.sha256(evidence.content).hexdigest()
+        assert content["kernel_log"] == ["4,1,2,-;NVRM: Xid (PCI:0000:03:00): 79, gone"]
+        assert content["processes"][0]["name"] == "python"
+        assert content["pcie"]["0000:03:00.0"]["current_link_width"] == "16"
+        assert content["versions"] == {"kernel": "6.18"}
+        assert "GPU is lost" in content["gpus"][2]["trouble"]
+        assert content["gpus"][1]["health"]["temperature_c"] > 0
+        assert sum("XID 79" in kept.note.why for kept in stage.desk.kept) == 1
+        assert not any(name.startswith("evidence-") for name in stage.disk.files)
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_evidence_waits_on_disk_until_it_can_be_handed_over() -> None:
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            stage = Stage(tasks)
+            stage.desk.cut = True
+            await stage.clock.sleep(5)
+            stage.gpus.xid(79, index=2)
+            await stage.clock.sleep(30)
+            assert any(name.startswith("evidence-") for name in stage.disk.files)
+            stage.desk.cut = False
+            await stage.clock.sleep(120)
+            stage.agent.stop()
+        assert len(stage.desk.kept) >= 1
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_evidence_is_taken_before_the_machine_is_given_back() -> None:
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            stage = Stage(tasks)
+            await stage.clock.sleep(5)
+            stage.plane.command(CommandKind.TERMINATE, name="c", at=stage.clock.now())
+            await stage.life
+        assert [kept.note.why for kept in stage.desk.kept] == ["before the machine is given back"]
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_a_bundle_is_readable_without_a_driver_and_stays_small() -> None:
+    async def main() -> None:
+        clock = SimClock()
+        gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
+        gpus.break_driver()
+        lines = [os.urandom(600).hex() for _ in range(2000)]
+        taker = EvidenceTaker(clock, gpus, Facts(*lines), boot_id="b", new_id=lambda: "e")
+        evidence = taker.take(NODE, "driver", [])
+        content = unpack(evidence)
+        assert content["gpus"] == [{"trouble": "Driver/library version mismatch"}]
+        assert evidence.note.size_bytes <= 700_000
+        assert content["kernel_log"] == lines[-len(content["kernel_log"]) :]
+        assert content["kernel_log_left_out"] + len(content["kernel_log"]) == 2000
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_the_same_bundle_is_the_same_bytes() -> None:
+    parts = {"kernel_log": ["a"], "why": "x"}
+
+    assert pack(dict(parts)) == pack(dict(parts))
+
+
+def test_the_box_keeps_the_latest_through_a_restart() -> None:
+    disk = MemoryDisk()
+    box = EvidenceBox(disk)
+    for number in range(KEPT_MAX + 2):
+        box.add(a_bundle(f"e{number}"))
+    disk.files["evidence-0000000003"] = b"{"
+
+    after = EvidenceBox(disk)
+    found = after.oldest()
+
+    assert found is not None
+    assert found[1].note.id == "e3", "the damaged one is passed over"
+    after.drop(found[0])
+    after.add(a_bundle("new"))
+    assert max(disk.files) == f"evidence-{KEPT_MAX + 3:010d}"
+
+
+@pytest.mark.parametrize("kind", ["memory", "folder"])
+def test_the_archive_keeps_the_latest_of_each_node(kind: str, tmp_path: Path) -> None:
+    async def main() -> None:
+        folder = FolderArchive(tmp_path / "evidence", InlineOffload())
+        archive = MemoryArchive() if kind == "memory" else folder
+        for number in range(ARCHIVED_MAX + 3):
+            await archive.keep(a_bundle(f"e/{number}", at=NOW + timedelta(seconds=number)))
+        await archive.keep(a_bundle("e/22", at=NOW + timedelta(seconds=22)))
+        await archive.keep(a_bundle("other", node="../n"))
+        notes = await archive.list(NODE)
+        assert [note.id for note in notes[:2]] == ["e/22", "e/21"]
+        assert len(notes) == ARCHIVED_MAX
+        assert (await archive.get(NODE, "e/21")).content == b"content"
+        with pytest.raises(NotFoundError):
+            await archive.get(NODE, "e/1")
+        assert [note.id for note in await archive.list(NodeId("../n"))] == ["other"]
+        assert await archive.list(NodeId("nobody")) == []
+
+    asyncio.run(main())
+
+
+def test_the_control_plane_keeps_only_what_is_what_it_says() -> None:
+    async def main() -> None:
+        doors = build_doors()
+        node = await doors.register("gpu-1")
+        service = EvidenceService(doors.store, MemoryArchive())
+        with pytest.raises(NotFoundError):
+            await service.report_evidence(a_bundle("e", node="stranger"))
+        with pytest.raises(NotFoundError):
+            await service.list_evidence(NodeId("stranger"))
+        good = a_bundle("e", node=node)
+        await service.report_evidence(good)
+        await service.report_evidence(good)
+        assert [note.id for note in await service.list_evidence(node)] == ["e"]
+        with pytest.raises(InvalidError):
+            await service.report_evidence(replace(good, content=b"other"))
+
+    asyncio.run(main())
+
+
+def test_linux_says_what_it_can(tmp_path: Path) -> None:
+    device = tmp_path / "sys/bus/pci/devices/0000:03:00.0"
+    device.mkdir(parents=True)
+    (device / "vendor").write_text("0x10de\n")
+    (device / "current_link_width").write_text("8\n")
+    process = tmp_path / "proc/7"
+    (process / "fd").mkdir(parents=True)
+    (process / "comm").write_text("python\n")
+    (process / "stat").write_text("7 (py) D 1 2")
+    (process / "fd/3").symlink_to("/dev/nvidia0")
+    (tmp_path / "proc/8/fd").mkdir(parents=True)
+
+    facts = LinuxFacts(
+        SimClock(), proc=tmp_path / "proc", sys=tmp_path / "sys", device=tmp_path / "kmsg"
+    )
+
+    assert facts.pcie() == {"0000:03:00.0": {"driver": "none", "current_link_width": "8"}}
+    assert facts.processes() == [{"pid": "7", "name": "python", "state": "D"}]
+    assert facts.kernel_log() == ()
+    assert facts.versions()["kernel"]
+
+
+def test_a_finding_is_worth_a_bundle_again_after_a_while() -> None:
+    async def main() -> None:
+        clock = SimClock()
+        gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
+        taker = EvidenceTaker(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
+        grave = CheckResult(check="x", health=Health.UNHEALTHY, fatal=True)
+        passing = CheckResult(check="y", health=Health.UNHEALTHY)
+        assert taker.wanted([grave, passing]) == [grave]
+        taker.take(NODE, "x", [grave])
+        assert taker.wanted([grave]) == []
+        await clock.sleep(601)
+        assert taker.wanted([grave]) == [grave]
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def a_bundle(name: str, *, node: str = NODE, at: datetime = NOW) -> Evidence:
+    content = b"content"
+    note = EvidenceNote(
+        id=name,
+        node=NodeId(node),
+        taken_at=at,
+        why="a test",
+        sha256=hashlib.sha256(content).hexdigest(),
+        size_bytes=len(content),
+    )
+    return Evidence(note=note, content=content)
