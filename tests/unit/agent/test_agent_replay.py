@@ -29,6 +29,7 @@ from navarch.sim.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
+OURS = Path(__file__).parents[2] / "data" / "h200-xid31.jsonl"
 H200 = "GPU-00000000-0000-0000-0000-000000000000"
 
 
@@ -175,3 +176,29 @@ def test_readings_show_from_the_moment_they_were_taken() -> None:
 def test_what_is_no_recording_is_refused(line: bytes) -> None:
     with pytest.raises(RecordingError):
         read_recording([line])
+
+
+def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon() -> None:
+    """Recorded by our own recorder on an H200: an out-of-bounds kernel, twice."""
+    recording = read_recording(OURS.read_bytes().splitlines())
+
+    plane, witnesses = played(recording)
+
+    kmsg, nvml = witnesses.sources()
+    assert (kmsg.lines, kmsg.events, kmsg.missed) == (2, 2, 0)
+    assert (nvml.lines, nvml.events, nvml.missed) == (2, 2, 0)
+    found = xids(plane)
+    assert {result.check for result in found} == {f"xid/31/{H200}"}
+    assert "FAULT_PDE ACCESS_TYPE_VIRT_WRITE" in found[0].reason
+    assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
+
+
+def test_readings_of_a_real_card_have_plausible_units() -> None:
+    recording = read_recording(OURS.read_bytes().splitlines())
+    for record in recording.of("nvml"):
+        health, metrics = record.facts["health"], record.facts["metrics"]
+        assert 20 < health["temperature_c"] < 90
+        assert 50 < metrics["power_w"] < 750
+        assert 0 <= metrics["utilization_pct"] <= 100
+        assert metrics["memory_used_bytes"] < recording.gpus[0].memory_bytes
+        assert (health["ecc_uncorrected"], health["recovery_action"]) == (0, 0)
