@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help setup serve proto check format test test-all bench-agent bench-control bench-ingest bench-pools bench-xid clean
+.PHONY: help setup serve proto check format test test-all clean \
+	bench-agent bench-control bench-ingest bench-kernel-line bench-pools bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -50,6 +51,9 @@ bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JS
 
 bench-xid: setup ## lines of a kernel log searched for XIDs in a second, as JSON
 	$(BIN)/python -m bench.xid $(ARGS)
+
+bench-kernel-line: setup ## from a line in the kernel's log to the journal, as JSON
+	$(BIN)/python -m bench.kernel_line $(ARGS)
 
 bench-agent: setup ## what an agent costs, and how late it is while the driver misbehaves, as JSON
 	$(BIN)/python -m bench.agent $(ARGS)

@@ -1,0 +1,140 @@
+"""How long it takes from a line in the kernel's log to the control plane's journal, over HTTP.
+
+usage: python -m bench.kernel_line [--lines 200]
+
+One agent with eight simulated GPUs and a log of its own; a control plane in the same process, so
+that both share one core. `written` is when the agent has the finding on its disk and sends it;
+`journal` is when the control plane has committed it.
+"""
+
+import argparse
+import asyncio
+import json
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from navarch.agent.agent import Agent
+from navarch.agent.disk import FolderDisk
+from navarch.agent.httplink import HttpLink
+from navarch.agent.identity import Identity
+from navarch.agent.links import open_link
+from navarch.agent.listening import listening
+from navarch.agent.witnesses import Witnesses
+from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.core.health import HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.node import NodeStatus
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.xid import XidCheck
+from navarch.health.xid.catalogue import xids
+from navarch.hosts.bookmark import FileBookmark
+from navarch.hosts.kmsg import Kmsg
+from navarch.hosts.simulated import SimulatedHost
+from navarch.testing.doors import build_doors, open_doors
+
+NODE = NodeId("bench")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lines", type=int, default=200)
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    with tempfile.TemporaryDirectory() as folder:
+        sent, kept = asyncio.run(_measure(Path(folder), options.lines))
+    figures = {"lines": len(kept), "on_the_wire_ms": _figures(sent), "journal_ms": _figures(kept)}
+    print(json.dumps(figures, indent=2))
+
+
+async def _measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
+    fatal = [entry.code for entry in xids().values() if entry.fatal and entry.code != 51]
+    errors = [(code, gpu) for code in fatal for gpu in range(8)][:lines]
+    theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    clock, entropy = SystemClock(), SystemEntropy()
+    gpus = SimulatedGpus(clock, entropy, count=8, seed="bench")
+    witnesses = Witnesses(
+        clock,
+        gpus,
+        [Kmsg(clock, file=ours.detach())],
+        bookmark=FileBookmark(folder / "kernel-log" / "bookmark.json"),
+        boot_id="boot",
+    )
+    disk, offload, probe = FolderDisk(folder / "state"), ThreadOffload("d"), ThreadOffload("p")
+    async with open_doors(build_doors(), grpc=False) as doors, asyncio.TaskGroup() as tasks:
+        link = open_link(doors.http_url)
+        assert isinstance(link, HttpLink)
+        stopwatch = _Stopwatch(link)
+        agent = Agent(
+            clock,
+            entropy,
+            stopwatch,
+            witnesses,
+            SimulatedHost(clock, entropy, NODE),
+            disk,
+            identity=Identity(node=NODE),
+            checks=[XidCheck()],
+            offload=offload,
+            probe_offload=probe,
+            sources=witnesses.sources,
+        )
+        tasks.create_task(agent.run())
+        with listening(agent, witnesses):
+            await stopwatch.until("xid")
+            kept = []
+            for number, (code, gpu) in enumerate(errors, start=1):
+                line = f"NVRM: Xid (PCI:0000:{gpu + 1:02x}:00): {code}, pid=7, name=c, words"
+                stopwatch.began = time.perf_counter()
+                theirs.send(f"4,{number},1,-;{line}".encode())
+                await stopwatch.until(f"xid/{code}/GPU-bench-{gpu}")
+                kept.append(time.perf_counter() - stopwatch.began)
+            agent.stop()
+    theirs.close()
+    witnesses.close()
+    disk.close()
+    offload.close()
+    probe.close()
+    return stopwatch.sent[-len(kept) :], kept
+
+
+class _Stopwatch(HttpLink):
+    """The real link, with a note of when a report left and when it was acknowledged."""
+
+    def __init__(self, link: HttpLink) -> None:
+        self.__dict__.update(link.__dict__)
+        self.began = 0.0
+        self.sent: list[float] = []
+        self._told: set[str] = set()
+        self._news = asyncio.Event()
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        self.sent.append(time.perf_counter() - self.began)
+        status = await super().report_health(node, report)
+        self._told.update(result.check for result in report.results)
+        self._news.set()
+        return status
+
+    async def until(self, check: str) -> None:
+        async with asyncio.timeout(30):
+            while check not in self._told:
+                self._news.clear()
+                await self._news.wait()
+
+
+def _figures(seconds: Sequence[float]) -> dict[str, float]:
+    ranked = sorted(1000 * second for second in seconds)
+    return {
+        "median": round(statistics.median(ranked), 1),
+        "p99": round(ranked[int(len(ranked) * 0.99) - 1], 1),
+        "max": round(ranked[-1], 1),
+    }
+
+
+if __name__ == "__main__":
+    main()
