@@ -239,6 +239,7 @@ class Agent:
             contact=self._contact,
             recall=recall,
             bells=self._bells,
+            looks=looks,
             on_terminate=self._on_terminate,
             handlers={CommandKind.RUN_DIAGNOSTIC: diagnosis.obey, **self._handlers},
         )

@@ -8,6 +8,7 @@ from navarch.agent.backoff import Backoff
 from navarch.agent.bell import Bells
 from navarch.agent.commands import Order
 from navarch.agent.contact import Contact
+from navarch.agent.looks import Looks
 from navarch.agent.memory import Memory, Recall
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnreachableError
@@ -32,6 +33,7 @@ class Orders:
         contact: Contact,
         recall: Recall,
         bells: Bells,
+        looks: Looks,
         on_terminate: Callable[[], None],
         handlers: Mapping[CommandKind, Handler],
     ) -> None:
@@ -40,6 +42,7 @@ class Orders:
         self._contact = contact
         self._recall = recall
         self._bells = bells
+        self._looks = looks
         self._on_terminate = on_terminate
         self._terminating = False
         self._handlers: dict[CommandKind, Handler] = {

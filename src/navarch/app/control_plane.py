@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Protocol
 
 from navarch.control.alerts import AlertReconciler
@@ -33,7 +34,7 @@ from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.table import Table
-from navarch.fleet.disruption.breaker import held
+from navarch.fleet.disruption.breaker import held, may_replace
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
@@ -238,10 +239,13 @@ def _plan_remediation(opinions: Opinions) -> PlanPool:
         known = list(nodes.values())
         hold = held(pool, known)
         actions: list[Action] = list(plan_notices(known))
+        noticed = {action.node for action in actions if isinstance(action, Retire)}
+        rest = (node for node in known if node.id not in noticed)
+        treatments = plan_treatments(pool, rest, opinions.remediator)
         if hold is None:
-            noticed = {action.node for action in actions if isinstance(action, Retire)}
-            rest = (node for node in known if node.id not in noticed)
-            actions += plan_treatments(pool, rest, opinions.remediator)
+            actions += treatments
+        elif not noticed and may_replace(known):
+            actions += islice(treatments, 1)
         if (hold is None) != (pool.held is None):
             actions.append(Hold(reason=hold))
         return Plan(pool=pool.name, actions=tuple(actions))
