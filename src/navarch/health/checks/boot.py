@@ -106,8 +106,11 @@ def _still_starting(gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
 
 
 def _touch(view: MachineView, gpu: Gpu) -> Iterator[str]:
-    """Make a context, write and read; where that is impossible, leave it to what was read."""
-    if view.diagnostics is None:
+    """Make a context, write and read; where that is impossible, leave it to what was read.
+
+    A GPU that somebody computes on has proved that it takes contexts, and may take no other.
+    """
+    if view.diagnostics is None or view.gpus.health(gpu).holders:
         return
     try:
         view.diagnostics.touch(gpu)
