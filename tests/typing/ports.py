@@ -2,9 +2,18 @@
 
 from navarch.app.control_plane import Hearing
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.gpus.child import NvmlChild
+from navarch.gpus.diagnostics import CudaDiagnostics
+from navarch.gpus.nvml import NvmlGpus
+from navarch.gpus.simulated import SimulatedGpus
+from navarch.hosts.linux import LinuxHost
+from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.gpu import GpuReader
+from navarch.ports.host import Host
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.offload import Offload
 from navarch.ports.provider import BuysOncePerToken, DeclaresListingLag, Provider
@@ -62,3 +71,17 @@ def hearings(columns: Columns) -> Hearing:
 
 def apis(fleet: FleetService, agents: AgentService) -> tuple[FleetApi, AgentApi]:
     return fleet, agents
+
+
+def gpu_readers(
+    nvml: NvmlGpus, child: NvmlChild, simulated: SimulatedGpus
+) -> tuple[GpuReader, GpuReader, GpuReader]:
+    return nvml, child, simulated
+
+
+def hosts(linux: LinuxHost, simulated: SimulatedHost) -> tuple[Host, Host]:
+    return linux, simulated
+
+
+def diagnostics(cuda: CudaDiagnostics) -> Diagnostics:
+    return cuda
