@@ -29,7 +29,7 @@ def refusal_facts(launch: Launch) -> Mapping[str, str]:
 def recollect(events: Iterable[Event]) -> Stockouts:
     """Return what the refusals among `events`, oldest first, have taught.
 
-    Sales are left out: one that is missing closes an offering for a minute at most, and a
+    Sales are left out: one that is missing closes an offering for half a minute at most, and a
     refusal that is missing costs one more call.
     """
     stockouts = Stockouts()
