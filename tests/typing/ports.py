@@ -1,6 +1,9 @@
 """Never run: mypy proves here that every adapter keeps its port's shape."""
 
+from navarch.agent.directlink import DirectLink
+from navarch.agent.httplink import HttpLink
 from navarch.app.control_plane import Hearing
+from navarch.client.grpc_link import GrpcLink
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
@@ -14,6 +17,7 @@ from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
+from navarch.ports.link import Link
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.offload import Offload
 from navarch.ports.provider import BuysOncePerToken, DeclaresListingLag, Provider
@@ -85,3 +89,7 @@ def hosts(linux: LinuxHost, simulated: SimulatedHost) -> tuple[Host, Host]:
 
 def diagnostics(cuda: CudaDiagnostics) -> Diagnostics:
     return cuda
+
+
+def links(http: HttpLink, grpc: GrpcLink, direct: DirectLink) -> tuple[Link, Link, Link]:
+    return http, grpc, direct

@@ -17,7 +17,7 @@ import structlog
 from navarch.agent.agent import Agent
 from navarch.agent.disk import DiskError, FolderDisk
 from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
+from navarch.agent.links import LINKS, open_link
 from navarch.agent.listening import listening
 from navarch.agent.witnesses import Witnesses
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -253,9 +253,21 @@ def _parse_labels(labels: tuple[str, ...], pool: str) -> dict[str, str]:
 
 def _link(server: str, token: Callable[[], str | None]) -> Link:
     try:
-        return open_link(server, token=token)
+        return open_link(server, token=token, links={**LINKS, "grpc": _grpc_link})
     except InvalidError as error:
         raise click.BadParameter(str(error), param_hint="--server") from error
+
+
+def _grpc_link(server: str, token: Callable[[], str | None]) -> Link:
+    # Not a part of the agent's own install, and so not of what it imports.
+    try:
+        module = importlib.import_module("navarch.client.grpc_link")
+    except ModuleNotFoundError as error:
+        raise click.ClickException(
+            f"grpc:// needs {error.name}; install it with: pip install 'navarch[server]'"
+        ) from error
+    link: Link = module.grpc_link(server, token)
+    return link
 
 
 def _is_readable_on_the_way(server: str) -> bool:

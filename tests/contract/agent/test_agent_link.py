@@ -10,6 +10,10 @@ import pytest
 
 from navarch.agent.directlink import DirectLink
 from navarch.agent.links import open_link
+from navarch.api.auth import BearerToken
+from navarch.api.grpc.server import GrpcServer
+from navarch.api.heartbeats import HeartbeatDesk, render_commands
+from navarch.client.grpc_link import grpc_link
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.errors import (
@@ -28,7 +32,9 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 from navarch.ports.agents import Registration
 from navarch.ports.link import Link, UnauthorizedError
+from navarch.testing.doors import build_doors
 from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
+from navarch.wire.v1 import agent_pb2 as pb
 
 NODE = NodeId("gpu-7")
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)
@@ -73,7 +79,45 @@ async def over_http(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
         await server.stop()
 
 
-@pytest.fixture(params=[direct, over_http], ids=["direct", "http"])
+class PlainDesk(HeartbeatDesk):
+    """Hands every reading over at once, so that it can be looked at."""
+
+    def __init__(self, plane: RehearsalControlPlane) -> None:
+        self._plane = plane
+
+    def beat(self, body: bytes) -> bytes:
+        said = pb.HeartbeatRequest.FromString(body)
+        gpus = tuple(
+            GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * 2.0**20)
+            for t, p, u, m in zip(
+                said.temperature_c,
+                said.power_w,
+                said.utilization_pct,
+                said.memory_used_mib,
+                strict=True,
+            )
+        )
+        metrics = NodeMetrics(cpu_pct=said.cpu_pct, memory_pct=said.memory_pct, gpus=gpus)
+        return render_commands(self._plane.heartbeat(NodeId(said.node_id), metrics))
+
+
+@asynccontextmanager
+async def over_grpc(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
+    fleet = build_doors().fleet
+    server = GrpcServer(
+        fleet, plane, auth=BearerToken("secret"), desk=PlainDesk(plane), address="127.0.0.1:0"
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(server.run())
+        link = grpc_link(f"grpc://127.0.0.1:{server.port}", lambda: "secret")
+        try:
+            yield link
+        finally:
+            await link.close()
+            running.cancel()
+
+
+@pytest.fixture(params=[direct, over_http, over_grpc], ids=["direct", "http", "grpc"])
 def opened(request: pytest.FixtureRequest) -> Opener:
     opener: Opener = request.param
     return opener
@@ -180,7 +224,8 @@ def test_a_stranger_is_told_so(opened: Opener) -> None:
 def test_a_refusal_keeps_its_kind_and_its_words(opened: Opener, error: NavarchError) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         def refuse(_method: str) -> None:
-            raise error
+            # A new one each time: an error that lives on keeps alive all that it passed through.
+            raise type(error)(*error.args)
 
         plane.fault = refuse
         with pytest.raises(type(error), match=str(error)):

@@ -1,0 +1,148 @@
+"""An agent's way to the control plane over gRPC. HTTP costs the server far less."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from navarch.client.address import parse_address
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError, UnreachableError
+from navarch.core.evidence import Evidence
+from navarch.core.health import HealthReport
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.node import NodeStatus
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.link import Link, UnauthorizedError
+from navarch.wire.bodies import LateReadings
+from navarch.wire.errors import error_from
+from navarch.wire.messages import read_message, write_message
+from navarch.wire.v1 import agent_pb2 as pb
+
+SERVICE = "/navarch.v1.AgentService/"
+TIMEOUT_S = 15.0
+_KINDS = frozenset(CommandKind)
+_MIB = float(2**20)
+
+
+def grpc_link(server: str, token: Callable[[], str | None]) -> Link:
+    """Return a link over gRPC; nothing is sent before it is used."""
+    address = parse_address(server)
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    # A token must not travel through a proxy that somebody's environment happens to name.
+    options = (("grpc.enable_http_proxy", 0), ("grpc.keepalive_time_ms", 60_000))
+    channel = grpc.aio.insecure_channel(f"{host}:{address.port}", options=options)
+    return GrpcLink(channel, token=token)
+
+
+class GrpcLink:
+    """Speaks to one control plane over one channel, which connects again by itself."""
+
+    def __init__(
+        self, channel: grpc.aio.Channel, *, token: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self._channel = channel
+        self._token = token
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Introduce the machine."""
+        answer = pb.Welcome()
+        await self._ask("Register", write_message(registration, pb.Registration()), answer)
+        welcome: Welcome = read_message(Welcome, answer)
+        return welcome
+
+    async def heartbeat(
+        self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
+    ) -> Sequence[Command]:
+        """Say that `node` is alive; return what it is asked to do."""
+        answer = pb.HeartbeatResponse()
+        await self._ask("Heartbeat", _beat(node, metrics, sequence), answer)
+        # A kind that only a newer control plane knows is not ours to carry out.
+        return [_command(node, each) for each in answer.commands if each.kind in _KINDS]
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        """Say what the checks found."""
+        request = pb.ReportHealthRequest(node=node)
+        write_message(report, request.report)
+        answer = pb.ReportHealthResponse()
+        await self._ask("ReportHealth", request, answer)
+        return NodeStatus(answer.status) if answer.status in set(NodeStatus) else None
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Hand over readings taken while the control plane could not be reached."""
+        late = LateReadings(node=node, samples=tuple(samples))
+        request = write_message(late, pb.ReportMetricsRequest())
+        await self._ask("ReportMetrics", request, pb.ReportMetricsResponse())
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Let it go: only the HTTP door takes evidence."""
+        del evidence
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Say that a command has arrived."""
+        request = pb.AcknowledgeRequest(node=node, command=command)
+        await self._ask("Acknowledge", request, pb.AcknowledgeResponse())
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Say how a command ended."""
+        request = pb.FinishRequest(node=node, command=command, succeeded=succeeded, result=result)
+        await self._ask("Finish", request, pb.FinishResponse())
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._channel.close()
+
+    async def _ask(self, call: str, request: Message, answer: Message) -> None:
+        ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            SERVICE + call
+        )
+        # Asked for every call: a token that is renewed in its file is used from then on.
+        token = self._token()
+        metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        refusal = None
+        try:
+            body = await ask(request.SerializeToString(), metadata=metadata, timeout=TIMEOUT_S)
+            answer.ParseFromString(body)
+        except grpc.aio.AioRpcError as error:
+            refusal = _refusal(error)
+        except DecodeError as error:
+            raise UnreachableError(f"the answer to {call} makes no sense") from error
+        if refusal is not None:
+            # Raised here, so that gRPC's own error and its call do not live on as the cause.
+            raise refusal
+
+
+def _refusal(error: grpc.aio.AioRpcError) -> NavarchError:
+    code, text = error.code(), error.details() or ""
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return UnauthorizedError("the control plane does not accept the token")
+    return error_from(code.name.lower(), text)
+
+
+def _beat(node: NodeId, metrics: NodeMetrics | None, sequence: int) -> pb.HeartbeatRequest:
+    said = metrics or NodeMetrics()
+    return pb.HeartbeatRequest(
+        node_id=node,
+        sequence=sequence,
+        cpu_pct=said.cpu_pct,
+        memory_pct=said.memory_pct,
+        temperature_c=[gpu.temperature_c for gpu in said.gpus],
+        power_w=[gpu.power_w for gpu in said.gpus],
+        utilization_pct=[gpu.utilization_pct for gpu in said.gpus],
+        memory_used_mib=[gpu.memory_used_bytes / _MIB for gpu in said.gpus],
+    )
+
+
+def _command(node: NodeId, order: pb.AgentCommand) -> Command:
+    return Command(
+        id=CommandId(order.command_id),
+        node=node,
+        kind=CommandKind(order.kind),
+        parameters=dict(order.parameters),
+        issued_at=datetime.fromtimestamp(order.issued_at_unix_ms / 1000, UTC),
+        expires_at=datetime.fromtimestamp(order.expires_at_unix_ms / 1000, UTC),
+    )
