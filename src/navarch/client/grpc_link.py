@@ -33,17 +33,22 @@ def grpc_link(server: str, token: Callable[[], str | None]) -> Link:
     host = f"[{address.host}]" if ":" in address.host else address.host
     # A token must not travel through a proxy that somebody's environment happens to name.
     options = (("grpc.enable_http_proxy", 0), ("grpc.keepalive_time_ms", 60_000))
-    channel = grpc.aio.insecure_channel(f"{host}:{address.port}", options=options)
-    return GrpcLink(channel, token=token)
+    target = f"{host}:{address.port}"
+    return GrpcLink(lambda: grpc.aio.insecure_channel(target, options=options), token=token)
 
 
 class GrpcLink:
     """Speaks to one control plane over one channel, which connects again by itself."""
 
     def __init__(
-        self, channel: grpc.aio.Channel, *, token: Callable[[], str | None] = lambda: None
+        self,
+        open_channel: Callable[[], grpc.aio.Channel],
+        *,
+        token: Callable[[], str | None] = lambda: None,
     ) -> None:
-        self._channel = channel
+        # Opened at the first call: a channel belongs to the event loop it was made on.
+        self._open_channel = open_channel
+        self._channel: grpc.aio.Channel | None = None
         self._token = token
 
     async def register(self, registration: Registration) -> Welcome:
@@ -94,9 +99,12 @@ class GrpcLink:
 
     async def close(self) -> None:
         """Hang up."""
-        await self._channel.close()
+        if self._channel is not None:
+            await self._channel.close()
 
     async def _ask(self, call: str, request: Message, answer: Message) -> None:
+        if self._channel is None:
+            self._channel = self._open_channel()
         ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
             SERVICE + call
         )
