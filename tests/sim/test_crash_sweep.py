@@ -57,9 +57,11 @@ def test_a_crash_at_any_call_leaves_no_machine_leaked_doubled_or_lost(
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 22))
-def test_a_crash_at_any_call_in_a_storm_leaves_no_machine_leaked_doubled_or_lost(seed: int) -> None:
+def test_a_crash_in_a_storm_leaves_no_machine_leaked_doubled_or_lost(seed: int) -> None:
     untouched = simulate(a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1)
-    for at in range(untouched.wire.calls):
+    # A storm has many hundred calls; forty of them for each seed are spread over all kinds.
+    step = max(1, untouched.wire.calls // 40)
+    for at in range(seed % step, untouched.wire.calls, step):
         tripwire = Tripwire(at=at, after=bool((at + seed) % 2))
         simulate(
             a_busy_hour, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1, tripwire=tripwire
