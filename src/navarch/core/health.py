@@ -1,6 +1,7 @@
 """What is known of a node's hardware: results in, conditions kept, one word out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -34,6 +35,10 @@ class CheckResult:
     lasting: bool = False
     """A thing that happened rather than a thing that is, such as an XID: the next quiet round
     of the same check does not take it back."""
+    action: str = ""
+    """What the catalogue would do about it, where it says: `reset_gpu`, `reboot_node`, ..."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What else was seen, for policies and incidents: `code`, `gpu`, `pid`, `sources`, ..."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,3 +70,5 @@ class Condition:
     lasting: bool = False
     boot_id: str = ""
     """The boot during which it was seen."""
+    action: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)

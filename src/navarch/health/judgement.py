@@ -70,6 +70,8 @@ def _condition(
         fatal=result.fatal,
         lasting=result.lasting,
         boot_id=boot_id,
+        action=result.action,
+        facts=result.facts,
     )
     if before is None:
         return after

@@ -42,6 +42,8 @@ class XidCheck:
                 reason=f"{label(code)} on {names.get(gpu, gpu)}{again}: {say(ruling, event.text)}",
                 fatal=ruling.fatal,
                 lasting=True,
+                action=str(ruling.action),
+                facts={"code": str(code), "kind": str(_kind(code)), "gpu": gpu, "text": event.text},
             )
 
     def _silence(self, source: EventSource) -> CheckResult:

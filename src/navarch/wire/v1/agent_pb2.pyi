@@ -170,18 +170,29 @@ class NodeMetrics(_message.Message):
     def __init__(self, cpu_pct: _Optional[float] = ..., memory_pct: _Optional[float] = ..., gpus: _Optional[_Iterable[_Union[GpuMetrics, _Mapping]]] = ...) -> None: ...
 
 class CheckResult(_message.Message):
-    __slots__ = ("check", "health", "reason", "fatal", "lasting")
+    __slots__ = ("check", "health", "reason", "fatal", "lasting", "action", "facts")
+    class FactsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CHECK_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     FATAL_FIELD_NUMBER: _ClassVar[int]
     LASTING_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
     check: str
     health: Health
     reason: str
     fatal: bool
     lasting: bool
-    def __init__(self, check: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., reason: _Optional[str] = ..., fatal: _Optional[bool] = ..., lasting: _Optional[bool] = ...) -> None: ...
+    action: str
+    facts: _containers.ScalarMap[str, str]
+    def __init__(self, check: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., reason: _Optional[str] = ..., fatal: _Optional[bool] = ..., lasting: _Optional[bool] = ..., action: _Optional[str] = ..., facts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class HealthReport(_message.Message):
     __slots__ = ("results", "stream", "number", "at")

@@ -203,7 +203,14 @@ class NodeView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., cordoned: _Optional[str] = ..., retiring: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., instance: _Optional[str] = ..., public_address: _Optional[str] = ..., private_address: _Optional[str] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_heartbeat: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaces: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Condition(_message.Message):
-    __slots__ = ("check", "health", "reason", "since", "times", "fatal", "lasting", "boot_id")
+    __slots__ = ("check", "health", "reason", "since", "times", "fatal", "lasting", "boot_id", "action", "facts")
+    class FactsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     CHECK_FIELD_NUMBER: _ClassVar[int]
     HEALTH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +219,8 @@ class Condition(_message.Message):
     FATAL_FIELD_NUMBER: _ClassVar[int]
     LASTING_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
     check: str
     health: _agent_pb2.Health
     reason: str
@@ -220,7 +229,9 @@ class Condition(_message.Message):
     fatal: bool
     lasting: bool
     boot_id: str
-    def __init__(self, check: _Optional[str] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., reason: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., times: _Optional[int] = ..., fatal: _Optional[bool] = ..., lasting: _Optional[bool] = ..., boot_id: _Optional[str] = ...) -> None: ...
+    action: str
+    facts: _containers.ScalarMap[str, str]
+    def __init__(self, check: _Optional[str] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., reason: _Optional[str] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., times: _Optional[int] = ..., fatal: _Optional[bool] = ..., lasting: _Optional[bool] = ..., boot_id: _Optional[str] = ..., action: _Optional[str] = ..., facts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class NodeDetail(_message.Message):
     __slots__ = ("node", "inventory", "metrics", "commands")
