@@ -13,7 +13,7 @@ from navarch.ports.liveness import Liveness
 from navarch.ports.store import Committed, Store
 
 SWEEP = timedelta(seconds=1)
-"""The shortest time between two sweeps; a node is found silent this much late at worst."""
+"""Sweeps come on whole seconds; a node is found silent, or back, this much late at worst."""
 
 
 class HeartbeatReconciler:
@@ -57,10 +57,10 @@ class HeartbeatReconciler:
             self._liveness.next_change(),
             next_verdict_at(fleet, silent, timeout=self._liveness.timeout),
             # Somebody who is held to be silent may speak at any time; nothing pokes us then.
-            now + SWEEP * 5 if self._marked else None,
+            now if self._marked else None,
         ]
         wake_at = min((moment for moment in moments if moment is not None), default=None)
-        return None if wake_at is None else max(wake_at, now + SWEEP)
+        return None if wake_at is None else _next_sweep(max(wake_at, now))
 
     def _note(self, node: Node) -> None:
         if heartbeat_condition(node) and not node.gone:
@@ -73,3 +73,11 @@ class HeartbeatReconciler:
             self._note(node)
         for name in committed.change.forget_nodes:
             self._marked.pop(name, None)
+
+
+def _next_sweep(moment: datetime) -> datetime:
+    """Return the first whole second after `moment`.
+
+    So that when somebody is found silent depends on nobody else: not on who else was nearly so.
+    """
+    return moment.replace(microsecond=0) + SWEEP

@@ -1,5 +1,6 @@
 """An agent on a simulated machine: registers, beats, reports, obeys."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -11,9 +12,11 @@ from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.ports.agents import AgentApi, Registration
-from navarch.ports.clock import Clock, Entropy
+from navarch.ports.clock import Entropy
 from navarch.providers.simulated import Machine
+from navarch.sim.clock import SimClock
 from navarch.sim.incarnation import Crash
+from navarch.sim.pulse import Pulse
 
 T = TypeVar("T")
 
@@ -26,43 +29,82 @@ class SimAgent:
     UnreachableError; `results` is what the checks would find.
     """
 
-    clock: Clock
+    clock: SimClock
     entropy: Entropy
     machine: Machine
     api: Callable[[], AgentApi]
+    pulse: Pulse
     loss: Callable[[], float] = lambda: 0.0
     """The share of messages that the network loses, repeats or brings back too late."""
-    interval_s: float = 30.0
     gpus: int = 8
     load: Callable[[], float] | None = None
     """How busy its GPUs are, in percent; one that is not known is not sent."""
     boot_id: str = "boot-1"
     hung: bool = False
     """A hung agent does nothing at all, for ever."""
+    computed: bool = False
+    """Whether beats that would change nothing are left out; see `navarch.sim.hearing`."""
+    on_rest: Callable[["SimAgent"], object] = lambda _: None
+    on_rise: Callable[["SimAgent"], object] = lambda _: None
     results: dict[str, CheckResult] = field(default_factory=dict)
     reports: int = 0
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
+    _roused: asyncio.Event = field(default_factory=asyncio.Event)
+    _registered: bool = False
+    _beat: int = 0
+    _messages: int = 0
 
     @property
     def node(self) -> NodeId:
         """The name it was given with its user data."""
         return NodeId(self.machine.request.name)
 
+    def rouse(self) -> None:
+        """Have the next beat carried out: it may make a difference."""
+        self._roused.set()
+
     async def run(self) -> None:
         """Live until cancelled."""
-        registered = False
+        under_way = False
         while True:
-            if not self.hung:
-                try:
-                    if not registered:
-                        await self._register()
-                        registered = True
-                    await self._beat()
-                except NotFoundError:
-                    registered = False
-                except (NavarchError, Crash):
-                    pass  # Unreachable, or died while it served us: the next beat tries again.
-            await self.clock.sleep(self.interval_s * self.entropy.uniform(0.95, 1.05))
+            settled = False
+            if under_way or not self.hung:
+                settled = await self._carry_out()
+            under_way = False
+            if self.computed and settled:
+                under_way = await self._rest()
+            else:
+                self._beat = self.pulse.first_start_after(self.clock.monotonic())
+            if not under_way:
+                await self.clock.sleep_until(self.pulse.starts_at(self._beat))
+
+    async def _carry_out(self) -> bool:
+        """Make one beat; return whether another would change nothing, as things are."""
+        self._roused.clear()
+        self._messages = 0
+        try:
+            if not self._registered:
+                await self._register()
+                self._registered = True
+            await self._report()
+        except NotFoundError:
+            self._registered = False
+        except (NavarchError, Crash):
+            pass  # Unreachable, or died while it served us: the next beat tries again.
+        else:
+            return not self._roused.is_set() and not self.hung
+        return False
+
+    async def _rest(self) -> bool:
+        """Beat in theory only, until roused; return whether in the middle of a beat."""
+        self.on_rest(self)
+        try:
+            await self._roused.wait()
+        finally:
+            self.on_rise(self)
+        now = self.clock.monotonic()
+        self._beat = self.pulse.first_arrival_after(now)
+        return self.pulse.starts_at(self._beat) <= now
 
     async def _register(self) -> None:
         gpus = tuple(
@@ -79,7 +121,7 @@ class SimAgent:
         await self._send(lambda: self.api().register(registration))
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
 
-    async def _beat(self) -> None:
+    async def _report(self) -> None:
         commands = await self._send(self._heartbeat)
         self.reports += 1
         report = HealthReport(
@@ -103,8 +145,9 @@ class SimAgent:
 
     async def _send(self, call: Callable[[], Awaitable[T]]) -> T:
         """Send one message over a network that may lose it, repeat it, or lose the answer."""
-        await self.clock.sleep(self.entropy.uniform(0.001, 0.05))
-        fate = self.entropy.uniform(0, 3) / max(self.loss(), 1e-9)
+        await self._travel()
+        loss = self.loss()
+        fate = self.entropy.uniform(0, 3) / loss if loss else 3.0
         if fate < 1:
             raise UnreachableError("the message was lost")
         answer = await call()
@@ -112,5 +155,13 @@ class SimAgent:
             raise UnreachableError("the answer was lost")
         if fate < 3:
             answer = await call()
-        await self.clock.sleep(self.entropy.uniform(0.001, 0.05))
+        await self._travel()
         return answer
+
+    async def _travel(self) -> None:
+        """Let a message be on its way: for as long in theory as in practice."""
+        if self._messages == 0:
+            await self.clock.sleep_until(self.pulse.arrives_at(self._beat))
+        else:
+            await self.clock.sleep(self.pulse.latency_s(self._beat, self._messages))
+        self._messages += 1

@@ -26,6 +26,21 @@ class SimClock:
         """Let virtual time pass."""
         await asyncio.sleep(seconds)
 
+    async def sleep_until(self, moment_s: float) -> None:
+        """Let virtual time pass until exactly then, whatever it is now."""
+        loop = asyncio.get_running_loop()
+        woken = loop.create_future()
+        timer = loop.call_at(moment_s, _wake, woken)
+        try:
+            await woken
+        finally:
+            timer.cancel()
+
+
+def _wake(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
 
 class SeededEntropy:
     """Chance that repeats itself."""

@@ -1,6 +1,7 @@
 """Virtual time: an asyncio loop that never waits and never touches the world."""
 
 import asyncio
+from math import ulp
 from typing import NoReturn
 
 
@@ -16,10 +17,12 @@ class SimLoop(asyncio.BaseEventLoop):
     that reaches past its ports fails at once, in every test.
     """
 
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self, now: float = 0.0) -> None:
         super().__init__()
         self._now = now
-        self._clock_resolution = 1e-6
+        self._clock_resolution = 1e-9
         self._selector = self
 
     def time(self) -> float:
@@ -30,7 +33,10 @@ class SimLoop(asyncio.BaseEventLoop):
         """Let virtual time pass instead of waiting for I/O."""
         if timeout is None:
             raise StuckError(f"at t={self._now:.3f}s: {asyncio.all_tasks(self)}")
-        self._now += timeout
+        if timeout > 0:
+            # To the very moment of the timer: a sum would depend on where we come from.
+            self._now = max(self._now, self._scheduled[0].when())
+            self._clock_resolution = max(1e-9, 2 * ulp(self._now))
         return []
 
     def _process_events(self, event_list: list[NoReturn]) -> None:

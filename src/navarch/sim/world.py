@@ -30,8 +30,10 @@ from navarch.service.views import pool_spec
 from navarch.sim.agent import SimAgent
 from navarch.sim.checkers import Checkers
 from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.hearing import ComputedHearing
 from navarch.sim.incarnation import Crash, Tripwire, WiredNotifier, WiredStore, wired
 from navarch.sim.loop import SimLoop
+from navarch.sim.pulse import Pulse
 from navarch.sim.workloads import SimWorkloads
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
@@ -61,6 +63,9 @@ class World:
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
     cut_off: set[NodeId] = field(default_factory=set)
     """Nodes that the network keeps from the control plane."""
+    computed: bool = False
+    """Whether heartbeats that change nothing are computed instead of sent."""
+    timing: Timing = TIMING
     load: Callable[[NodeId], float] | None = None
     """How busy a node's GPUs are, in percent. Given one, the control plane autoscales."""
     metrics: MetricsSource | None = None
@@ -73,6 +78,9 @@ class World:
     trace: list[str] = field(default_factory=list)
     opinions: Opinions = field(default_factory=Opinions)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _on_duty: dict[NodeId, SimAgent] = field(default_factory=dict)
+    _resting: dict[NodeId, Pulse] = field(default_factory=dict)
+    _hearing: ComputedHearing | None = None
 
     # Looking
 
@@ -116,11 +124,24 @@ class World:
         self.agent(node).results["xid"] = CheckResult(
             check="xid", health=Health.UNHEALTHY, reason=reason, fatal=fatal, lasting=lasting
         )
+        self.rouse(node)
 
     def silence(self, node: NodeId) -> None:
         """Hang a node's agent."""
         self.agent(node).hung = True
+        self.rouse(node)
         self.checkers.may_be_retired.add(node)
+
+    def cut(self, node: NodeId) -> None:
+        """Keep a node from the control plane, until it is taken out of `cut_off`."""
+        self.cut_off.add(node)
+        self.rouse(node)
+
+    def rouse(self, node: NodeId) -> None:
+        """Have the node's next beat carried out, since something about it has changed."""
+        agent = self._on_duty.get(node)
+        if agent is not None:
+            agent.rouse()
 
     def reclaim(self, node: NodeId) -> None:
         """Let the cloud take a machine away without notice."""
@@ -227,7 +248,7 @@ class World:
         chance = SeededEntropy(f"{self.seed}/conflicts/{self.crashes}")
         store = WiredStore(self.store, wire, chance, self.trouble / 4)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
-        columns = Columns(self.clock, timeout=TIMING.silence, nodes=known)
+        columns = self._columns(known)
         control = build_control_plane(
             self.clock,
             SeededEntropy(f"{self.seed}/control/{self.crashes}"),
@@ -235,7 +256,7 @@ class World:
             providers=[wired(self.cloud, self.store, wire)],
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
-            timing=lambda: TIMING,
+            timing=lambda: self.timing,
             opinions=replace(self.opinions, autoscalers=self.autoscalers),
             metrics_source=self._metrics_source(store, columns),
             loads=self.loads,
@@ -245,6 +266,26 @@ class World:
         async with asyncio.TaskGroup() as tasks:
             life = self._lives["control"] = tasks.create_task(control.run())
             wire.on_crash = life.cancel
+
+    def _columns(self, known: Sequence[NodeId]) -> Columns:
+        if not self.computed:
+            return Columns(self.clock, timeout=self.timing.silence, nodes=known)
+        self._hearing = ComputedHearing(
+            self.clock,
+            timeout=self.timing.silence,
+            nodes=known,
+            resting=self._resting,
+            load=self.load,
+        )
+        return self._hearing
+
+    def _rest(self, agent: SimAgent) -> None:
+        assert self._hearing is not None
+        self._hearing.rest(agent.node, agent.pulse)
+
+    def _rise(self, agent: SimAgent) -> None:
+        assert self._hearing is not None
+        self._hearing.rise(agent.node, agent.pulse)
 
     def _metrics_source(self, store: Store, columns: Columns) -> MetricsSource | None:
         if self.load is None:
@@ -299,24 +340,36 @@ class World:
         self, machine: Machine, *, after_s: float, reports: int = 0, boot_id: str = "boot-1"
     ) -> None:
         node = NodeId(machine.request.name)
-        agent = SimAgent(
+
+        async def live() -> None:
+            await self.clock.sleep(after_s)
+            agent = self._agent(machine, reports=reports, boot_id=boot_id)
+            self.agents[machine.id] = self._on_duty[node] = agent
+            await agent.run()
+
+        self._lives[machine.id] = self.tasks.create_task(live(), name=f"agent of {node}")
+
+    def _agent(self, machine: Machine, *, reports: int, boot_id: str) -> SimAgent:
+        node = NodeId(machine.request.name)
+        pulse = Pulse.of(
+            f"{self.seed}/{machine.id}/{boot_id}/{reports}",
+            started_s=self.clock.monotonic(),
+            interval_s=self.timing.heartbeat_interval.total_seconds(),
+        )
+        return SimAgent(
             clock=self.clock,
             entropy=SeededEntropy(f"{self.seed}/agent/{machine.id}"),
             machine=machine,
             api=self.api_for(node),
+            pulse=pulse,
             loss=lambda: self.trouble,
-            interval_s=TIMING.heartbeat_interval.total_seconds(),
             reports=reports,
             boot_id=boot_id,
             load=None if self.load is None else partial(self.load, node),
+            computed=self.computed,
+            on_rest=self._rest,
+            on_rise=self._rise,
         )
-
-        async def live() -> None:
-            await self.clock.sleep(after_s)
-            self.agents[machine.id] = agent
-            await agent.run()
-
-        self._lives[machine.id] = self.tasks.create_task(live(), name=f"agent of {node}")
 
     def stop_agents(self) -> None:
         """End every agent."""
@@ -324,8 +377,12 @@ class World:
             life.cancel()
 
     def record(self, committed: Committed) -> None:
-        """Write a commit into the trace, for comparing two runs."""
+        """Write a commit into the trace, for comparing two runs, and rouse those it is about."""
         now = self.clock.monotonic()
+        for node in committed.change.nodes:
+            self.rouse(node.id)
+        for command in committed.change.commands:
+            self.rouse(command.node)
         for event in committed.change.events:
             self.trace.append(f"{now:.6f} {event.about} {event.kind}: {event.reason}")
 
@@ -345,14 +402,19 @@ def simulate(
     prepare: Callable[[World], None] = lambda _: None,
     start_s: float = 0.0,
     opinions: Opinions | None = None,
+    computed: bool = False,
+    timing: Timing = TIMING,
 ) -> World:
     """Tell `story` in a fresh world under virtual time; every revision is checked.
 
     `trouble` is the share of calls that fail on the way to the workload system and to the
     agents, and a quarter of it that of commits that come too late. `prepare` sees the
-    world before it begins to move. At the end the cloud's own bill must equal the store's
+    world before it begins to move. With `computed` heartbeats, which need a network that loses
+    nothing, only those are sent that may change something. At the end the cloud's own bill must equal the store's
     ledger.
     """
+
+    assert not (computed and trouble), "beats that may be lost cannot be computed"
 
     async def main() -> World:
         clock = SimClock()
@@ -371,6 +433,8 @@ def simulate(
                 tripwire or Tripwire(),
                 trouble,
                 opinions=opinions or Opinions(),
+                computed=computed,
+                timing=timing,
             )
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended

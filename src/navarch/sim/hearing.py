@@ -1,0 +1,79 @@
+"""Heartbeats that are computed when somebody asks, instead of being sent one by one."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from navarch.core.ids import NodeId
+from navarch.ports.clock import Clock
+from navarch.sim.clock import EPOCH
+from navarch.sim.pulse import Pulse
+from navarch.stores.columns import Columns
+
+_SPACING_MAX = 1.2
+"""No two beats are further apart than so many intervals, jitter and latency included."""
+
+
+class ComputedHearing(Columns):
+    """The product's columns, in which agents at rest are known to be beating.
+
+    An agent rests while its beats would change nothing. It cannot fall silent then, so its
+    time is infinite; once it is roused, the time is that of the last beat it was to make.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        timeout: timedelta,
+        nodes: Iterable[NodeId],
+        resting: dict[NodeId, Pulse],
+        load: Callable[[NodeId], float] | None = None,
+    ) -> None:
+        super().__init__(clock, timeout=timeout, nodes=nodes)
+        self._started_at = clock.now()
+        self._resting = resting
+        self._load = load
+        for node in resting:
+            self._heard[self._row(node)] = np.inf
+
+    def rest(self, node: NodeId, pulse: Pulse) -> None:
+        """Take it that `node` beats, until it rises."""
+        self._resting[node] = pulse
+        self._heard[self._row(node)] = np.inf
+
+    def rise(self, node: NodeId, pulse: Pulse) -> None:
+        """Note when `node`, whose beats count singly from now on, was last heard of."""
+        del self._resting[node]
+        if node in self._rows:
+            self._heard[self._rows[node]] = self._last_beat(pulse).timestamp()
+
+    def last_heard(self, node: NodeId) -> datetime | None:
+        """Return when `node` was last heard of by this process."""
+        pulse = self._resting.get(node)
+        return super().last_heard(node) if pulse is None else self._last_beat(pulse)
+
+    def next_change(self) -> datetime | None:
+        """Return when the next node may fall silent, those at rest included."""
+        known = super().next_change()
+        if not self._resting:
+            return known
+        interval_s = next(iter(self._resting.values())).interval_s
+        soonest = self._clock.now() + self.timeout - timedelta(seconds=interval_s * _SPACING_MAX)
+        return soonest if known is None else min(known, soonest)
+
+    def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
+        """Return how busy each node is; one at rest would have said so by now."""
+        found = super().utilization(nodes)
+        if self._load is not None:
+            for place, node in enumerate(nodes):
+                if node in self._resting:
+                    found[place] = self._load(node)
+        return found
+
+    def _last_beat(self, pulse: Pulse) -> datetime:
+        now_s = (self._clock.now() - EPOCH).total_seconds()
+        last = pulse.first_arrival_after(now_s) - 1
+        heard = EPOCH + timedelta(seconds=pulse.arrives_at(last))
+        return max(heard, self._started_at)

@@ -1,0 +1,69 @@
+"""When an agent beats: a function of its name and the number of the beat, open at any page.
+
+Beats that change nothing need not be carried out one by one, if it can be computed at any
+time which was the last. So the times come from a counter and not from a stream of chance.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from math import ceil
+
+_MASK = (1 << 64) - 1
+_GOLDEN = 0x9E3779B97F4A7C15
+
+JITTER = 0.05
+"""How far a beat may be from its place, as a share of the interval."""
+
+_LATENCY_MIN_S, _LATENCY_MAX_S = 0.001, 0.05
+
+
+@dataclass(slots=True)
+class Pulse:
+    """The beats of one agent since it was started, numbered from zero."""
+
+    key: int
+    started_s: float
+    interval_s: float
+
+    @staticmethod
+    def of(name: str, *, started_s: float, interval_s: float) -> "Pulse":
+        """Return the pulse of the agent of that name."""
+        key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
+        return Pulse(key, started_s, interval_s)
+
+    def starts_at(self, beat: int) -> float:
+        """Return when the agent sets out on `beat`: at once for the first."""
+        if beat == 0:
+            return self.started_s
+        early = JITTER * (2 * self._chance(beat, 0) - 1)
+        return self.started_s + (beat + early) * self.interval_s
+
+    def arrives_at(self, beat: int) -> float:
+        """Return when the first message of `beat` reaches the control plane."""
+        return self.starts_at(beat) + self.latency_s(beat, 0)
+
+    def latency_s(self, beat: int, message: int) -> float:
+        """Return how long one message of `beat` is on its way."""
+        span = _LATENCY_MAX_S - _LATENCY_MIN_S
+        return _LATENCY_MIN_S + span * self._chance(beat, message + 1)
+
+    def first_start_after(self, now_s: float) -> int:
+        """Return the first beat that begins later than now."""
+        beat = max(ceil((now_s - self.started_s) / self.interval_s) - 1, 0)
+        while self.starts_at(beat) <= now_s:
+            beat += 1
+        return beat
+
+    def first_arrival_after(self, now_s: float) -> int:
+        """Return the first beat that the control plane has not heard by now."""
+        beat = max(ceil((now_s - self.started_s) / self.interval_s) - 2, 0)
+        while self.arrives_at(beat) <= now_s:
+            beat += 1
+        return beat
+
+    def _chance(self, beat: int, draw: int) -> float:
+        """Return a number below one that only these three numbers decide (splitmix64)."""
+        mixed = (self.key + _GOLDEN * (beat * 64 + draw + 1)) & _MASK
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        return float((mixed ^ (mixed >> 31)) >> 11) / (1 << 53)

@@ -1,0 +1,62 @@
+"""Computed heartbeats tell the same story as heartbeats sent one by one."""
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from navarch.core.ids import PoolName
+from navarch.core.pool import Pool
+from navarch.service.agents import Timing
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import a_pool
+
+POOL = PoolName("training")
+TIMING = Timing(
+    heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=timedelta(seconds=30)
+)
+
+
+def outages(seed: int, *, computed: bool) -> list[str]:
+    """Return the trace of half an hour in which something happens every few seconds."""
+
+    async def story(world: World) -> None:
+        chance = Random(seed)
+        await world.until(lambda: len(world.serving(POOL)) == 12, within_s=1800)
+        for _ in range(60):
+            await world.clock.sleep(chance.expovariate(1 / 18.0))
+            trouble(world, chance)
+        await world.converge()
+
+    return simulate(
+        story, seed=seed, pools=[pool()], computed=computed, timing=TIMING
+    ).trace
+
+
+def trouble(world: World, chance: Random) -> None:
+    serving = world.serving(POOL)
+    kind = chance.choice(["cut", "cut", "cut", "mend", "mend", "hang", "fail", "crash", "reclaim"])
+    if kind == "crash" and chance.random() < 0.3:
+        world.crash()
+    elif kind == "mend" and world.cut_off:
+        world.cut_off.discard(chance.choice(sorted(world.cut_off)))
+    elif serving:
+        node = chance.choice(serving)
+        if kind == "cut":
+            world.cut(node)
+        elif kind == "hang":
+            world.silence(node)
+        elif kind == "fail":
+            world.fail(node, "XID 79", fatal=chance.random() < 0.5, lasting=chance.random() < 0.5)
+        elif kind == "reclaim":
+            world.reclaim(node)
+
+
+def pool() -> Pool:
+    return a_pool(POOL, size=12, nodes_max=24)
+
+
+@pytest.mark.parametrize("tens", range(20))
+def test_computed_and_sent_heartbeats_leave_the_same_log(tens: int) -> None:
+    for seed in range(tens * 10, tens * 10 + 10):
+        assert outages(seed, computed=True) == outages(seed, computed=False)
