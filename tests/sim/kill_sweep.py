@@ -89,8 +89,7 @@ def second_life(directory: Path) -> None:
         return SqliteStore.open(directory, InlineOffload(), SeededEntropy("cluster"))
 
     def prepare(world: World) -> None:
-        world.cloud.machines.update(machines)
-        world.cloud.tokens.update(tokens)
+        world.cloud.take_over(machines, tokens)
         for machine in world.cloud.alive():
             world.boot(machine)
 

@@ -12,25 +12,21 @@ from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
 
 POOL = PoolName("training")
-TIMING = Timing(
-    heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=timedelta(seconds=30)
-)
+TIMING = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=timedelta(seconds=30))
 
 
 def outages(seed: int, *, computed: bool) -> list[str]:
-    """Return the trace of half an hour in which something happens every few seconds."""
+    """Return the trace of minutes in which something happens every few seconds."""
 
     async def story(world: World) -> None:
         chance = Random(seed)
-        await world.until(lambda: len(world.serving(POOL)) == 12, within_s=1800)
-        for _ in range(60):
-            await world.clock.sleep(chance.expovariate(1 / 18.0))
+        await world.until(lambda: len(world.serving(POOL)) == 5, within_s=1800)
+        for _ in range(25):
+            await world.clock.sleep(chance.expovariate(1 / 12.0))
             trouble(world, chance)
         await world.converge()
 
-    return simulate(
-        story, seed=seed, pools=[pool()], computed=computed, timing=TIMING
-    ).trace
+    return simulate(story, seed=seed, pools=[pool()], computed=computed, timing=TIMING).trace
 
 
 def trouble(world: World, chance: Random) -> None:
@@ -53,7 +49,7 @@ def trouble(world: World, chance: Random) -> None:
 
 
 def pool() -> Pool:
-    return a_pool(POOL, size=12, nodes_max=24)
+    return a_pool(POOL, size=5, nodes_max=12)
 
 
 @pytest.mark.parametrize("tens", range(20))

@@ -120,11 +120,13 @@ class FakeMachines:
         saved = read_whole(self._file)
         if saved is None:
             return 0
-        for machine in msgspec.json.decode(saved, type=list[Machine]):
-            self.cloud.machines[machine.id] = machine
-            self.cloud.tokens[machine.request.token] = machine.id
-            if machine.alive:
-                self._start(machine)
+        machines = msgspec.json.decode(saved, type=list[Machine])
+        self.cloud.take_over(
+            {machine.id: machine for machine in machines},
+            {machine.request.token: machine.id for machine in machines},
+        )
+        for machine in self.cloud.alive():
+            self._start(machine)
         return len(self.cloud.alive())
 
     async def offerings(self) -> Sequence[Offering]:

@@ -5,6 +5,7 @@ leaked, but only with proof that they are ours and after having seen them severa
 """
 
 import contextlib
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.errands import Errands
@@ -13,10 +14,12 @@ from navarch.control.providers import DressedProvider
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Owner
 from navarch.fleet.comparison import Comparison, Lesson, Seen
+from navarch.fleet.familiar import Familiar
 from navarch.fleet.reality import Listing
 from navarch.ports.clock import Clock
 from navarch.ports.liveness import Liveness
@@ -53,6 +56,10 @@ class ObservationReconciler:
         self._errands = errands
         self._evidence = evidence
         self._due = clock.now()
+        self._awaited: dict[NodeId, None] = {}
+        nodes = list(store.fleet().nodes.values())
+        self._familiar = Familiar(provider.name, nodes)
+        self._note_births_and_deaths(nodes)
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
@@ -61,27 +68,26 @@ class ObservationReconciler:
         if begun_at < self._due:
             return self._due
         self._due = begun_at + CALM
-        listing = Listing(
-            provider=self._provider.name,
-            begun_at=begun_at,
-            instances=await self._provider.list_instances(),
-        )
+        listed = await self._provider.list_instances()
         fleet = self._store.fleet()
-        lesson = self._compare(listing, fleet)
+        news = self._familiar.sift(listed, fleet)
+        listing = Listing(provider=self._provider.name, begun_at=begun_at, instances=news.instances)
+        lesson = self._compare(listing, news.missing, fleet)
         if not lesson.change.empty:
-            await self._store.commit(lesson.change, based_on=fleet.revision)
-        self._remember(listing, lesson)
+            fleet = await self._store.commit(lesson.change, based_on=fleet.revision)
+        self._remember(listing, lesson, fleet)
         for instance, owner in lesson.condemned:
             self._end_stray(instance, owner)
-        if any(self._awaits(node) for node in self._store.fleet().nodes.values()):
+        if any(self._awaits(self._store.fleet().nodes[name]) for name in self._awaited):
             self._due = min(self._due, begun_at + BUSY)
         return self._due
 
-    def _compare(self, listing: Listing, fleet: Fleet) -> Lesson:
+    def _compare(self, listing: Listing, missing: Sequence[NodeId], fleet: Fleet) -> Lesson:
         return Comparison(
             fleet,
             self._store.cluster,
             listing,
+            missing=missing,
             before=self._evidence.seen.get(listing.provider, Seen()),
             stopped_at=self._evidence.stopped_at,
             is_silent=lambda node: self._liveness.silent_since(node) is not None,
@@ -89,8 +95,10 @@ class ObservationReconciler:
             now=self._clock.now(),
         ).learn()
 
-    def _remember(self, listing: Listing, lesson: Lesson) -> None:
+    def _remember(self, listing: Listing, lesson: Lesson, fleet: Fleet) -> None:
         """Keep what was seen, now that what follows from it is written down."""
+        unsettled = {*lesson.seen.strangers, *lesson.seen.strays}
+        self._familiar.learnt([n.id for n in lesson.change.nodes], fleet, unsettled=unsettled)
         self._evidence.listed_at[listing.provider] = listing.begun_at
         self._evidence.seen[listing.provider] = lesson.seen
         for node in lesson.change.nodes:
@@ -118,8 +126,21 @@ class ObservationReconciler:
             await self._provider.terminate(instance.id)
 
     def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            self._familiar.changed(node)
+        self._note_births_and_deaths(committed.change.nodes)
+        for name in committed.change.forget_nodes:
+            self._awaited.pop(name, None)
         if any(self._awaits(node) for node in committed.change.nodes):
             self._due = min(self._due, self._clock.now() + PROMPT)
+
+    def _note_births_and_deaths(self, nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            born = node.launch is not None and node.launch.open
+            if not node.gone and (born or node.phase is Phase.TERMINATING):
+                self._awaited[node.id] = None
+            else:
+                self._awaited.pop(node.id, None)
 
     def _awaits(self, node: Node) -> bool:
         """Return whether the machine of `node` is about to appear here, or to go."""

@@ -1,6 +1,6 @@
 """One listing held against the fleet: who is there, who is missing, who should not be there."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -62,15 +62,18 @@ class Comparison:
         cluster: Cluster,
         listing: Listing,
         *,
+        missing: Sequence[NodeId] | None = None,
         before: Seen,
         stopped_at: Mapping[NodeId, datetime],
         is_silent: Callable[[NodeId], bool],
         lag: timedelta,
         now: datetime,
     ) -> None:
+        """`missing` are the nodes whose machines are not listed, where that is known already."""
         self._fleet = fleet
         self._cluster = cluster
         self._listing = listing
+        self._missing = missing
         self._before = before
         self._stopped_at = stopped_at
         self._is_silent = is_silent
@@ -89,11 +92,9 @@ class Comparison:
 
     def learn(self) -> Lesson:
         """Return everything the listing teaches."""
-        missing = dict(expected(self._fleet, self._listing.provider))
         for instance in self._listing.instances:
-            missing.pop(instance.id, None)
             self._place(instance)
-        for node in missing.values():
+        for node in self._who_is_missing():
             self._absent(self._fleet.nodes[node])
         self._report_strangers()
         change = Change(
@@ -108,6 +109,14 @@ class Comparison:
             strays=self._strays, closed=self._closed, missed=self._missed, strangers=strangers
         )
         return Lesson(change=change, seen=after, condemned=tuple(self._condemned))
+
+    def _who_is_missing(self) -> Iterable[NodeId]:
+        if self._missing is not None:
+            return self._missing
+        missing = dict(expected(self._fleet, self._listing.provider))
+        for instance in self._listing.instances:
+            missing.pop(instance.id, None)
+        return missing.values()
 
     def _place(self, instance: Instance) -> None:
         kind, owner = standing(instance, self._fleet, self._cluster)

@@ -6,6 +6,7 @@ repeats it.
 """
 
 import asyncio
+import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -106,6 +107,10 @@ class SimulatedCloud:
     on_end: Callable[[Machine], None] = lambda _: None
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
+    _listed: dict[InstanceId, Instance] = field(default_factory=dict)
+    _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
+    """When the listing will next differ, and because of which machine."""
+    _orphaned: dict[str, Callable[[], object]] = field(default_factory=dict)
 
     @property
     def listing_lag(self) -> timedelta:
@@ -122,7 +127,7 @@ class SimulatedCloud:
         refusal = self._refusal(request)
         trouble = self._trouble("both", "mute", "lie", "hang")
         effect = refusal is None and trouble != "mute"
-        await self._travel(lambda: self._sell(request) if effect else None)
+        await self._travel(request.token, lambda: self._sell(request) if effect else None)
         if refusal is not None:
             raise refusal
         if trouble == "mute":
@@ -145,7 +150,7 @@ class SimulatedCloud:
         """End one machine, or have one of the usual troubles."""
         trouble = self._trouble("transient", "mute", "lie", "hang")
         effect = trouble not in ("transient", "mute")
-        await self._travel(lambda: self.end(instance) if effect else None)
+        await self._travel(instance, lambda: self.end(instance) if effect else None)
         if trouble == "transient":
             raise TransientError("too many requests")
         if trouble == "mute":
@@ -167,12 +172,21 @@ class SimulatedCloud:
         await self._answer()
         if trouble:
             raise TransientError("too many requests")
-        now = self.clock.now()
-        return [
-            self._instance(machine, status)
-            for machine in self.machines.values()
-            if (status := self._status(machine, now)) is not None
-        ]
+        self._catch_up(self.clock.now())
+        return list(self._listed.values())
+
+    def take_over(
+        self, machines: Mapping[InstanceId, Machine], tokens: Mapping[Token, InstanceId]
+    ) -> None:
+        """Go on with the machines of a cloud whose process has ended."""
+        self.machines.update(machines)
+        self.tokens.update(tokens)
+        for machine in machines.values():
+            self._will_differ(machine, machine.listed_at)
+            self._will_differ(machine, machine.boots_at)
+            if machine.ended_at is not None and machine.end_listed_at is not None:
+                self._will_differ(machine, machine.end_listed_at)
+                self._will_differ(machine, machine.ended_at + self.habits.listed_after_end)
 
     def end(self, instance: InstanceId) -> None:
         """End a machine at once: by request, by reclaim, or by accident."""
@@ -181,6 +195,8 @@ class SimulatedCloud:
             return
         machine.ended_at = self.clock.now()
         machine.end_listed_at = machine.ended_at + self._lag()
+        self._will_differ(machine, machine.end_listed_at)
+        self._will_differ(machine, machine.ended_at + self.habits.listed_after_end)
         self.on_end(machine)
 
     def bill(self, now: datetime) -> Decimal:
@@ -225,15 +241,30 @@ class SimulatedCloud:
                 return kind
         return None
 
-    async def _travel(self, arrive: Callable[[], object]) -> None:
+    async def _travel(self, what: str, arrive: Callable[[], object]) -> None:
         """Take the request to the cloud. A caller that gives up may be too late to stop it."""
         arrives_anyway = self._strikes(0.5)
         try:
             await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
         except asyncio.CancelledError:
             if arrives_anyway:
-                arrive()
+                self._arrive_soon(what, arrive)
             raise
+
+    def _arrive_soon(self, what: str, arrive: Callable[[], object]) -> None:
+        """Let a request arrive whose caller is no more.
+
+        Callers that die together are cancelled in no order that repeats itself, so what they
+        asked for is carried out in the order of its names once all of them are dead.
+        """
+        if not self._orphaned:
+            asyncio.get_running_loop().call_soon(self._take_in_orphans)
+        self._orphaned[what] = arrive
+
+    def _take_in_orphans(self) -> None:
+        orphaned, self._orphaned = self._orphaned, {}
+        for what in sorted(orphaned):
+            orphaned[what]()
 
     async def _answer(self) -> None:
         await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
@@ -256,8 +287,24 @@ class SimulatedCloud:
         )
         self.machines[machine.id] = machine
         self.tokens[request.token] = machine.id
+        self._will_differ(machine, machine.listed_at)
+        self._will_differ(machine, machine.boots_at)
         self.on_launch(machine)
         return machine
+
+    def _will_differ(self, machine: Machine, at: datetime) -> None:
+        heapq.heappush(self._due, (at, machine.number, machine.id))
+
+    def _catch_up(self, now: datetime) -> None:
+        """Bring the listing up to date, at the cost of what has changed."""
+        while self._due and self._due[0][0] <= now:
+            _, _, name = heapq.heappop(self._due)
+            machine = self.machines[name]
+            status = self._status(machine, now)
+            if status is None:
+                self._listed.pop(name, None)
+            else:
+                self._listed[name] = self._instance(machine, status)
 
     def _status(self, machine: Machine, now: datetime) -> InstanceStatus | None:
         if now < machine.listed_at:

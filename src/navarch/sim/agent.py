@@ -53,6 +53,7 @@ class SimAgent:
     _registered: bool = False
     _beat: int = 0
     _messages: int = 0
+    _found: tuple[CheckResult, ...] = ()
 
     @property
     def node(self) -> NodeId:
@@ -68,6 +69,9 @@ class SimAgent:
         under_way = False
         while True:
             settled = False
+            if not under_way:
+                # What a beat reports is what is so when the agent sets out on it.
+                self._found = tuple(self.results.values())
             if under_way or not self.hung:
                 settled = await self._carry_out()
             under_way = False
@@ -92,7 +96,8 @@ class SimAgent:
         except (NavarchError, Crash):
             pass  # Unreachable, or died while it served us: the next beat tries again.
         else:
-            return not self._roused.is_set() and not self.hung
+            told_all = self._found == tuple(self.results.values())
+            return told_all and not self._roused.is_set() and not self.hung
         return False
 
     async def _rest(self) -> bool:
@@ -120,13 +125,12 @@ class SimAgent:
         )
         await self._send(lambda: self.api().register(registration))
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+        self._found = tuple(self.results.values())
 
     async def _report(self) -> None:
         commands = await self._send(self._heartbeat)
         self.reports += 1
-        report = HealthReport(
-            results=tuple(self.results.values()), stream=self.machine.id, number=self.reports
-        )
+        report = HealthReport(results=self._found, stream=self.machine.id, number=self.reports)
         await self._send(lambda: self.api().report_health(self.node, report))
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.

@@ -2,7 +2,7 @@
 
 import asyncio
 from math import ulp
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class StuckError(Exception):
@@ -44,6 +44,12 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _write_to_self(self) -> None:
         """Nobody to wake: there are no other threads."""
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """Let nothing that goes wrong in a callback go unnoticed."""
+        if "handle" in context:
+            raise context["exception"]
+        super().call_exception_handler(context)
 
     def run_in_executor(self, *_args: object) -> NoReturn:
         """Refuse: threads would bring back real time."""

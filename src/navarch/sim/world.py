@@ -410,10 +410,9 @@ def simulate(
     `trouble` is the share of calls that fail on the way to the workload system and to the
     agents, and a quarter of it that of commits that come too late. `prepare` sees the
     world before it begins to move. With `computed` heartbeats, which need a network that loses
-    nothing, only those are sent that may change something. At the end the cloud's own bill must equal the store's
-    ledger.
+    nothing, only those are sent that may change something. At the end the cloud's own bill
+    must equal the store's ledger.
     """
-
     assert not (computed and trouble), "beats that may be lost cannot be computed"
 
     async def main() -> World:

@@ -1,0 +1,112 @@
+"""Machines that have nothing new to teach: seen before, just so, with their node just so."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from navarch.core.fleet import Fleet
+from navarch.core.ids import InstanceId, NodeId, ProviderName
+from navarch.core.instance import Instance
+from navarch.core.node import Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Novelties:
+    """The part of a listing that is worth a look."""
+
+    instances: Sequence[Instance]
+    missing: Sequence[NodeId]
+    """Nodes whose machines should have been listed."""
+
+
+class Familiar:
+    """Remembers what one provider's last listing showed and what came of it.
+
+    A listing of thousands is nearly always the one before. What a machine and its node teach
+    together depends on nothing else, so a pair that taught nothing is passed over until one
+    of the two changes. A memory, not a truth: after a restart everything is looked at.
+    """
+
+    def __init__(self, provider: ProviderName, nodes: Iterable[Node]) -> None:
+        self._provider = provider
+        self._listed: Sequence[Instance] = ()
+        self._by_id: dict[InstanceId, Instance] = {}
+        self._node_of: dict[InstanceId, NodeId] = {}
+        self._machine_of: dict[NodeId, InstanceId] = {}
+        self._unfamiliar: dict[InstanceId, None] = {}
+        self._absent: dict[NodeId, None] = {}
+        for node in nodes:
+            self.changed(node)
+
+    def changed(self, node: Node) -> None:
+        """Look at `node` and its machine again."""
+        self._absent.pop(node.id, None)
+        former = self._machine_of.pop(node.id, None)
+        if former is not None and former in self._by_id:
+            self._unfamiliar[former] = None
+        launch = node.launch
+        if launch is None or launch.instance is None:
+            return
+        if launch.offering.provider != self._provider:
+            return
+        self._node_of[launch.instance] = node.id
+        self._machine_of[node.id] = launch.instance
+        if launch.instance in self._by_id:
+            self._unfamiliar[launch.instance] = None
+        elif node.gone:
+            del self._node_of[launch.instance], self._machine_of[node.id]
+        else:
+            self._absent[node.id] = None
+
+    def sift(self, listed: Sequence[Instance], fleet: Fleet) -> Novelties:
+        """Return what of a new listing is not familiar."""
+        if listed != self._listed:
+            self._take(listed, fleet)
+        # In the order of the fleet, not of sets: what follows from it is written in this order.
+        missing = sorted(name for name in self._absent if name in fleet.nodes)
+        return Novelties(instances=self._in_order(), missing=missing)
+
+    def _in_order(self) -> list[Instance]:
+        """Return what is unfamiliar in the order of the listing: of twins the first is kept."""
+        if len(self._unfamiliar) > 1:
+            return [instance for instance in self._listed if instance.id in self._unfamiliar]
+        return [self._by_id[name] for name in self._unfamiliar]
+
+    def learnt(
+        self, changed: Iterable[NodeId], fleet: Fleet, *, unsettled: set[InstanceId]
+    ) -> None:
+        """Note that the last listing's lessons are written down, those of `changed` nodes.
+
+        Machines that are `unsettled`, strangers and strays, are looked at every time.
+        """
+        again = {_machine(fleet.nodes.get(name)) for name in changed}
+        self._unfamiliar = {
+            name: None for name in self._unfamiliar if name in unsettled or name in again
+        }
+
+    def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
+        before = self._by_id
+        self._listed = listed
+        self._by_id = {instance.id: instance for instance in listed}
+        for instance in listed:
+            old = before.get(instance.id)
+            if old is not instance and old != instance:
+                self._unfamiliar[instance.id] = None
+        self._unfamiliar = {name: None for name in self._unfamiliar if name in self._by_id}
+        for vanished in before.keys() - self._by_id.keys():
+            self._look_for(vanished, fleet)
+        for name in list(self._absent):
+            if _machine(fleet.nodes.get(name)) in self._by_id:
+                del self._absent[name]
+
+    def _look_for(self, vanished: InstanceId, fleet: Fleet) -> None:
+        name = self._node_of.pop(vanished, None)
+        node = None if name is None else fleet.nodes.get(name)
+        if node is None or node.gone or _machine(node) != vanished:
+            self._machine_of.pop(name or NodeId(""), None)
+        else:
+            self._node_of[vanished] = node.id
+            self._absent[node.id] = None
+
+
+def _machine(node: Node | None) -> InstanceId | None:
+    return None if node is None or node.launch is None else node.launch.instance

@@ -1,0 +1,101 @@
+"""A listing sifted for news teaches what the whole listing teaches."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.fleet import Change, Fleet, apply
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.ownership import Cluster, Owner
+from navarch.fleet.comparison import Comparison, Lesson, Seen
+from navarch.fleet.familiar import Familiar
+from navarch.fleet.reality import Listing
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+SIM = ProviderName("sim")
+CLUSTER = Cluster(id="cluster-1", secret=b"s" * 32)
+NAMES = [f"training-{index}" for index in range(5)]
+PHASES = [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.TERMINATING]
+
+machines = st.dictionaries(
+    st.tuples(st.sampled_from([*NAMES, "training-7", "stranger"]), st.integers(0, 1)),
+    st.sampled_from(list(InstanceStatus)),
+)
+operations = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([None, *PHASES]))
+rounds = st.lists(st.tuples(operations, machines), min_size=1, max_size=8)
+
+
+def an_instance(name: str, twin: int, status: InstanceStatus) -> Instance:
+    owner = Owner(node=NodeId(name), pool=PoolName("training"), token=Token(f"launch-{name}"))
+    return Instance(
+        id=InstanceId(f"i-{name}" + "-twin" * twin),
+        provider=SIM,
+        status=status,
+        instance_type="h100-8x",
+        labels={} if name == "stranger" else CLUSTER.labels(owner),
+        launched_at=NOW - timedelta(hours=1),
+    )
+
+
+def a_version_of(name: str, phase: Phase) -> Node:
+    node = a_node(name, phase=phase)
+    going = Retirement(reason="XID 79") if phase is Phase.TERMINATING else None
+    return replace(node, retiring=going)
+
+
+def learn(fleet: Fleet, listed: list[Instance], missing: list[NodeId] | None, seen: Seen) -> Lesson:
+    return Comparison(
+        fleet,
+        CLUSTER,
+        Listing(provider=SIM, begun_at=NOW, instances=listed),
+        missing=missing,
+        before=seen,
+        stopped_at={NodeId(NAMES[0]): NOW - timedelta(minutes=5)},
+        is_silent=lambda node: node != NAMES[1],
+        lag=timedelta(minutes=1),
+        now=NOW,
+    ).learn()
+
+
+def told(lesson: Lesson) -> tuple[object, ...]:
+    change = lesson.change
+    return (
+        {node.id: node for node in change.nodes},
+        {pool.name: pool for pool in change.pools},
+        sorted(change.launches, key=repr),
+        sorted((event.about, event.kind, event.reason) for event in change.events),
+        lesson.seen,
+        sorted((instance.id for instance, _ in lesson.condemned)),
+    )
+
+
+@given(rounds)
+def test_what_is_passed_over_would_have_taught_nothing(rounds: list[tuple[dict, dict]]) -> None:  # type: ignore[type-arg]
+    fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
+    familiar, seen = Familiar(SIM, ()), Seen()
+    for changes, listed in rounds:
+        nodes = [a_version_of(name, phase) for name, phase in changes.items() if phase]
+        nodes = [node for node in nodes if not _is_gone(fleet, node)]
+        fleet = apply(fleet, Change(nodes=nodes))
+        for node in nodes:
+            familiar.changed(node)
+        instances = [an_instance(name, twin, status) for (name, twin), status in listed.items()]
+        news = familiar.sift(instances, fleet)
+        whole = learn(fleet, instances, None, seen)
+        sifted = learn(fleet, list(news.instances), list(news.missing), seen)
+        assert told(sifted) == told(whole)
+        fleet = apply(fleet, sifted.change)
+        for node in sifted.change.nodes:
+            familiar.changed(node)
+        unsettled = {*sifted.seen.strangers, *sifted.seen.strays}
+        familiar.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
+        seen = sifted.seen
+
+
+def _is_gone(fleet: Fleet, node: Node) -> bool:
+    known = fleet.nodes.get(node.id)
+    return known is not None and known.gone
