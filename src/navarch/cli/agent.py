@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 import signal
 import socket
@@ -133,6 +134,7 @@ def agent(
 ) -> None:
     """Run the node agent: register, beat, check the hardware, obey."""
     if context.invoked_subcommand is not None:
+        log_as_json(at_least=logging.WARNING)  # Their standard output is for their answer alone.
         return
     place = None
     if provider or region or zone or instance_type:
@@ -225,7 +227,7 @@ async def _until_signalled(daemon: Agent, gpus: Witnesses) -> None:
                 loop.add_signal_handler(number, on_signal)
 
 
-def log_as_json() -> None:
+def log_as_json(*, at_least: int = logging.INFO) -> None:
     """Write logs as one JSON object a line, to standard error."""
     structlog.configure(
         processors=[
@@ -235,7 +237,7 @@ def log_as_json() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(20),
+        wrapper_class=structlog.make_filtering_bound_logger(at_least),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

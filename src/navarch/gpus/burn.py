@@ -24,10 +24,12 @@ from navarch.ports.diagnostics import (
     TestFailedError,
 )
 
-ROUNDS = 4096
+ROUNDS = 8192
 """Pairs of a product added and taken away, a launch; one more is left to be compared."""
 PRODUCTS = 2 * ROUNDS + 1
 LAUNCHES_AT_ONCE = 16
+WARM_S = 1.0
+"""How long the clocks take to come down to what the power limit allows; not counted."""
 HOPPER, AMPERE = 90, 80
 
 PATTERNS = (
@@ -59,17 +61,13 @@ def burn(cuda: Cuda, *, seconds: float, spoil: bool = False) -> BurnFigures:
     cuda.zero(answer, 8)
     blocks = 2 * cuda.multiprocessors
     once = partial(cuda.launch, kernel, blocks, THREADS_BURN, (ROUNDS, answer, int(spoil)))
-    once()
-    cuda.wait()
-    spent, launches = 0.0, 0
-    while spent < seconds:
-        spent += cuda.timed(lambda: _repeat(once, LAUNCHES_AT_ONCE))
-        launches += LAUNCHES_AT_ONCE
+    warm, _ = _sustain(cuda, once, min(WARM_S, seconds))
+    launches, spent = _sustain(cuda, once, seconds)
     (wrong,) = struct.unpack("<Q", cuda.read(answer, 8))
     return BurnFigures(
         tflops=launches * blocks * PRODUCTS * flops / spent / 1e12,
         seconds=spent,
-        products=launches * blocks * PRODUCTS,
+        products=(warm + launches) * blocks * PRODUCTS,
         wrong=wrong,
     )
 
@@ -111,6 +109,15 @@ def copies(cuda: Cuda, others: Sequence[str] = ()) -> CopyFigures:
         on_device_gbs=2 * _gbs(cuda, size, "cuMemcpyDtoDAsync_v2", there, here),
         between_devices_gbs=min(between, default=None),
     )
+
+
+def _sustain(cuda: Cuda, once: Callable[[], None], seconds: float) -> tuple[int, float]:
+    """Launch for at least `seconds` of the device's time; return how often, and how long."""
+    spent, launches = 0.0, 0
+    while spent < seconds or not launches:
+        spent += cuda.timed(lambda: _repeat(once, LAUNCHES_AT_ONCE))
+        launches += LAUNCHES_AT_ONCE
+    return launches, spent
 
 
 def _burn_kernel(architecture: int) -> tuple[str, int]:

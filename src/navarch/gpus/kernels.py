@@ -1,10 +1,10 @@
 """The kernels of our tests, in PTX, which the driver translates for whatever card there is.
 
-Matrix products are of whole numbers that fill a bf16 to its last bit, added and taken away in
-turn, so that every sum is exact, the tensor cores have all their bits to turn, and every product
-can be compared with a reference that plain integer arithmetic gives. Row `r` and depth `k` of the
-left matrix hold `((37r + 59k) mod 256) - 128`, column `n` of the right one `((83n + 29k) mod 256)
-- 128`.
+Matrix products are of random whole numbers that fill a bf16 to its last bit, added and taken away
+in turn, so that every sum is exact, the tensor cores have all their bits to turn, and every product
+can be compared with a reference that plain integer arithmetic gives. The numbers come from a hash
+of their place, `element`: a pattern with any order in it lets a card draw less power, and run
+faster, than the work of its users ever will.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,24 @@ FLOPS_MMA_WARP_ROUND = MMA_PER_ROUND * 2 * 16 * 8 * 16
 FLOPS_WGMMA_GROUP_ROUND = 2 * 64 * 256 * DEPTH_WGMMA
 WARPS_BURN, GROUPS_BURN = THREADS_BURN // 32, THREADS_BURN // 128
 
+_LEFT, _RIGHT = (0x9E3779B1, 0x85EBCA77), (0xC2B2AE3D, 0x27D4EB2F)
+_MIX = 0x2C1B3C6D
+
 _A_BYTES, _B_BYTES = 128 * DEPTH_WGMMA * 2, 256 * DEPTH_WGMMA * 2
 _A_TILE, _B_TILE = 64 * 16 * 2, 256 * 16 * 2
+
+
+def element(row: int, depth: int, *, left: bool) -> int:
+    """Return what the left matrix holds at a row and a depth, or the right at a column and a depth.
+
+    From 128 to 255 or from -255 to -128: eight bits, all of them used, and a sign.
+    """
+    first, second = _LEFT if left else _RIGHT
+    mixed = (row * first + depth * second) & 0xFFFFFFFF
+    mixed = ((mixed ^ mixed >> 15) * _MIX) & 0xFFFFFFFF
+    mixed ^= mixed >> 16
+    size = mixed & 127 | 128
+    return -size if mixed & 128 else size
 
 
 def patterns_ptx() -> str:
@@ -207,11 +223,14 @@ ret;
 
 
 def _value(out: str, row: str, depth: str, *, left: bool) -> str:
-    """Compute one element as a whole number."""
-    first, second = (37, 59) if left else (83, 29)
+    """Compute one element as a whole number: the instructions of `element`."""
+    first, second = _LEFT if left else _RIGHT
     return (
-        f"mul.lo.u32 {out}, {row}, {first}; mad.lo.u32 {out}, {depth}, {second}, {out};"
-        f" and.b32 {out}, {out}, 255; sub.s32 {out}, {out}, 128;"
+        f"mul.lo.u32 {out}, {row}, {first:#x}; mad.lo.u32 {out}, {depth}, {second:#x}, {out};"
+        f" shr.u32 %r31, {out}, 15; xor.b32 {out}, {out}, %r31; mul.lo.u32 {out}, {out}, {_MIX:#x};"
+        f" shr.u32 %r31, {out}, 16; xor.b32 {out}, {out}, %r31; and.b32 %r31, {out}, 128;"
+        f" and.b32 {out}, {out}, 127; or.b32 {out}, {out}, 128;"
+        f" setp.ne.u32 %p4, %r31, 0; @%p4 neg.s32 {out}, {out};"
     )
 
 

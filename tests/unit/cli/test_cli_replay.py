@@ -20,7 +20,7 @@ def test_a_replay_prints_what_the_agent_found(tmp_path: Path) -> None:
     result = CliRunner().invoke(navarch, ["agent", "replay", "--speed", "1000", str(file)])
 
     assert result.exit_code == 0, result.output
-    found = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    found = [json.loads(line) for line in result.stdout.splitlines()]
     (lost,) = [line for line in found if line["check"] == "xid/79/0000:00:06"]
     assert lost["fatal"]
     assert "kmsg: 1 events" in result.stderr
