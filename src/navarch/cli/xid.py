@@ -1,20 +1,17 @@
 """`navarch xid`: what the driver's error numbers mean, and what is done about them."""
 
 import sys
-from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 import click
-import msgspec
 
 from navarch.cli.commands import Command, Group
 from navarch.cli.session import Session, with_session
+from navarch.cli.xid_log import describe_file
 from navarch.health.xid.catalogue import driver_branch
 from navarch.health.xid.entry import Kind
-from navarch.health.xid.line import LineReader
-from navarch.health.xid.ruling import Ruling, decisive, rule
+from navarch.health.xid.ruling import Ruling, rule
 
-DECISIONS_MAX = 10_000
 SXIDS_FROM = 10_000
 """Larger numbers are an NVSwitch's."""
 
@@ -63,52 +60,7 @@ def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> 
 @click.option("--driver", default="", metavar="VERSION", help="As this driver means it.")
 def parse(file: BinaryIO, driver: str) -> None:
     """Print one line of JSON for every XID and SXid in a log; - is standard input."""
-    sys.stdout.buffer.writelines(describe(file, branch=driver_branch(driver)))
-    sys.stdout.buffer.flush()
-
-
-class _Found(msgspec.Struct):
-    line: int
-    code: int
-    kind: str
-    pci: str | None
-    pid: int | None
-    name: str | None
-    text: str
-    action: str
-    fatal: bool
-
-
-def describe(lines: Iterable[bytes], *, branch: int | None = None) -> Iterator[bytes]:
-    """Yield a line of JSON for every line that reports an error, in order."""
-    encode, read = msgspec.json.Encoder().encode, LineReader().read
-    of_gpus, of_switches = _Decisions(Kind.XID, branch), _Decisions(Kind.SXID, branch)
-    for number, raw in enumerate(lines, start=1):
-        # Most lines of a log are none of ours; this is all the time they get.
-        if b"Xid (" not in raw and b"NVRM: " not in raw:
-            continue
-        found = read(raw.decode("utf-8", "replace").rstrip())
-        if found is not None:
-            kind, code, pci, pid, name, text, _, _ = found
-            decisions = of_gpus if kind is Kind.XID else of_switches
-            word, action, fatal = decisions[code, decisive(kind, code, text)]
-            yield encode(_Found(number, code, word, pci, pid, name, text, action, fatal)) + b"\n"
-
-
-class _Decisions(dict[tuple[int, str], tuple[str, str, bool]]):
-    """Decisions by what they depend on. Logs repeat themselves, in storms above all."""
-
-    def __init__(self, kind: Kind, branch: int | None) -> None:
-        super().__init__()
-        self._kind = kind
-        self._branch = branch
-
-    def __missing__(self, key: tuple[int, str]) -> tuple[str, str, bool]:
-        if len(self) >= DECISIONS_MAX:
-            self.clear()
-        ruling = rule(self._kind, *key, branch=self._branch)
-        self[key] = decided = self._kind.value, ruling.action.value, ruling.fatal
-        return decided
+    describe_file(file, sys.stdout.buffer, branch=driver_branch(driver))
 
 
 def _told(ruling: Ruling) -> str:

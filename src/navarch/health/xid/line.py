@@ -35,27 +35,31 @@ class XidLine(NamedTuple):
 
 
 _CAUSE = re.compile(r"caused by previous Xid (\d+)")
-_BDF = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
-_XID = re.compile(
-    rf"Xid \((?:PCI:)?({_BDF})(?: GPU-I:(\d+))?(?: GPU-CI:(\d+))?\): (\d{{1,5}})(?!\w),?\s*"
-    r"(?:pid=([^,]*)(?:,\s*|$))?(?:name=(.*?)(?:, |,?$))?(.*)"
+ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
+"""A PCI address, as drivers print it."""
+_XID = re.compile(rf"Xid \((?:PCI:)?({ADDRESS})(?: GPU-I:(\d+))?(?: GPU-CI:(\d+))?\): ")
+_SXID = re.compile(r"Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F:.]+)(?: [^()]*)?\): ")
+_XID_DETAILS = re.compile(
+    r"(\d{1,5})(?!\w),?\s*(?:pid=([^,]*)(?:,\s*|$))?(?:name=(.*?)(?:, |,?$))?(.*)"
 )
-_SXID = re.compile(r"Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F:.]+)\): (\d{5})(?!\w),?\s*(.*)")
+_SXID_DETAILS = re.compile(r"(\d{5})(?!\w),?\s*(.*)")
 _PREFIX = re.compile(
-    r"\s*(?:<(?P<priority>\d{1,3})>)?"
+    r"\s*(?:<(?P<priority>\d{1,3})>(?:1(?= \d{4}-.* kernel - - ))?)?"
     r"(?:(?P<record>\d{1,4}),\d+,\d+,[^;]*;)?"
     r"\s*(?:(?P<facility>[a-z0-9]+)\s*:\s*[a-z]+\s*:\s*)?"
-    r"(?:(?:[^\s\"'=]+(?<!:)\s+){0,9}kernel(?:\[\d+\])?:\s*"
-    r"|(?:[A-Z][a-z]{2}\s+\d+\s+|\d{4}-\d\d-\d\d[T ])[\d:.,+Z-]+\s+)?"
+    r"(?:(?:[^\s\"'=]+(?<!:)\s+){0,9}kernel(?:(?:\[\d+\])?:| - - -)\s*"
+    r"|(?:[A-Z][a-z]{2}\s+\d+\s+|\d{4}[-/]\d\d[-/]\d\d[T ])[\d:.,+Z-]+\s+)?"
     r"(?:\[(?=[^\]]*\d)[^\]\[=]{1,48}\]\s*)*"
     r"(?:<(?P<inner>\d{1,3})>)?"
 )
 _SECONDS = re.compile(r"\[ *\d+\.\d+\] ")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SWITCH = re.compile(r"nvidia-nvswitch\d+:? ?$")
 _TRACEPOINT = re.compile(r"\s*|.*\S-\d+\s.*\snvidia_dev_xid: ")
-_LOST = re.compile(rf"GPU (?:at )?(?:PCI:)?({_BDF})\b.*\bfallen off the bus")
-_NAMED = re.compile(rf"NVRM: The NVIDIA GPU ({_BDF})")
+_LOST = re.compile(rf"GPU (?:at )?(?:PCI:)?({ADDRESS})\b.*\bfallen off the bus")
+_NAMED = re.compile(rf"NVRM: The NVIDIA GPU ({ADDRESS})")
 _DRIVER = "NVRM: "
+_QUOTES = "'\" "
 
 
 class LineReader:
@@ -66,6 +70,8 @@ class LineReader:
 
     def read(self, line: str) -> XidLine | None:
         """Return what `line` reports, or None if that is nothing."""
+        if "\x1b" in line:
+            line = _COLOURS.sub("", line)
         at = line.find("Xid (")
         if at > 0 and line[at - 1] == "S":
             return _read_sxid(line, at)
@@ -98,9 +104,32 @@ def parse_line(line: str) -> XidLine | None:
     return LineReader().read(line)
 
 
-def _read_xid(line: str, at: int) -> XidLine | None:
-    found = _XID.match(line, at)
+def read_details(
+    kind: Kind, words: str, at: int = 0
+) -> tuple[int, int | None, str | None, str] | None:
+    """Return code, pid, name and text as the words behind the address give them; None for none."""
+    if kind is Kind.SXID:
+        found = _SXID_DETAILS.match(words, at)
+        return None if found is None else (int(found[1]), None, None, found[2].strip())
+    found = _XID_DETAILS.match(words, at)
     if found is None:
+        return None
+    code, pid, name, text = found.groups()
+    if pid is not None:
+        pid = pid.strip(_QUOTES)
+    if name is not None:
+        name = name.strip(_QUOTES)
+    return (
+        int(code),
+        int(pid) if pid and pid.isascii() and pid.isdecimal() else None,
+        name if name and name != "<unknown>" else None,
+        text.strip(),
+    )
+
+
+def _read_xid(line: str, at: int) -> XidLine | None:
+    place = _XID.match(line, at)
+    if place is None:
         return None
     if at != 6 or not line.startswith(_DRIVER):
         before = line[:at]
@@ -109,27 +138,29 @@ def _read_xid(line: str, at: int) -> XidLine | None:
                 return None
         elif not _TRACEPOINT.fullmatch(before):
             return None
-    pci, gpu_instance, compute_instance, code, pid, name, text = found.groups()
+    details = read_details(Kind.XID, line, place.end())
+    if details is None:
+        return None
+    pci, gpu_instance, compute_instance = place.groups()
     return XidLine(
         Kind.XID,
-        int(code),
+        details[0],
         pci,
-        int(pid) if pid and pid.isdecimal() else None,
-        name if name and name != "<unknown>" else None,
-        text.strip(),
+        *details[1:],
         int(gpu_instance) if gpu_instance else None,
         int(compute_instance) if compute_instance else None,
     )
 
 
 def _read_sxid(line: str, at: int) -> XidLine | None:
-    found = _SXID.match(line, at)
-    if found is None:
+    place = _SXID.match(line, at)
+    details = None if place is None else read_details(Kind.SXID, line, place.end())
+    if place is None or details is None:
         return None
     switch = _SWITCH.search(line, 0, at - 1)
     if switch is None or (switch.start() and not _from_kernel(line[: switch.start()])):
         return None
-    return XidLine(Kind.SXID, int(found[2]), found[1], None, None, found[3].strip())
+    return XidLine(Kind.SXID, details[0], place[1], *details[1:])
 
 
 def _from_kernel(prefix: str) -> bool:

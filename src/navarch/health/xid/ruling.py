@@ -119,15 +119,20 @@ _BY_TEXT = {
 _NVLINK5 = frozenset(range(144, 151))
 
 
+def is_decided_by_number(kind: Kind, code: int) -> bool:
+    """Return whether no text changes what we do about an error."""
+    return kind is Kind.XID and code not in _BY_TEXT and code not in _NVLINK5
+
+
 def decisive(kind: Kind, code: int, text: str) -> str:
     """Return the part of a text on which the decision rests, which for most errors is none.
 
     Two errors with the same number and the same decisive text are decided alike.
     """
-    if kind is Kind.SXID or code in _BY_TEXT:
-        return text
-    if code not in _NVLINK5:
+    if is_decided_by_number(kind, code):
         return ""
+    if code not in _NVLINK5:
+        return text
     second = text.find(" ", text.find("(") + 1)
     end = text.find(" ", second + 1)
     return text if second < 0 or end < 0 or "(" not in text else text[:end]
