@@ -138,7 +138,7 @@ def test_the_quick_way_through_a_log_finds_what_the_careful_one_finds(lines: lis
     for number, line in enumerate(lines, start=1):
         found = careful.read(line.rstrip())
         if found is not None:
-            words = [found.code, found.pci, found.pid, found.name, found.text]
+            words: list[object] = [found.code, found.pci, found.pid, found.name, found.text]
             expected.append((number, words))
 
     log = XidLog()
