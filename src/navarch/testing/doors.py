@@ -23,6 +23,7 @@ from navarch.core.inventory import Gpu, Inventory
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.agents import Registration
+from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
 from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
@@ -44,7 +45,7 @@ H100 = Offering(
 class Doors:
     """One control plane, without its loops: nothing changes unless somebody asks."""
 
-    store: MemoryStore
+    store: Store
     columns: Columns
     fleet: FleetService
     agents: AgentService
@@ -71,10 +72,11 @@ def build_doors(
     ready: Callable[[], str | None] = lambda: None,
     limits: HttpLimits | None = None,
     with_snapshot: bool = True,
+    store: Store | None = None,
 ) -> Doors:
     """Return a control plane with an application that is not listening yet."""
     clock, entropy = SystemClock(), SystemEntropy()
-    store = MemoryStore(Cluster(id="test", secret=bytes(32)))
+    store = store or MemoryStore(Cluster(id="test", secret=bytes(32)))
     columns = Columns(clock, timeout=timedelta(seconds=90))
     injected: list[tuple[NodeId, CheckResult]] = []
     fleet = FleetService(
@@ -143,7 +145,7 @@ async def _offerings() -> Sequence[Offering]:
 
 
 def _injecting(
-    store: MemoryStore, injected: list[tuple[NodeId, CheckResult]]
+    store: Store, injected: list[tuple[NodeId, CheckResult]]
 ) -> Callable[[NodeId, CheckResult], Awaitable[None]]:
     async def inject(node: NodeId, result: CheckResult) -> None:
         if node not in store.fleet().nodes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from datetime import timedelta
@@ -10,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from navarch.api.http.app import HttpLimits
+from navarch.api.http.server import listen
 from navarch.client.connect import connect_fleet
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import NodeId
@@ -288,16 +290,17 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
 
 def test_nobody_is_told_anything_after_having_left() -> None:
     async def story(doors: Doors) -> None:
-        before = len(doors.store._head._listeners)
+        listeners = cast("Any", doors.store)._head._listeners
+        before = len(listeners)
         async with open_doors(doors):
             for url in (doors.http_url, doors.grpc_url):
                 client = connect_fleet(url, None, 5.0)
                 await doors.register(f"for {url}")
                 async with aclosing(cast("Any", client.watch(after_revision=0))) as updates:
                     await anext(updates)
-                    assert len(doors.store._head._listeners) == before + 1
+                    assert len(listeners) == before + 1
                 await client.close()
-                while len(doors.store._head._listeners) > before:  # noqa: ASYNC110
+                while len(listeners) > before:  # noqa: ASYNC110
                     await asyncio.sleep(0)
 
     tell(story)
@@ -341,3 +344,12 @@ def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
         assert doors.store.fleet().nodes[NodeId("a")].cordoned is None
 
     tell(story)
+
+
+def test_the_body_of_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    listener = listen("127.0.0.1", 0)
+    with listener, socket.create_connection(listener.getsockname()):
+        listener.setblocking(True)
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
