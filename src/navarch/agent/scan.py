@@ -8,7 +8,7 @@ from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
 from navarch.core.machine import MachineKind
-from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.checks import EventSource, HealthCheck, MachineView
 from navarch.ports.clock import Clock
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuError, GpuHealth, GpuReader
@@ -32,6 +32,8 @@ class Scan:
     kernel: str
     results: tuple[CheckResult, ...]
     gpus: tuple[ScannedGpu, ...] = ()
+    sources: tuple[EventSource, ...] = ()
+    """Who told of errors, and how much."""
 
     @property
     def passed(self) -> bool:
@@ -48,6 +50,7 @@ def scan_machine(
     gpus_expected: int | None = None,
     kind: MachineKind | None = None,
     diagnostics: Diagnostics | None = None,
+    sources: Callable[[], Sequence[EventSource]] = tuple,
 ) -> Scan:
     """Make `checks` one after the other. None of them can end the scan."""
     look = Look(gpus)
@@ -65,6 +68,7 @@ def scan_machine(
         kernel=_said(host.kernel_version),
         results=results,
         gpus=tuple(_gpus(look)),
+        sources=tuple(sources()),
     )
 
 

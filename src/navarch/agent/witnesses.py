@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import structlog
 
@@ -46,7 +47,7 @@ class Witnesses:
         self._read_to = bookmark.load(boot_id)
         self._settled_to = self._read_to
         self._nvml_to = 0
-        self._fusion = Fusion([*self._logs, NVML])
+        self._fusion = Fusion([*self._logs, NVML], began=clock.now())
         self._uuids: dict[str, str] = {}
         self._unsettled: dict[int, Event] = {}
         self._made = 0
@@ -55,7 +56,8 @@ class Witnesses:
 
     def sources(self) -> Sequence[EventSource]:
         """Return how much each source has seen, and missed."""
-        return self._fusion.sources
+        overruns = {name: source.lost for name, (source, _) in self._logs.items()}
+        return [replace(s, overrun=overruns.get(s.name, 0)) for s in self._fusion.sources]
 
     def filenos(self) -> list[int]:
         """Return what to wait on for news from the kernel."""

@@ -3,6 +3,7 @@
 import click
 
 from navarch.agent.scan import scan_machine
+from navarch.agent.witnesses import Witnesses
 from navarch.cli.commands import Command
 from navarch.cli.render.scan import render_scan
 from navarch.cli.session import Session, with_session
@@ -13,9 +14,13 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.active import choose_active
 from navarch.health.checks.standard import standard_checks
 from navarch.health.machines import find_kind
+from navarch.hosts.bookmark import MemoryBookmark
+from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.ports.gpu import GpuReader
 
+READINGS = 100
+"""Of two thousand records each: more than any kernel keeps."""
 UNHEALTHY = 1
 """The exit code of a machine that should not be used."""
 
@@ -47,7 +52,7 @@ def scan(
     No control plane is needed. Leaves with 1 if the machine should not be used.
     """
     checks = (*standard_checks(), *choose_active(tests))
-    gpus = _gpus(simulated_gpus)
+    gpus = _witnesses(simulated_gpus)
     try:
         found = scan_machine(
             session.clock,
@@ -57,6 +62,7 @@ def scan(
             gpus_expected=gpus_expected,
             kind=find_kind(provider, instance_type) if instance_type else None,
             diagnostics=None if simulated_gpus is not None else CudaDiagnostics(),
+            sources=gpus.sources,
         )
     finally:
         gpus.close()
@@ -64,8 +70,19 @@ def scan(
     return 0 if found.passed else UNHEALTHY
 
 
-def _gpus(simulated: int | None) -> GpuReader:
+def _witnesses(simulated: int | None) -> Witnesses:
+    """Return the GPUs with what the kernel has said of them since the machine started.
+
+    The tracepoint keeps nothing from before we came, and an agent may be reading it.
+    """
     clock = SystemClock()
-    if simulated is None:
-        return NvmlChild(clock)
-    return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed="scan")
+    gpus: GpuReader
+    if simulated is not None:
+        gpus, kernel_log = SimulatedGpus(clock, SystemEntropy(), count=simulated, seed="scan"), None
+    else:
+        gpus, kernel_log = NvmlChild(clock), open_kmsg(clock)
+    logs = [] if kernel_log is None else [kernel_log]
+    witnesses = Witnesses(clock, gpus, logs, bookmark=MemoryBookmark(), boot_id="")
+    for _ in range(READINGS):
+        witnesses.hear()
+    return witnesses

@@ -28,6 +28,8 @@ class EventSource:
     missed: int = 0
     """Events that others saw and this one did not."""
     missed_in_a_row: int = 0
+    overrun: int = 0
+    """How many times it was overwritten before we read it."""
     last_at: datetime | None = None
 
     @property

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from navarch.core.health import CheckResult, Health
+from navarch.core.history import History
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.boot import BootCheck
 from navarch.health.checks.nvml import NvmlCheck
@@ -151,3 +152,20 @@ def test_the_same_xid_many_times_is_one_result_that_counts() -> None:
 
     assert "(3 times)" in first.reason
     assert "times" not in second.reason
+
+
+def test_a_context_switch_that_took_too_long_is_acted_on_when_it_happens_again() -> None:
+    gpus, history = some_gpus(), History()
+    host = SimulatedHost(StoppedClock(), SeededEntropy("host"), "m")
+
+    def look_again() -> CheckResult:
+        view = MachineView(now=NOW, gpus=gpus, host=host, history=history)
+        return next(r for r in XidCheck().run(view) if r.check == "xid/109/GPU-m-1")
+
+    gpus.xid(109, index=1)
+    for _ in range(2):  # The same one, looked at twice.
+        assert (look_again().health, look_again().fatal) == (Health.DEGRADED, False)
+    gpus.xid(109, index=0)
+    assert look_again().health is Health.DEGRADED
+    gpus.xid(109, index=1)
+    assert (look_again().health, look_again().fatal) == (Health.UNHEALTHY, True)

@@ -12,7 +12,10 @@ from navarch.agent.directlink import DirectLink
 from navarch.agent.disk import FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.listening import listening
+from navarch.agent.scan import scan_machine
 from navarch.agent.witnesses import Witnesses, address
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.scan import render_scan
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
@@ -251,3 +254,18 @@ def test_a_line_of_the_kernel_is_on_the_wire_within_fifty_milliseconds(tmp_path:
     theirs.close()
     # The machine that runs this may be busy with other things; the quickest shows what we add.
     assert min(took) < 0.05, took
+
+
+def test_a_scan_tells_what_the_kernel_said_before_it_came_and_who_said_it() -> None:
+    machine = Machine()
+    machine.log.write(LOST)
+    machine.clock.seconds = 3600.0
+    witnesses = machine.witnesses()
+    host = SimulatedHost(machine.clock, SeededEntropy("h"), "m")
+
+    scan = scan_machine(machine.clock, witnesses, host, [XidCheck()], sources=witnesses.sources)
+
+    assert "xid/79/GPU-m-2" in {result.check for result in scan.results}
+    assert {s.name: (s.events, s.missed) for s in scan.sources} == {"kmsg": (1, 0), "nvml": (0, 0)}
+    text = render_scan(scan, Canvas(width=80, now=machine.clock.now()))
+    assert "kmsg: 1 errors in 1 messages, 0 missed" in text

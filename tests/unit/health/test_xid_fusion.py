@@ -68,6 +68,17 @@ def test_a_source_that_misses_what_others_see_is_silent_until_it_sees() -> None:
     assert (nvml.silent, nvml.missed, nvml.events, nvml.lines) == (False, 4, 1, 1)
 
 
+def test_nobody_is_blamed_for_having_missed_what_happened_before_he_listened() -> None:
+    fusion = Fusion(("kmsg", "nvml"), began=at(100))
+    for second in (10, 20, 30, 40):
+        fusion.see([seen("kmsg", 31, float(second))], now=at(100))
+    fusion.see([seen("kmsg", 31, 101.0)], now=at(101))
+    fusion.see([], now=at(110))
+    kmsg, nvml = fusion.sources
+
+    assert (kmsg.events, nvml.missed, nvml.silent) == (5, 1, False)
+
+
 @given(
     truth=st.lists(
         st.tuples(st.sampled_from([13, 31, 48, 79]), st.sampled_from("ab")), max_size=12

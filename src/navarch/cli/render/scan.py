@@ -7,6 +7,7 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import COLORS, colored, size, title
 from navarch.core.health import CheckResult, Health
+from navarch.health.checks.xid import tally
 from navarch.ports.gpu import GpuHealth
 
 GPU_COLUMNS = (
@@ -34,7 +35,10 @@ def render_scan(scan: Scan, canvas: Canvas) -> str:
     blocks = []
     if scan.gpus:
         blocks.append(render_table(GPU_COLUMNS, [_gpu(gpu) for gpu in scan.gpus], canvas))
-    blocks += [render_results(scan.results, canvas), _summary(scan, canvas)]
+    blocks.append(render_results(scan.results, canvas))
+    if scan.sources:
+        blocks.append("\n".join(f"{source.name}: {tally(source)}" for source in scan.sources))
+    blocks.append(_summary(scan, canvas))
     return "\n\n".join(blocks)
 
 

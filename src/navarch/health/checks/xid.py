@@ -1,7 +1,7 @@
 """What the driver says has happened."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
@@ -11,6 +11,11 @@ from navarch.health.xid.entry import Kind
 from navarch.health.xid.ruling import Ruling, rule
 from navarch.ports.checks import EventSource, MachineView
 from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
+
+CONTEXT_SWITCH = 109
+"""A long kernel or a debugger causes one as well as a broken GPU does. Acted on when it comes
+again; at once, where the driver asks for a reset (`recovery`, and XID 154)."""
+REPEATED_WITHIN = timedelta(hours=24)
 
 _SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
@@ -35,6 +40,8 @@ class XidCheck:
         names, branch = _names(view.gpus) if together else ({}, None)
         for (code, gpu), events in together.items():
             event, ruling = _gravest(events, branch)
+            if code == CONTEXT_SWITCH and not _is_repeated(events, view):
+                ruling = replace(ruling, fatal=False, health=Health.DEGRADED)
             again = f" ({len(events)} times)" if len(events) > 1 else ""
             yield CheckResult(
                 check=f"{self.name}/{code}/{gpu}",
@@ -52,11 +59,30 @@ class XidCheck:
         It says nothing about the GPUs: what one source misses, another has told us.
         """
         missed = f"the {source.name} missed the last {source.missed_in_a_row} errors"
+        silence = f"{missed}, which others saw; " if source.silent else ""
         return CheckResult(
             check=f"{self.name}-source/{source.name}",
             health=Health.DEGRADED if source.silent else Health.HEALTHY,
-            reason=f"{missed}, which others saw" if source.silent else "",
+            reason=silence + tally(source),
         )
+
+
+def tally(source: EventSource) -> str:
+    """Return what a source has seen and missed, in words."""
+    seen = f"{source.events} errors in {source.lines} messages, {source.missed} missed"
+    return f"{seen}, overrun {source.overrun} times" if source.overrun else seen
+
+
+def _is_repeated(events: Sequence[GpuEvent], view: MachineView) -> bool:
+    """Return whether what happened has happened before, within a day.
+
+    The number of an event serves as a counter: it rises only if there is another one.
+    """
+    counter = f"xid/{events[0].code}/{events[0].gpu}"
+    return any(
+        view.history.rise(counter, event.number, at=event.at, within=REPEATED_WITHIN) > 0
+        for event in events
+    )
 
 
 def judge_xid(code: int, text: str = "", *, branch: int | None = None) -> Ruling:

@@ -1,4 +1,4 @@
-"""One event out of what several knownes saw of it.
+"""One event out of what several witnesses saw of it.
 
 The kernel log is first and complete, but may be unreadable or overrun. NVML comes tens of
 milliseconds later, without a text, and loses causes in a burst. The tracepoint is complete, on
@@ -55,10 +55,18 @@ class Fusion:
 
     An event is made by its first sighting, so that nobody waits for a second opinion. Later
     ones join it, or, when they bring the text that decides and the first had none, renew it.
+    What happened before everybody listened, at `began`, nobody is blamed for having missed.
     """
 
-    def __init__(self, sources: Iterable[str], *, window: timedelta = WINDOW) -> None:
+    def __init__(
+        self,
+        sources: Iterable[str],
+        *,
+        began: datetime | None = None,
+        window: timedelta = WINDOW,
+    ) -> None:
         self._window = window
+        self._began = began
         self._recent: list[Event] = []
         self._made = 0
         self._sources = {source: EventSource(name=source) for source in sources}
@@ -124,6 +132,8 @@ class Fusion:
         over = [event for event in self._recent if now - event.at > self._window]
         self._recent = [event for event in self._recent if now - event.at <= self._window]
         for event in over:
+            if self._began is not None and event.at < self._began:
+                continue
             for source, known in self._sources.items():
                 if source in event.sources:
                     self._sources[source] = replace(known, missed_in_a_row=0)
