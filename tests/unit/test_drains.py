@@ -1,12 +1,15 @@
 """Who may be drained now, and who has been drained long enough."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
+from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.pool import Pool
 from navarch.fleet.drains import plan_drains
+from navarch.fleet.notices import notice_due
 from navarch.fleet.plan import Drain, Terminate
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -77,3 +80,14 @@ def test_the_next_look_is_when_the_first_drain_times_out() -> None:
     draining = a_node("training-0", phase=Phase.DRAINING, retiring=BROKEN, since=NOW)
     plan = plan_drains(pool, [draining], drained=(), now=NOW)
     assert plan.wake_at == NOW + timedelta(minutes=5)
+
+
+def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> None:
+    testing = Condition(check=TESTING, health=Health.DEGRADED, reason="burn", since=NOW)
+    node = a_node("training-0", registered_at=NOW)
+    busy = replace(node, conditions=(testing,), health=Health.DEGRADED)
+
+    assert node.serving
+    assert not busy.serving
+    assert notice_due(busy) is Told.CORDONED
+    assert notice_due(replace(node, told=Told.CORDONED)) is Told.OPEN

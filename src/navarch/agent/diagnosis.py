@@ -1,6 +1,8 @@
 """Tests that use the GPUs: when somebody asks, and weekly while the machine is idle."""
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -12,7 +14,7 @@ from navarch.agent.look import Look
 from navarch.agent.looks import Looks
 from navarch.agent.scan import make
 from navarch.core.command import Command
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import TESTING, CheckResult, Health
 from navarch.health.checks.active import active_checks, choose_active
 from navarch.health.trial import WEEKLY
 from navarch.ports.checks import HealthCheck, MachineView
@@ -25,6 +27,10 @@ from navarch.ports.offload import Offload
 log = structlog.get_logger(__name__)
 
 FILE = "diagnosed.txt"
+MARK = "testing"
+TELL_TRIES = 30
+SETTLE_S = 10.0
+"""How long the system that hands out work is given to hear that there is none for this node."""
 ASK_AGAIN = timedelta(minutes=10)
 """How long a machine that was busy is left alone."""
 TESTS = "tests"
@@ -34,8 +40,9 @@ TESTS = "tests"
 class Diagnosis:
     """Tests the GPUs, one round at a time, on a thread of its own.
 
-    The round's GPUs must not be in use; the tests look for that themselves. Passive checks and
-    heartbeats go on meanwhile.
+    No work may start on the node meanwhile: the control plane is told first, and given time to
+    tell whoever hands out work. GPUs that are in use all the same are left alone; the tests look
+    for that themselves. Passive checks and heartbeats go on.
     """
 
     def __init__(
@@ -64,22 +71,32 @@ class Diagnosis:
         self._bells = bells
         self._disk_offload = disk_offload
         self._offload = offload
+        self._turn = asyncio.Lock()
 
     async def run(self) -> None:
         """Test weekly, until stopped. A machine that has no way to be tested is left alone."""
         if self._diagnostics is None:
             return
+        await self._take_over()
         due = await self._disk_offload.run(self._recall)
         while not self._bells.stopping:
             wait = due - self._clock.now()
             if wait > timedelta(0):
                 await self._bells.tests.wait(wait.total_seconds())
                 continue
-            if await self._offload.run(self._is_idle):
-                await self.test(active_checks())
+            if await self._offload.run(self._is_idle) and await self._test_if_idle():
                 due = await self._plan(WEEKLY)
             else:
                 due = self._clock.now() + ASK_AGAIN
+
+    async def _test_if_idle(self) -> bool:
+        """Make all tests, unless work came before it could be kept away; return whether."""
+        checks = active_checks()
+        async with self._alone(checks) as told:
+            if not told or not await self._offload.run(self._is_idle):
+                return False
+            await self._make(checks)
+        return True
 
     async def obey(self, command: Command) -> str:
         """Carry out a request for tests, or for all checks where it names none."""
@@ -89,7 +106,11 @@ class Diagnosis:
         return _in_words(await self.test(choose_active(names.split(","))))
 
     async def test(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
-        """Make tests, and write down what they found."""
+        """Make tests that somebody asked for, and write down what they found."""
+        async with self._alone(checks):
+            return await self._make(checks)
+
+    async def _make(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         results: list[CheckResult] = []
         for check in checks:
             log.info("agent.testing", node=self._contact.node, test=check.name)
@@ -97,6 +118,48 @@ class Diagnosis:
             results += found
         await self._looks.report(results)
         return results
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, checks: Sequence[HealthCheck]) -> AsyncIterator[bool]:
+        """Keep work away while the block runs; its value is whether everybody has been told.
+
+        A note on disk outlives this process, so that its next life lets work in again.
+        """
+        async with self._turn:
+            await self._disk_offload.run(lambda: self._disk.replace(MARK, b"", sync=False))
+            names = ", ".join(check.name for check in checks)
+            reason = f"the GPUs are being tested ({names}); no work may start until that is done"
+            await self._looks.report(
+                [CheckResult(check=TESTING, health=Health.DEGRADED, reason=reason)]
+            )
+            told = await self._is_told()
+            try:
+                yield told
+            except Exception:
+                await self._let_work_in()
+                raise
+            await self._let_work_in()
+
+    async def _is_told(self) -> bool:
+        """Wait until the control plane knows, and a while longer for those it tells in turn."""
+        for _ in range(TELL_TRIES):
+            if self._bells.stopping:
+                return False
+            if await self._looks.everything_is_told():
+                await self._bells.tests.wait(SETTLE_S)
+                return not self._bells.stopping
+            await self._bells.tests.wait(1.0)
+        return False
+
+    async def _take_over(self) -> None:
+        """Let work in that an earlier life of the agent kept away and could not let in again."""
+        async with self._turn:
+            if await self._disk_offload.run(lambda: self._disk.read(MARK)) is not None:
+                await self._let_work_in()
+
+    async def _let_work_in(self) -> None:
+        await self._looks.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
+        await self._disk_offload.run(lambda: self._disk.remove(MARK))
 
     def _view(self) -> MachineView:
         return MachineView(

@@ -133,6 +133,11 @@ class Looks:
             if due:
                 await self._write_down(due)
 
+    async def everything_is_told(self) -> bool:
+        """Return whether the control plane has all that was written down."""
+        now = self._clock.now()
+        return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now) is None)
+
     async def take_evidence(self, why: str) -> None:
         """Take a bundle because something is about to be changed that it would show."""
         async with self._turn:

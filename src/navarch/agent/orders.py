@@ -1,5 +1,6 @@
 """Commands: taken, carried out once, and told about until it is known."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
@@ -17,6 +18,9 @@ from navarch.ports.clock import Entropy
 from navarch.ports.link import Link
 
 log = structlog.get_logger(__name__)
+
+LONG = frozenset({CommandKind.RUN_DIAGNOSTIC})
+"""What may take an hour, and must not keep the node from being drained or ended meanwhile."""
 
 Handler = Callable[[Command], Awaitable[str]]
 """Carries a command out and returns what to tell the operator; raises NavarchError if it cannot."""
@@ -45,6 +49,8 @@ class Orders:
         self._looks = looks
         self._on_terminate = on_terminate
         self._terminating = False
+        self._tasks: asyncio.TaskGroup | None = None
+        self._under_way: dict[CommandId, asyncio.Task[None]] = {}
         self._handlers: dict[CommandKind, Handler] = {
             CommandKind.CORDON: self._cordon,
             CommandKind.UNCORDON: self._uncordon,
@@ -54,7 +60,17 @@ class Orders:
         }
 
     async def run(self) -> None:
-        """Carry out what arrives, until stopped."""
+        """Carry out what arrives, until stopped.
+
+        What is under way then, and takes long, is given up; it is begun again after a start.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            await self._run()
+            for task in self._under_way.values():
+                task.cancel()
+
+    async def _run(self) -> None:
         backoff = Backoff(self._entropy)
         while not self._bells.stopping:
             pause = None
@@ -105,7 +121,25 @@ class Orders:
 
     async def _carry_out_all(self) -> None:
         for order in await self._recall.ask(lambda memory: memory.journal.to_carry_out()):
-            await self._carry_out(order)
+            if order.command.kind in LONG:
+                self._begin(order)
+            else:
+                await self._carry_out(order)
+
+    def _begin(self, order: Order) -> None:
+        """Carry a command out while others are carried out, and tell of it when it is done."""
+        command = order.command.id
+        if command in self._under_way:
+            return
+
+        def done(_task: "asyncio.Task[None]") -> None:
+            del self._under_way[command]
+            self._bells.orders.ring()
+
+        assert self._tasks is not None, "begun before run()"
+        task = self._tasks.create_task(self._carry_out(order), name=f"command {command}")
+        self._under_way[command] = task
+        task.add_done_callback(done)
 
     async def _carry_out(self, order: Order) -> None:
         command = order.command

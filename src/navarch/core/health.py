@@ -23,6 +23,10 @@ BOOT = "boot"
 what the boot before it left behind."""
 
 
+TESTING = "testing"
+"""Said while an agent uses the GPUs for its tests: no work may start on the node meanwhile."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """What one check on one node had to say."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
-from navarch.core.health import Condition, Health
+from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
@@ -154,6 +154,7 @@ class Node:
             and self.cordoned is None
             and self.retiring is None
             and self.health is not Health.UNHEALTHY
+            and all(condition.check != TESTING for condition in self.conditions)
         )
 
     def to(self, phase: Phase, *, at: datetime) -> "Node":
