@@ -37,6 +37,10 @@ TESTS = "tests"
 """The parameter of the command that names the tests, separated by commas."""
 
 
+PEERS = "peers"
+"""The parameter that names other nodes for tests that span nodes: addresses with their GPUs."""
+
+
 class Diagnosis:
     """Tests the GPUs, one round at a time, on a thread of its own.
 
@@ -103,7 +107,8 @@ class Diagnosis:
         names = command.parameters.get(TESTS, "")
         if not names:
             return _in_words(await self._looks.look_now())
-        return _in_words(await self.test(choose_active(names.split(","))))
+        peers = filter(None, command.parameters.get(PEERS, "").split(","))
+        return _in_words(await self.test(choose_active(names.split(","), peers=peers)))
 
     async def test(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         """Make tests that somebody asked for, and write down what they found."""

@@ -32,14 +32,24 @@ _LINE = re.compile(r"^(?P<check>\S+) (?P<health>healthy|degraded|unhealthy|unkno
     multiple=True,
     help=f"Test the GPUs, which nobody may use meanwhile: {', '.join(TESTS)}. Repeatable.",
 )
+@click.option(
+    "--with",
+    "peers",
+    metavar="NODE",
+    multiple=True,
+    shell_complete=node_names,
+    help="Let the test nccl span this node too, which must be cordoned and idle. Repeatable.",
+)
 @with_session
-def diag(session: Session, node: str, tests: tuple[str, ...]) -> int:
+def diag(session: Session, node: str, tests: tuple[str, ...], peers: tuple[str, ...]) -> int:
     """Have a node look at itself now, and say what it finds.
 
     Without --test every check is made that disturbs nobody. Leaves with 1 if the node fails.
     """
+    if peers and not {"nccl", "all"} & set(tests):
+        raise click.UsageError("--with is for --test nccl, the only test that spans nodes")
     within = session.limit(WAIT_WITHIN)
-    order = session.stay(lambda api: _diagnose(session, api, NodeId(node), tests, within))
+    order = session.stay(lambda api: _diagnose(session, api, NodeId(node), tests, peers, within))
     if order.status is not CommandStatus.COMPLETED:
         raise CommandError(f"the diagnosis {order.status}: {order.result or 'nobody says why'}")
     results = parse_results(order.result)
@@ -51,11 +61,18 @@ def diag(session: Session, node: str, tests: tuple[str, ...]) -> int:
 
 
 async def _diagnose(
-    session: Session, api: FleetApi, node: NodeId, tests: tuple[str, ...], within: timedelta
+    session: Session,
+    api: FleetApi,
+    node: NodeId,
+    tests: tuple[str, ...],
+    peers: tuple[str, ...],
+    within: timedelta,
 ) -> Order:
-    order = await api.issue(
-        node, CommandKind.RUN_DIAGNOSTIC, {"tests": ",".join(tests)} if tests else {}
-    )
+    parameters = {"tests": ",".join(tests)} if tests else {}
+    if peers:
+        found = [await _peer(api, NodeId(peer)) for peer in peers if peer != node]
+        parameters["peers"] = ",".join(found)
+    order = await api.issue(node, CommandKind.RUN_DIAGNOSTIC, parameters)
     try:
         async with asyncio.timeout(within.total_seconds()):
             while not order.over:
@@ -66,6 +83,19 @@ async def _diagnose(
             f"node {node} has not finished; `navarch get {node}` will show {order.id}", UNREACHABLE
         ) from error
     return order
+
+
+async def _peer(api: FleetApi, node: NodeId) -> str:
+    """Return where a node is and how many GPUs it has, once nobody else can be using them."""
+    detail = await api.get_node(node)
+    inventory = detail.inventory
+    if detail.node.cordoned is None:
+        raise CommandError(f"node {node} may be given work; `navarch cordon {node}` keeps it away")
+    if any(gpu.utilization_pct for gpu in (detail.metrics.gpus if detail.metrics else ())):
+        raise CommandError(f"node {node} is busy; wait until its work has ended, or drain it")
+    if inventory is None or not inventory.gpus or not inventory.internal_ip:
+        raise CommandError(f"node {node} has not said where it is and which GPUs it has")
+    return f"{inventory.internal_ip}:{len(inventory.gpus)}"
 
 
 def parse_results(text: str) -> list[CheckResult]:

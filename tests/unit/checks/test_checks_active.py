@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
+from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.active import active_checks, choose_active
 from navarch.health.checks.bandwidth import BandwidthCheck
@@ -144,12 +146,127 @@ def test_bandwidths_are_shown_and_compared() -> None:
     assert "GPU 1 moves 12 of 55 GB/s host to device" in result.reason
 
 
-def test_what_nvbandwidth_says_is_added() -> None:
-    said = ToolRun(code=0, output="SUM host_to_device_memcpy_ce 55.50\n")
+NVBANDWIDTH = """{
+   "nvbandwidth" : {
+      "CUDA Runtime Version" : 13000,
+      "Driver Version" : "580.159.04",
+      "git_version" : "v0.8",
+      "testcases" : [
+         {
+            "bandwidth_description" : "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s)",
+            "bandwidth_matrix" : [ [ "55.5", "%s" ] ],
+            "name" : "host_to_device_memcpy_ce",
+            "status" : "Passed",
+            "sum" : 110.5
+         },
+         {
+            "bandwidth_description" : "memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)",
+            "bandwidth_matrix" : [ [ "N/A", "390.1" ], [ "10.2", "N/A" ] ],
+            "name" : "device_to_device_memcpy_write_ce",
+            "status" : "Passed",
+            "sum" : 400.3
+         },
+         { "name" : "device_to_host_memcpy_ce", "status" : "Waived" }
+      ],
+      "version" : "v0.8"
+   }
+}"""
 
-    result = look(BandwidthCheck(), Bench(tools={"nvbandwidth": said}))
 
-    assert "nvbandwidth: host_to_device_memcpy_ce 55.50" in result.reason
+@dataclass
+class Toolbox(Bench):
+    """Diagnostics whose tools are programs in a folder, run as on a node."""
+
+    folder: Path = Path()
+
+    def install(self, name: str, output: str, code: int = 0) -> None:
+        (self.folder / f"{name}.out").write_text(output)
+        program = (
+            f'#!/bin/sh\necho "$@" > {self.folder}/{name}.args\ncat {self.folder}/{name}.out\n'
+        )
+        (self.folder / name).write_text(f"{program}exit {code}\n")
+        (self.folder / name).chmod(0o755)
+
+    def arguments(self, name: str) -> str:
+        return (self.folder / f"{name}.args").read_text().strip()
+
+    def tool(self, name: str, *arguments: str, within_s: float) -> ToolRun:
+        environ = {"PATH": f"{self.folder}:/usr/bin:/bin"}
+        return CudaDiagnostics(environ=environ).tool(name, *arguments, within_s=within_s)
+
+
+def test_what_nvbandwidth_says_is_added(tmp_path: Path) -> None:
+    bench = Toolbox(folder=tmp_path)
+    bench.install("nvbandwidth", NVBANDWIDTH % "55.0")
+
+    result = look(BandwidthCheck(), bench)
+
+    assert result.health is Health.HEALTHY
+    assert "nvbandwidth: host_to_device_memcpy_ce 110 GB/s, device_to_device" in result.reason
+    assert bench.arguments("nvbandwidth").startswith("-j -t host_to_device_memcpy_ce ")
+
+
+def test_a_gpu_that_nvbandwidth_finds_slow_is_named(tmp_path: Path) -> None:
+    bench = Toolbox(folder=tmp_path)
+    bench.install("nvbandwidth", NVBANDWIDTH % "12.5")
+
+    result = look(BandwidthCheck(), bench)
+
+    assert result.health is Health.DEGRADED
+    slow = "GPU 1 reaches 12 of 56 GB/s in nvbandwidth's host_to_device_memcpy_ce"
+    assert result.reason.startswith(slow), "between devices it is for the topology to say"
+
+
+@pytest.mark.parametrize(
+    ("output", "code", "words"),
+    [
+        (None, 0, "nvbandwidth not run: nvbandwidth is not installed"),
+        ("Segmentation fault", 139, "nvbandwidth did not get through: code 139"),
+        ('{"nvbandwidth": {"error": "no GPUs"}}', 1, "nvbandwidth did not get through: no GPUs"),
+    ],
+)
+def test_without_nvbandwidth_our_own_figures_stand_and_its_absence_is_said(
+    tmp_path: Path, output: str | None, code: int, words: str
+) -> None:
+    bench = Toolbox(folder=tmp_path)
+    if output is not None:
+        bench.install("nvbandwidth", output, code)
+
+    result = look(BandwidthCheck(), bench)
+
+    assert result.health is Health.HEALTHY
+    assert result.reason.endswith(words)
+
+
+ALL_REDUCE = "# Out of bounds values : {wrong} OK\n# Avg bus bandwidth    : 431.7\n"
+
+
+def test_reducing_across_nodes_is_started_by_mpi_with_a_process_for_every_gpu(
+    tmp_path: Path,
+) -> None:
+    bench = Toolbox(folder=tmp_path)
+    check = NcclCheck(peers=("10.0.0.2:8", "gpu-3:4"))
+    assert look(check, bench).reason == "not run: mpirun is not installed"
+
+    bench.install("mpirun", ALL_REDUCE.format(wrong=0))
+    result = look(check, bench)
+
+    assert (result.health, result.reason) == (
+        Health.HEALTHY,
+        "432 GB/s bus bandwidth among 3 nodes",
+    )
+    assert bench.arguments("mpirun") == (
+        "--allow-run-as-root -np 14 -H localhost:2,10.0.0.2:8,gpu-3:4 "
+        "all_reduce_perf -b 1G -e 1G -g 1"
+    )
+    bench.install("mpirun", ALL_REDUCE.format(wrong=3))
+    assert look(check, bench).health is Health.UNHEALTHY
+
+
+@pytest.mark.parametrize("peer", ["", "--help:8", "a b:8", "host", "host:0", "host:8;reboot"])
+def test_a_peer_is_an_address_and_a_number_and_nothing_else(peer: str) -> None:
+    with pytest.raises(InvalidError, match="HOST:GPUS"):
+        NcclCheck(peers=(peer,))
 
 
 DCGM = """

@@ -58,6 +58,22 @@ def test_a_diagnosis_is_asked_for_waited_for_and_told() -> None:
         assert wrong.exit_code == 2
 
 
+def test_a_test_that_spans_nodes_wants_its_peers_out_of_work() -> None:
+    with a_place() as place:
+        place.type(UP.replace("--gpus 8", "--gpus 16"))
+
+        alone = place.type("diag demo-0 --test burn --with demo-1")
+        working = place.type("diag demo-0 --test nccl --with demo-1")
+        place.type("cordon demo-1 --reason test")
+        spanning = place.type("diag demo-0 --test nccl --with demo-1")
+
+    assert alone.exit_code == 2
+    assert "spans nodes" in alone.output
+    assert working.exit_code != 0
+    assert "navarch cordon demo-1" in working.output
+    assert "has not said where it is" in spanning.output, "as no simulated machine does"
+
+
 def test_an_agents_lines_are_read_as_results_and_other_text_is_left_alone() -> None:
     text = "burn healthy: GPU 0: 700 TFLOP/s bf16\ndcgm unknown: not run: dcgmi is not installed\nx"
 

@@ -13,15 +13,19 @@ from navarch.ports.checks import HealthCheck
 ALL = "all"
 
 
-def active_checks() -> tuple[HealthCheck, ...]:
+def active_checks(peers: Iterable[str] = ()) -> tuple[HealthCheck, ...]:
     """Return one of each: our own first, which need nothing installed."""
-    return BurnCheck(), PatternsCheck(), BandwidthCheck(), DcgmCheck(), NcclCheck()
+    nccl = NcclCheck(peers=tuple(peers))
+    return BurnCheck(), PatternsCheck(), BandwidthCheck(), DcgmCheck(), nccl
 
 
-def choose_active(names: Iterable[str]) -> Sequence[HealthCheck]:
-    """Return the tests of those names, in our order; InvalidError for a name that is none."""
+def choose_active(names: Iterable[str], *, peers: Iterable[str] = ()) -> Sequence[HealthCheck]:
+    """Return the tests of those names, in our order; InvalidError for a name that is none.
+
+    `peers` are the nodes with which those that span nodes are made; see `NcclCheck`.
+    """
     wanted = {name.strip() for name in names if name.strip()}
-    known = active_checks()
+    known = active_checks(peers)
     unknown = sorted(wanted - {check.name for check in known} - {ALL})
     if unknown:
         there = ", ".join(check.name for check in known)

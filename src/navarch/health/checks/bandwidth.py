@@ -1,9 +1,10 @@
 """Do bytes move as fast as they should?"""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from navarch.core.health import CheckResult, Health
 from navarch.health.opinion import Opinion, conclude, degraded
@@ -20,7 +21,13 @@ WAYS = (
     ("on_device_gbs", "on the device"),
     ("between_devices_gbs", "between devices"),
 )
-_SUM = re.compile(r"^SUM (\S+) ([\d.]+)", re.MULTILINE)
+CASES = (
+    "host_to_device_memcpy_ce",
+    "device_to_host_memcpy_ce",
+    "device_to_device_memcpy_write_ce",
+)
+"""What is asked of nvbandwidth, which has dozens of tests and takes an hour for all of them."""
+TOOL_S = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +57,9 @@ class BandwidthCheck:
         except TestFailedError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        result = conclude(self.name, _slow(figures))
-        words = "; ".join(filter(None, (result.reason, *_words(figures), _tool(view.diagnostics))))
+        slow, told = _ask_tool(view.diagnostics)
+        result = conclude(self.name, [*_slow(figures), *slow])
+        words = "; ".join(filter(None, (result.reason, *_words(figures), told)))
         yield CheckResult(check=self.name, health=result.health, reason=words)
 
 
@@ -72,10 +80,55 @@ def _words(figures: Sequence[CopyFigures]) -> Iterator[str]:
             yield f"{min(known):.0f} GB/s {way}"
 
 
-def _tool(diagnostics: Diagnostics) -> str:
+class _Case(msgspec.Struct):
+    """One of nvbandwidth's tests. Its matrix is of numbers in words, or `N/A`."""
+
+    name: str = ""
+    status: str = ""
+    sum: float = 0.0
+    bandwidth_matrix: list[list[str]] = msgspec.field(default_factory=list)
+
+
+class _Cases(msgspec.Struct):
+    testcases: list[_Case] = msgspec.field(default_factory=list)
+    error: str = ""
+
+
+class _Answer(msgspec.Struct):
+    nvbandwidth: _Cases = msgspec.field(default_factory=_Cases)
+
+
+def _ask_tool(diagnostics: Diagnostics) -> tuple[list[Opinion], str]:
+    """Return what NVIDIA's tool finds slow, and its sums in words, or why there are none."""
     try:
-        run = diagnostics.tool("nvbandwidth", within_s=600.0)
-    except (NotRunError, TestFailedError):
-        return ""
-    sums = [f"{name} {value}" for name, value in _SUM.findall(run.output)]
-    return "nvbandwidth: " + ", ".join(sums) if run.code == 0 and sums else ""
+        run = diagnostics.tool("nvbandwidth", "-j", "-t", *CASES, within_s=TOOL_S)
+    except (NotRunError, TestFailedError) as error:
+        return [], f"nvbandwidth not run: {error}"
+    try:
+        said = msgspec.json.decode(run.output[run.output.find("{") :], type=_Answer).nvbandwidth
+    except msgspec.DecodeError:
+        return [], f"nvbandwidth did not get through: code {run.code}"
+    passed = [case for case in said.testcases if case.status == "Passed"]
+    if not passed:
+        return [], f"nvbandwidth did not get through: {said.error or f'code {run.code}'}"
+    sums = ", ".join(f"{case.name} {case.sum:.0f} GB/s" for case in passed)
+    return [slow for case in passed for slow in _slow_column(case)], f"nvbandwidth: {sums}"
+
+
+def _slow_column(case: _Case) -> Iterator[Opinion]:
+    """Compare the GPUs of a test that has one figure for each: those between host and device."""
+    if len(case.bandwidth_matrix) != 1:
+        return
+    figures = [_number(cell) for cell in case.bandwidth_matrix[0]]
+    best = max((figure for figure in figures if figure is not None), default=0.0)
+    for index, figure in enumerate(figures):
+        if figure is not None and figure < SLOW * best:
+            reached = f"{figure:.0f} of {best:.0f} GB/s"
+            yield degraded(f"GPU {index} reaches {reached} in nvbandwidth's {case.name}")
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

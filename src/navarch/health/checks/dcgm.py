@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.trial import WEEKLY, not_run
+from navarch.health.trial import WEEKLY, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import NotRunError, TestFailedError
+from navarch.ports.gpu import GpuError
 
 _ROW = re.compile(r"^\|\s*(?P<test>[^|]+?)\s*\|\s*(?P<word>Pass|Fail|Skip)\b[^|]*\|", re.MULTILINE)
 
@@ -27,8 +28,11 @@ class DcgmCheck:
             yield not_run(self.name, "this machine has no way to use its GPUs")
             return
         try:
+            if used := in_use(view, view.gpus.list_gpus()):
+                yield not_run(self.name, used)
+                return
             run = view.diagnostics.tool("dcgmi", "diag", "-r", str(self.level), within_s=1800.0)
-        except NotRunError as error:
+        except (NotRunError, GpuError) as error:
             yield not_run(self.name, str(error))
             return
         except TestFailedError as error:

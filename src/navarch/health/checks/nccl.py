@@ -1,26 +1,39 @@
-"""Do the GPUs of a machine reduce together, right and fast?"""
+"""Do the GPUs of a machine, or of several, reduce together, right and fast?"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from navarch.core.errors import InvalidError
 from navarch.core.health import CheckResult, Health
 from navarch.health.trial import WEEKLY, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError
 
+_PEER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*:[1-9]\d{0,3}")
 _BUS = re.compile(r"Avg bus bandwidth\s*:\s*([\d.]+)")
 _WRONG = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclCheck:
-    """Runs `all_reduce_perf` of the NCCL tests over all GPUs, where it is installed."""
+    """Runs `all_reduce_perf` of the NCCL tests over all GPUs, where it is installed.
+
+    With `peers`, each an address and how many GPUs it has (`10.0.0.2:8`), over theirs as well:
+    started by `mpirun`, one process for each GPU. Somebody else has to keep work away from peers.
+    """
 
     name: str = "nccl"
     interval: timedelta | None = WEEKLY
+    peers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what is no address: it would be read as an option, or as a command."""
+        for peer in self.peers:
+            if not _PEER.fullmatch(peer):
+                raise InvalidError(f"{peer!r} is not HOST:GPUS, as in 10.0.0.2:8")
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Run it."""
@@ -29,14 +42,14 @@ class NcclCheck:
             return
         try:
             gpus = view.gpus.list_gpus()
-            if len(gpus) < 2:
+            if len(gpus) < 2 and not self.peers:
                 yield not_run(self.name, "there is only one GPU to reduce over")
                 return
             if used := in_use(view, gpus):
                 yield not_run(self.name, used)
                 return
-            arguments = ("-b", "1G", "-e", "1G", "-g", str(len(gpus)))
-            run = view.diagnostics.tool("all_reduce_perf", *arguments, within_s=300.0)
+            tool, *arguments = self._command(len(gpus))
+            run = view.diagnostics.tool(tool, *arguments, within_s=300.0)
         except (NotRunError, GpuError) as error:
             yield not_run(self.name, str(error))
             return
@@ -44,6 +57,15 @@ class NcclCheck:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
         yield self._judge(run.code, run.output)
+
+    def _command(self, gpus: int) -> Sequence[str]:
+        sizes = ("-b", "1G", "-e", "1G", "-g")
+        if not self.peers:
+            return "all_reduce_perf", *sizes, str(gpus)
+        hosts = (f"localhost:{gpus}", *self.peers)
+        count = gpus + sum(int(peer.rpartition(":")[2]) for peer in self.peers)
+        start = ("mpirun", "--allow-run-as-root", "-np", str(count), "-H", ",".join(hosts))
+        return *start, "all_reduce_perf", *sizes, "1"
 
     def _judge(self, code: int, output: str) -> CheckResult:
         bus, wrong = _BUS.search(output), _WRONG.search(output)
@@ -53,6 +75,6 @@ class NcclCheck:
         if code != 0 or bus is None:
             last = output.strip().rpartition("\n")[2] or f"code {code}"
             return not_run(self.name, f"all_reduce_perf did not get through: {last}")
-        return CheckResult(
-            check=self.name, health=Health.HEALTHY, reason=f"{float(bus[1]):.0f} GB/s bus bandwidth"
-        )
+        among = f" among {1 + len(self.peers)} nodes" if self.peers else ""
+        words = f"{float(bus[1]):.0f} GB/s bus bandwidth{among}"
+        return CheckResult(check=self.name, health=Health.HEALTHY, reason=words)
