@@ -77,11 +77,23 @@ class _AgentGroup(click.Group):
     help="Address of the control plane.",
 )
 @click.option("--node-id", envvar="NAVARCH_NODE_ID", help="Name of this node.  [default: hostname]")
-@click.option("--provider", default="", help="Where the machine comes from.")
-@click.option("--region", default="", help="Its region there.")
-@click.option("--zone", default="", help="Its zone there.")
-@click.option("--instance-type", default="", help="What the provider calls its kind.")
-@click.option("--pool", default="", help="Pool it belongs to; becomes the label `pool`.")
+@click.option(
+    "--provider", envvar="NAVARCH_PROVIDER", default="", help="Where the machine comes from."
+)
+@click.option("--region", envvar="NAVARCH_REGION", default="", help="Its region there.")
+@click.option("--zone", envvar="NAVARCH_ZONE", default="", help="Its zone there.")
+@click.option(
+    "--instance-type",
+    envvar="NAVARCH_INSTANCE_TYPE",
+    default="",
+    help="What the provider calls its kind.",
+)
+@click.option(
+    "--pool",
+    envvar="NAVARCH_POOL",
+    default="",
+    help="Pool it belongs to; becomes the label `pool`.",
+)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label. Repeatable.")
 @click.option(
     "--auth-token",
@@ -103,6 +115,7 @@ class _AgentGroup(click.Group):
 @click.option("--boot-id", default="", help="Name of this boot.  [default: the kernel's]")
 @click.option(
     "--gpus-expected",
+    envvar="NAVARCH_GPUS_EXPECTED",
     type=click.IntRange(min=0),
     help="How many GPUs the machine must have to be healthy.",
 )

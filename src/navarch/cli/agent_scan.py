@@ -26,9 +26,21 @@ UNHEALTHY = 1
 
 
 @click.command("scan", cls=Command)
-@click.option("--provider", default="", help="Where the machine comes from.")
-@click.option("--instance-type", default="", help="Its kind, to compare with the catalogue.")
-@click.option("--gpus-expected", type=click.IntRange(min=0), help="How many GPUs it must have.")
+@click.option(
+    "--provider", envvar="NAVARCH_PROVIDER", default="", help="Where the machine comes from."
+)
+@click.option(
+    "--instance-type",
+    envvar="NAVARCH_INSTANCE_TYPE",
+    default="",
+    help="Its kind, to compare with the catalogue.",
+)
+@click.option(
+    "--gpus-expected",
+    envvar="NAVARCH_GPUS_EXPECTED",
+    type=click.IntRange(min=0),
+    help="How many GPUs it must have.",
+)
 @click.option(
     "--test",
     "tests",

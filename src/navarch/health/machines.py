@@ -8,12 +8,14 @@ from navarch.core.machine import MachineKind
 
 
 def find_kind(provider: str, instance_type: str) -> MachineKind | None:
-    """Return the catalogue's row of a machine, if it has one; without a provider, if only one."""
-    found = [
-        kind
-        for kind in _catalogue()
-        if kind.instance_type == instance_type and provider in ("", kind.provider)
-    ]
+    """Return the catalogue's row of a machine, if it has one.
+
+    Without a provider, or with one of a name that somebody else gave it, the type alone must do:
+    it does where only one provider has such a type.
+    """
+    of_type = [kind for kind in _catalogue() if kind.instance_type == instance_type]
+    known = any(kind.provider == provider for kind in _catalogue())
+    found = [kind for kind in of_type if not known or kind.provider == provider]
     return found[0] if len(found) == 1 else None
 
 

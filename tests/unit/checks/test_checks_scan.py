@@ -71,3 +71,17 @@ def test_the_catalogue_knows_machines_by_provider_and_type() -> None:
     assert (found.gpus, found.gpu_memory_gib) == (8, 80)
     assert find_kind("", "p5.48xlarge") == found
     assert find_kind("gcp", "p5.48xlarge") is None
+    assert find_kind("our-aws-account", "p5.48xlarge") == found, "a name of somebody's own"
+
+
+def test_what_kind_a_machine_is_may_come_with_its_user_data(library: str) -> None:
+    environ = {
+        "NAVARCH_NVML_LIBRARY": library,
+        "NAVARCH_PROVIDER": "aws",
+        "NAVARCH_INSTANCE_TYPE": "p5.48xlarge",
+    }
+
+    found = scan("-o", "json", environ=environ)
+
+    reasons = {r["check"]: r["reason"] for r in json.loads(found.output)["results"]}
+    assert "2 of 8 GPUs found" in reasons["boot"]
