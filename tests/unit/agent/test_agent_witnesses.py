@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from navarch.agent.agent import Agent
 from navarch.agent.directlink import DirectLink
 from navarch.agent.disk import FolderDisk
@@ -23,7 +25,7 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.health.checks.xid import XidCheck
 from navarch.hosts.bookmark import FileBookmark, MemoryBookmark
-from navarch.hosts.kmsg import Kmsg
+from navarch.hosts.kmsg import Kmsg, open_kmsg
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.host import HostError, KernelRecord
@@ -269,3 +271,46 @@ def test_a_scan_tells_what_the_kernel_said_before_it_came_and_who_said_it() -> N
     assert {s.name: (s.events, s.missed) for s in scan.sources} == {"kmsg": (1, 0), "nvml": (0, 0)}
     text = render_scan(scan, Canvas(width=80, now=machine.clock.now()))
     assert "kmsg: 1 errors in 1 messages, 0 missed" in text
+
+
+def test_the_kernels_log_never_blocks_never_repeats_itself_and_finds_its_gpu() -> None:
+    """B10: it was read blocking and from the start, and its addresses matched no GPU's."""
+    machine = Machine()
+    bus_ids = {gpu.uuid: gpu.pci_bus_id for gpu in machine.gpus.list_gpus()}
+    assert bus_ids["GPU-m-2"] == "00000000:03:00.0", "NVML writes eight digits, the log four"
+    theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def life(boot_id: str, *records: str) -> list[tuple[int, str]]:
+        """Return what an agent that starts now tells of a log that still holds `records`."""
+        file = ours.dup()
+        file.setblocking(False)
+        log = Kmsg(machine.clock, file=file.detach())
+        witnesses = Witnesses(
+            machine.clock, machine.gpus, [log], bookmark=machine.bookmark, boot_id=boot_id
+        )
+        assert not witnesses.hear(), "with nothing to read it returns at once"
+        for record in records:
+            theirs.send(record.encode())
+        found = [(event.code, event.gpu) for event in witnesses.events()]
+        witnesses.settle(1000)
+        assert witnesses.events() == []
+        log.close()
+        return found
+
+    first, second = f"4,10,1,-;{LOST}", f"4,11,2,-;{LOST.replace('03:00', '04:00')}"
+    assert life("boot-1", first) == [(79, "GPU-m-2")]
+    assert life("boot-1", first, second) == [(79, "GPU-m-3")], "the first is not told again"
+    assert life("boot-1", first, second) == []
+    assert life("boot-2", first) == [(79, "GPU-m-2")], "another boot counts from the start"
+    theirs.close()
+    ours.close()
+
+
+def test_the_real_log_of_this_machine_is_read_without_blocking() -> None:
+    """B10, on the device itself."""
+    log = open_kmsg(SystemClock())
+    if log is None:
+        pytest.skip("/dev/kmsg cannot be read here")
+    numbers = [record.sequence for _ in range(100) for record in log.read()]
+    log.close()
+    assert numbers == sorted(set(numbers))
