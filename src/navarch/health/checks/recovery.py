@@ -28,7 +28,7 @@ class RecoveryCheck:
     """Passes on what the driver asks for, even where no XID said so."""
 
     name: str = "recovery"
-    interval: timedelta | None = None
+    interval: timedelta | None = timedelta(seconds=1)
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
