@@ -10,6 +10,7 @@ from navarch.gpus.kernels import (
     FLOPS_MMA_WARP_ROUND,
     FLOPS_WGMMA_GROUP_ROUND,
     GROUPS_BURN,
+    STREAM_PATTERN,
     THREADS_BURN,
     WARPS_BURN,
     mma_ptx,
@@ -40,6 +41,8 @@ PATTERNS = (
     (0x12345678, 0x9E3779B1),  # every word another: finds lines that select the wrong one
 )
 TOUCH_BYTES = 16 << 20
+STREAM_BYTES = 8 << 30
+"""Far more than a card's cache holds."""
 COPY_BYTES, COPY_TIMES = 1 << 30, 16
 
 
@@ -54,13 +57,20 @@ def touch(cuda: Cuda) -> None:
 
 
 def burn(cuda: Cuda, *, seconds: float, spoil: bool = False) -> BurnFigures:
-    """Multiply on every multiprocessor at once, and compare every sum with its reference."""
+    """Multiply on every multiprocessor at once while the memory is read, and compare both.
+
+    Every sum is compared with its reference, and every word read with what was written.
+    """
     ptx, flops = _burn_kernel(cuda.architecture)
     kernel = cuda.kernel(ptx, "burn")
     answer = cuda.allocate(8)
     cuda.zero(answer, 8)
     blocks = 2 * cuda.multiprocessors
-    once = partial(cuda.launch, kernel, blocks, THREADS_BURN, (ROUNDS, answer, int(spoil)))
+    memory, size = _filled(cuda)
+    if spoil:
+        cuda.write(memory, bytes(16))
+    arguments = (ROUNDS, answer, int(spoil), memory, size - 1)
+    once = partial(cuda.launch, kernel, blocks, THREADS_BURN, arguments)
     warm, _ = _sustain(cuda, once, min(WARM_S, seconds))
     launches, spent = _sustain(cuda, once, seconds)
     (wrong,) = struct.unpack("<Q", cuda.read(answer, 8))
@@ -118,6 +128,19 @@ def _sustain(cuda: Cuda, once: Callable[[], None], seconds: float) -> tuple[int,
         spent += cuda.timed(lambda: _repeat(once, LAUNCHES_AT_ONCE))
         launches += LAUNCHES_AT_ONCE
     return launches, spent
+
+
+def _filled(cuda: Cuda) -> tuple[int, int]:
+    """Return memory that holds the pattern throughout, and its size, a power of two."""
+    room = min(STREAM_BYTES, cuda.memory()[0] // 4)
+    if room < TOUCH_BYTES:
+        raise NotRunError("there is no free memory to read from")
+    size = 1 << (room.bit_length() - 1)
+    memory = cuda.allocate(size)
+    fill = cuda.kernel(patterns_ptx(), "fill")
+    cuda.launch(fill, 8 * cuda.multiprocessors, 256, (memory, size // 16, STREAM_PATTERN, 0, 0))
+    cuda.wait()
+    return memory, size
 
 
 def _burn_kernel(architecture: int) -> tuple[str, int]:

@@ -4,7 +4,8 @@ Matrix products are of random whole numbers that fill a bf16 to its last bit, ad
 in turn, so that every sum is exact, the tensor cores have all their bits to turn, and every product
 can be compared with a reference that plain integer arithmetic gives. The numbers come from a hash
 of their place, `element`: a pattern with any order in it lets a card draw less power, and run
-faster, than the work of its users ever will.
+faster, than the work of its users ever will. For the same reason the memory is read all the while,
+and what comes out of it is compared too: a fault may need both to be at work to show itself.
 """
 
 from collections.abc import Iterator
@@ -20,6 +21,11 @@ MMA_PER_ROUND = 32
 FLOPS_MMA_WARP_ROUND = MMA_PER_ROUND * 2 * 16 * 8 * 16
 FLOPS_WGMMA_GROUP_ROUND = 2 * 64 * 256 * DEPTH_WGMMA
 WARPS_BURN, GROUPS_BURN = THREADS_BURN // 32, THREADS_BURN // 128
+
+STREAM_PATTERN = 0x5A5AA5A5
+"""What the memory holds that is read during the products."""
+_LOADS_MMA, _LOADS_WGMMA = 1, 4
+"""How many times 16 bytes of it each thread reads a round: about a third of what an H200 could."""
 
 _LEFT, _RIGHT = (0x9E3779B1, 0x85EBCA77), (0xC2B2AE3D, 0x27D4EB2F)
 _MIX = 0x2C1B3C6D
@@ -91,7 +97,9 @@ FINE:
 
 
 def mma_ptx() -> str:
-    """Return `burn` for cards since Ampere: arguments rounds, answer, one wrong on purpose or not.
+    """Return `burn` for cards since Ampere.
+
+    Arguments: rounds, answer, one wrong on purpose or not, memory to read, its size less one.
 
     Every warp keeps a 64 by 16 and a 16 by 64 matrix in registers and adds their product to
     128 sums a thread, again and again.
@@ -116,9 +124,10 @@ def mma_ptx() -> str:
     lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
     # The same left matrix with all its signs turned
     lines += [f"xor.b32 %n{i}, %a{i}, 0x80008000;" for i in range(16)]
-    lines += ["LOOP:", *_mma_round(sums, "%a"), *_mma_round(sums, "%n")]
+    lines += [*_stream_begin(_LOADS_MMA), "LOOP:", *_stream(_LOADS_MMA)]
+    lines += [*_mma_round(sums, "%a"), *_mma_round(sums, "%n")]
     lines += ["sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP;"]
-    lines += [*_mma_round(sums, "%a"), *_spoil(sums[0])]
+    lines += [*_mma_round(sums, "%a"), *_stream_end(_LOADS_MMA), *_spoil(sums[0])]
     for m in range(4):
         for n in range(8):
             for i in range(4):
@@ -154,7 +163,8 @@ def wgmma_ptx() -> str:
         lines.append(f"add.u64 %d{24 + step}, %d11, {step * _B_TILE >> 4};")
     lines.append("mov.u64 %d20, %d10; mov.u64 %d24, %d11;")
     lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
-    lines += ["setp.eq.u32 %p3, %r1, %r1;", "LOOP:", "wgmma.fence.sync.aligned;"]
+    lines += ["setp.eq.u32 %p3, %r1, %r1;", *_stream_begin(_LOADS_WGMMA), "LOOP:"]
+    lines += [*_stream(_LOADS_WGMMA), "wgmma.fence.sync.aligned;"]
     lines += [*_wgmma_round(sums, 1), *_wgmma_round(sums, -1)]
     lines += [
         # One group may be under way while the next is handed over.
@@ -163,6 +173,7 @@ def wgmma_ptx() -> str:
         "wgmma.fence.sync.aligned;",
         *_wgmma_round(sums, 1),
         "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;",
+        *_stream_end(_LOADS_WGMMA),
         *_spoil(sums[0]),
         # Row and column of a thread's first sum
         "and.b32 %r23, %r1, 127; shr.u32 %r24, %r23, 5; and.b32 %r25, %r23, 31;",
@@ -201,10 +212,11 @@ def _wgmma_round(sums: list[str], sign: int) -> Iterator[str]:
 
 def _burn_head() -> str:
     return """
-.visible .entry burn(.param .u64 rounds, .param .u64 answer, .param .u64 spoil)
+.visible .entry burn(.param .u64 rounds, .param .u64 answer, .param .u64 spoil,
+  .param .u64 memory, .param .u64 mask)
 {
 .reg .pred %p<8>; .reg .b32 %r<40>; .reg .b64 %d<32>; .reg .f32 %f<136>; .reg .b32 %a<16>;
-.reg .b32 %b<16>; .reg .b32 %n<16>; .reg .b16 %h<4>;
+.reg .b32 %s<40>; .reg .b64 %m<8>; .reg .b32 %b<16>; .reg .b32 %n<16>; .reg .b16 %h<4>;
 ld.param.u64 %d1, [rounds]; ld.param.u64 %d2, [answer]; ld.param.u64 %d3, [spoil];
 cvt.u32.u64 %r2, %d1; mov.u32 %r1, %tid.x; mov.u32 %r9, 0;
 """
@@ -271,6 +283,41 @@ def _fill_shared() -> Iterator[str]:
         yield f"add.u32 %r30, %r30, {THREADS_BURN}; bra FILL{name}; FILLED{name}:"
     # Tensor cores read shared memory by another way than stores are written by.
     yield "fence.proxy.async; bar.sync 0;"
+
+
+def _stream_begin(loads: int) -> Iterator[str]:
+    """Give each thread a place of its own in the memory to be read."""
+    yield "ld.param.u64 %m1, [memory]; ld.param.u64 %m2, [mask];"
+    yield f"mov.u32 %s38, %ctaid.x; mad.lo.u32 %s38, %s38, {THREADS_BURN}, %r1;"
+    yield "mul.wide.u32 %m3, %s38, 16; and.b64 %m3, %m3, %m2;"
+    yield f"mov.u32 %s38, %nctaid.x; mul.wide.u32 %m4, %s38, {THREADS_BURN * 16}; mov.u32 %s39, 0;"
+    for word in range(4 * loads):
+        yield f"mov.u32 %s{word}, {_stream_word(word):#x};"
+
+
+def _stream(loads: int) -> Iterator[str]:
+    """Look at what was asked for a round ago, and ask for more: nobody waits for memory."""
+    yield from _stream_compare(loads)
+    for load in range(loads):
+        words = ",".join(f"%s{4 * load + i}" for i in range(4))
+        yield f"add.u64 %m5, %m1, %m3; ld.global.v4.u32 {{{words}}}, [%m5];"
+        yield "add.u64 %m3, %m3, %m4; and.b64 %m3, %m3, %m2;"
+
+
+def _stream_compare(loads: int) -> Iterator[str]:
+    for word in range(4 * loads):
+        yield f"xor.b32 %s{word}, %s{word}, {_stream_word(word):#x}; or.b32 %s39, %s39, %s{word};"
+
+
+def _stream_end(loads: int) -> Iterator[str]:
+    """Count a thread that has read anything wrong as one more."""
+    yield from _stream_compare(loads)
+    yield "setp.ne.u32 %p5, %s39, 0; @%p5 add.u32 %r9, %r9, 1;"
+
+
+def _stream_word(word: int) -> int:
+    """Return what `fill` writes there with a step of nothing."""
+    return STREAM_PATTERN ^ 0xFFFFFFFF if word % 2 else STREAM_PATTERN
 
 
 def _spoil(first: str) -> list[str]:
