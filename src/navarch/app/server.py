@@ -39,6 +39,7 @@ from navarch.notifiers.everyone import Everyone
 from navarch.notifiers.log import LogAlerts, LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
+from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.service.agents import Timing
 from navarch.service.evidence import EvidenceService
@@ -109,6 +110,8 @@ class Server:
                 plane = self._plane = self._build(stack, tasks, store, columns, offload, http)
                 desk = HeartbeatDesk(plane.agents, columns)
                 stack.callback(desk.flush)
+                archive = FolderArchive(self._data_dir / "evidence", offload)
+                evidence = EvidenceService(store, archive)
                 app = build_http_app(
                     self._clock,
                     self._entropy,
@@ -119,9 +122,7 @@ class Server:
                     ready=lambda: None if self._serving else "the control loops are starting",
                     metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
                     snapshot=store.fleet,
-                    evidence=EvidenceService(
-                        store, FolderArchive(self._data_dir / "evidence", offload)
-                    ),
+                    evidence=evidence,
                 )
                 doors = HttpServer(
                     self._clock,
@@ -129,7 +130,7 @@ class Server:
                     listener=listener,
                     heartbeat_interval=self._config.server.heartbeat_interval,
                 )
-                grpc_door = _grpc(plane, self._door, desk, grpc)
+                grpc_door = _grpc(plane, self._door, desk, evidence, grpc)
                 self._patience = Patience(
                     self._clock,
                     store,
@@ -348,7 +349,9 @@ def _listening(address: Address) -> socket.socket:
         raise _taken(address, "address", error.strerror or str(error)) from error
 
 
-def _grpc(plane: Plane, door: _Door, desk: HeartbeatDesk, address: Address) -> GrpcServer:
+def _grpc(
+    plane: Plane, door: _Door, desk: HeartbeatDesk, evidence: EvidenceDesk, address: Address
+) -> GrpcServer:
     if address.port:
         # gRPC does not say why it cannot have a port; asking for it first does.
         try:
@@ -356,7 +359,14 @@ def _grpc(plane: Plane, door: _Door, desk: HeartbeatDesk, address: Address) -> G
         except OSError as error:
             raise _taken(address, "grpc-address", error.strerror or str(error)) from error
     try:
-        return GrpcServer(plane.fleet, plane.agents, auth=door, desk=desk, address=str(address))
+        return GrpcServer(
+            plane.fleet,
+            plane.agents,
+            auth=door,
+            desk=desk,
+            address=str(address),
+            evidence=evidence,
+        )
     except RuntimeError as error:
         raise _taken(address, "grpc-address", "it cannot be had") from error
 

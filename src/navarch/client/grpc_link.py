@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError, Message
 
 from navarch.client.address import parse_address
 from navarch.core.command import Command, CommandKind
-from navarch.core.errors import NavarchError, UnreachableError
+from navarch.core.errors import NavarchError, NotPossibleError, UnreachableError
 from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
@@ -82,8 +82,9 @@ class GrpcLink:
         await self._ask("ReportMetrics", request, pb.ReportMetricsResponse())
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Let it go: only the HTTP door takes evidence."""
-        del evidence
+        """Hand a bundle in; a control plane without a place for it is no reason to try again."""
+        request = write_message(evidence, pb.ReportEvidenceRequest())
+        await self._ask("ReportEvidence", request, pb.ReportEvidenceResponse())
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Say that a command has arrived."""
@@ -128,6 +129,8 @@ def _refusal(error: grpc.aio.AioRpcError) -> NavarchError:
     code, text = error.code(), error.details() or ""
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return UnauthorizedError("the control plane does not accept the token")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        return NotPossibleError(f"the control plane is older than this agent: {text}")
     return error_from(code.name.lower(), text)
 
 

@@ -52,6 +52,7 @@ class Doors:
     desk: HeartbeatDesk
     app: HttpApp
     auth: Authenticator
+    evidence: EvidenceService
     injected: list[tuple[NodeId, CheckResult]] = field(default_factory=list)
     http_url: str = ""
     grpc_url: str = ""
@@ -90,6 +91,7 @@ def build_doors(
     )
     desk = HeartbeatDesk(agents, columns)
     auth = BearerToken(token) if token else Anyone()
+    evidence = EvidenceService(store, MemoryArchive())
     app = build_http_app(
         clock,
         entropy,
@@ -100,9 +102,9 @@ def build_doors(
         ready=ready,
         snapshot=store.fleet if with_snapshot else None,
         limits=limits,
-        evidence=EvidenceService(store, MemoryArchive()),
+        evidence=evidence,
     )
-    return Doors(store, columns, fleet, agents, desk, app, auth, injected)
+    return Doors(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 
 
 @asynccontextmanager
@@ -129,7 +131,12 @@ async def open_doors(
             running.append(tasks.create_task(server.run()))
         if grpc:
             grpc_server = GrpcServer(
-                doors.fleet, doors.agents, auth=doors.auth, desk=doors.desk, address="127.0.0.1:0"
+                doors.fleet,
+                doors.agents,
+                auth=doors.auth,
+                desk=doors.desk,
+                address="127.0.0.1:0",
+                evidence=doors.evidence,
             )
             doors.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
             running.append(tasks.create_task(grpc_server.run()))

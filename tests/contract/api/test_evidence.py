@@ -11,10 +11,12 @@ from navarch.agent.evidence import pack
 from navarch.agent.links import open_link
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
+from navarch.client.grpc_link import grpc_link
 from navarch.core.errors import InvalidError, NotFoundError
 from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.ids import NodeId
 from navarch.ports.evidence import EvidenceApi
+from navarch.ports.link import Link
 from navarch.testing.doors import build_doors, open_doors
 
 
@@ -31,11 +33,13 @@ def a_bundle(node: NodeId, *, lines: int = 1) -> Evidence:
     return Evidence(note=note, content=content)
 
 
-def test_what_an_agent_hands_in_an_operator_reads() -> None:
+@pytest.mark.parametrize("wire", ["http", "grpc"])
+def test_what_an_agent_hands_in_an_operator_reads(wire: str) -> None:
     async def main() -> None:
-        async with open_doors(build_doors(), grpc=False) as doors:
+        async with open_doors(build_doors(), grpc=wire == "grpc") as doors:
             node = await doors.register("gpu-1")
-            link = open_link(doors.http_url)
+            links = {"http": open_link, "grpc": lambda url: grpc_link(url, lambda: None)}
+            link: Link = links[wire](doors.grpc_url or doors.http_url)
             evidence = a_bundle(node)
             await link.report_evidence(evidence)
             await link.report_evidence(evidence)

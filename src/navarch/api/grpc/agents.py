@@ -9,9 +9,11 @@ from navarch.api.grpc.guard import Context, guarded, refusal
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.limits import check_limits, check_registration
 from navarch.core.errors import InvalidError
+from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.ports.agents import AgentApi, Registration
+from navarch.ports.evidence import EvidenceDesk
 from navarch.wire.bodies import LateReadings
 from navarch.wire.messages import read_message, write_message
 from navarch.wire.v1 import agent_pb2 as pb
@@ -22,9 +24,12 @@ SERVICE = "navarch.v1.AgentService"
 class AgentCalls:
     """Answers agents. Messages come and go as bytes."""
 
-    def __init__(self, agents: AgentApi, desk: HeartbeatDesk) -> None:
+    def __init__(
+        self, agents: AgentApi, desk: HeartbeatDesk, evidence: EvidenceDesk | None = None
+    ) -> None:
         self._agents = agents
         self._desk = desk
+        self._evidence = evidence
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return the handlers of the service."""
@@ -36,6 +41,8 @@ class AgentCalls:
             "Acknowledge": self._acknowledge,
             "Finish": self._finish,
         }
+        if self._evidence is not None:
+            calls["ReportEvidence"] = self._report_evidence
         handlers = {name: guarded(f"/{SERVICE}/{name}", call) for name, call in calls.items()}
         handlers["Attach"] = grpc.stream_stream_rpc_method_handler(self._attach)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
@@ -61,6 +68,13 @@ class AgentCalls:
         check_limits(late)
         await self._agents.report_metrics(late.node, late.samples)
         return b""
+
+    async def _report_evidence(self, body: bytes) -> bytes:
+        assert self._evidence is not None, "not offered without a place to keep it"
+        request = pb.ReportEvidenceRequest.FromString(body)
+        evidence = read_message(Evidence, request)
+        await self._evidence.report_evidence(evidence)
+        return pb.ReportEvidenceResponse().SerializeToString()
 
     async def _acknowledge(self, body: bytes) -> bytes:
         request = pb.AcknowledgeRequest.FromString(body)

@@ -14,6 +14,7 @@ from navarch.api.grpc.guard import TokenInterceptor
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
+from navarch.ports.evidence import EvidenceDesk
 from navarch.wire.fleet import SERVICE as FLEET_SERVICE
 
 MESSAGE_BYTES_MAX = 2**20
@@ -43,13 +44,14 @@ class GrpcServer:
         auth: Authenticator,
         desk: HeartbeatDesk,
         address: str,
+        evidence: EvidenceDesk | None = None,
     ) -> None:
         """Take `address`, such as `127.0.0.1:50052`; RuntimeError says that it cannot be had."""
         self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._server.add_generic_rpc_handlers(
-            (fleet_handlers(fleet), AgentCalls(agents, desk).handlers())
+            (fleet_handlers(fleet), AgentCalls(agents, desk, evidence).handlers())
         )
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)

@@ -337,3 +337,31 @@ class Error(_message.Message):
     code: str
     message: str
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class EvidenceNote(_message.Message):
+    __slots__ = ("id", "node", "taken_at", "why", "sha256", "size_bytes")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_AT_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    node: str
+    taken_at: _timestamp_pb2.Timestamp
+    why: str
+    sha256: str
+    size_bytes: int
+    def __init__(self, id: _Optional[str] = ..., node: _Optional[str] = ..., taken_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., why: _Optional[str] = ..., sha256: _Optional[str] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class ReportEvidenceRequest(_message.Message):
+    __slots__ = ("note", "content")
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    note: EvidenceNote
+    content: bytes
+    def __init__(self, note: _Optional[_Union[EvidenceNote, _Mapping]] = ..., content: _Optional[bytes] = ...) -> None: ...
+
+class ReportEvidenceResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
