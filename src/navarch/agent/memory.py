@@ -47,12 +47,15 @@ class Memory:
         """Reports that could not be written to disk: told without a number, if at all."""
 
     def write_down(self, results: tuple[CheckResult, ...], *, at: datetime) -> None:
-        """Keep a report until it is delivered; with what must be told again, if anything."""
+        """Keep a report until it is delivered; with what must be told again, if anything.
+
+        What of it lasts is for `findings`, which may wait until the report is on its way: it is
+        told from there only after the report has been lost.
+        """
         if self.buffer.lost_reports:
             again = {result.check: result for result in self.findings.results}
             results = (*again.values(), *(r for r in results if r.check not in again))
         try:
-            self.findings.add(results)
             self.buffer.add_report(results, at=at)
         except DiskError:
             # Better told twice, or lost with the process, than not told at all.
