@@ -215,7 +215,7 @@ class Looks:
         self._news.told(results, self._clock.monotonic())
         self._bells.deliveries.ring()
         # Let the report go first: to replace a file for good takes several times as long.
-        await asyncio.sleep(0)
+        await self._clock.sleep(0)
         await self._recall.note(lambda memory: memory.findings.add(results))
 
     def _compare(self, gpus: tuple[Gpu, ...] | None) -> None:
