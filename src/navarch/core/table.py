@@ -1,6 +1,6 @@
 """An immutable mapping that can be changed cheaply, by sharing what stays the same."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping, ValuesView
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -50,6 +50,34 @@ class Table(Mapping[K, V], Generic[K, V]):
             if value is not None and key not in self._base:
                 yield key
 
+    def values(self) -> ValuesView[V]:
+        """Return a view of the values that is walked without a look-up for each of them."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[K, V]:
+        """Return a view of keys with values, likewise."""
+        return _Items(self)
+
+    def walk(self) -> Iterator[V]:
+        """Return every value, in order."""
+        if not self._overlay:
+            return iter(self._base.values())
+        return iter([value for _, value in self.pairs()])
+
+    def pairs(self) -> Iterator[tuple[K, V]]:
+        """Yield every key with its value, in order."""
+        if not self._overlay:
+            yield from self._base.items()
+            return
+        overlay = self._overlay
+        for key, value in self._base.items():
+            changed = overlay.get(key, value)
+            if changed is not None:
+                yield key, changed
+        for key, new in overlay.items():
+            if new is not None and key not in self._base:
+                yield key, new
+
     def with_changes(self, changes: Mapping[K, V | None]) -> "Table[K, V]":
         """Return this table with `changes` laid over it; None removes a key."""
         if not changes:
@@ -68,3 +96,23 @@ class Table(Mapping[K, V], Generic[K, V]):
         merged = self._base | self._overlay
         self._base = {key: value for key, value in merged.items() if value is not None}
         self._overlay = {}
+
+
+class _Values(ValuesView[V]):
+    """The values of a table."""
+
+    __slots__ = ()
+    _mapping: Table[object, V]
+
+    def __iter__(self) -> Iterator[V]:
+        return self._mapping.walk()
+
+
+class _Items(ItemsView[K, V]):
+    """The keys and values of a table."""
+
+    __slots__ = ()
+    _mapping: Table[K, V]
+
+    def __iter__(self) -> Iterator[tuple[K, V]]:
+        return self._mapping.pairs()
