@@ -23,6 +23,7 @@ from navarch.agent.evidence import EvidenceTaker
 from navarch.agent.identity import Identity
 from navarch.agent.looks import Looks
 from navarch.agent.memory import Memory, Recall
+from navarch.agent.notices import Notices
 from navarch.agent.orders import Handler, Orders
 from navarch.agent.pace import Pace
 from navarch.agent.probe import Probe
@@ -36,6 +37,7 @@ from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host, HostError
 from navarch.ports.link import Link
+from navarch.ports.metadata import NoticeWatch
 from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
@@ -49,6 +51,7 @@ class _Loops:
     deliveries: Deliveries
     orders: Orders
     diagnosis: Diagnosis
+    notices: Notices | None
 
 
 class Agent:
@@ -60,6 +63,7 @@ class Agent:
     with the disk's. `on_terminate` is called when the control plane has asked for the end of
     the machine; without it the agent just stops. `diagnostics` are the tests that use the GPUs,
     where the machine is one that they can be used on; they take minutes, on `tests_offload`.
+    `notices` follows what the provider announces to the machine.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class Agent:
         pace: Pace | None = None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
         facts: MachineFacts | None = None,
+        notices: NoticeWatch | None = None,
         buffer_bytes_max: int = BYTES_MAX,
         buffer_age_max: timedelta = AGE_MAX,
     ) -> None:
@@ -102,6 +107,7 @@ class Agent:
         self._pace = pace or Pace()
         self._sources = sources
         self._facts = facts
+        self._notices = notices
         self._buffer_bytes_max = buffer_bytes_max
         self._buffer_age_max = buffer_age_max
         self._contact = Contact(identity.node)
@@ -142,6 +148,8 @@ class Agent:
                     tasks.create_task(loops.deliveries.run(), name=f"deliveries of {self.node}")
                     tasks.create_task(loops.orders.run(), name=f"orders of {self.node}")
                     tasks.create_task(loops.diagnosis.run(), name=f"tests of {self.node}")
+                    if loops.notices is not None:
+                        tasks.create_task(loops.notices.run(), name=f"notices of {self.node}")
                 await self._flush(loops)
         except TimeoutError:
             log.warning("agent.stopped_in_a_hurry", node=self.node)
@@ -250,7 +258,13 @@ class Agent:
             deliveries=deliveries,
             orders=orders,
             diagnosis=diagnosis,
+            notices=self._notice_loop(looks),
         )
+
+    def _notice_loop(self, looks: Looks) -> Notices | None:
+        if self._notices is None:
+            return None
+        return Notices(self._notices, looks=looks, contact=self._contact, bells=self._bells)
 
     def _evidence_taker(self, boot_id: str) -> EvidenceTaker | None:
         if self._facts is None:

@@ -31,10 +31,18 @@ class Bells:
         self.deliveries = Bell()
         self.orders = Bell()
         self.tests = Bell()
+        self.notices = Bell()
         self.stopping = False
 
     def stop(self) -> None:
         """Ask every loop to finish what it is doing and end."""
         self.stopping = True
-        for bell in (self.beats, self.looks, self.deliveries, self.orders, self.tests):
+        for bell in (
+            self.beats,
+            self.looks,
+            self.deliveries,
+            self.orders,
+            self.tests,
+            self.notices,
+        ):
             bell.ring()

@@ -138,6 +138,12 @@ class Looks:
         now = self._clock.now()
         return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now) is None)
 
+    async def tell(self, results: tuple[CheckResult, ...]) -> None:
+        """Write down at once what no driver was asked about, whatever round is under way."""
+        now = self._clock.now()
+        await self._recall.note(lambda memory: memory.write_down(results, at=now))
+        self._bells.deliveries.ring()
+
     async def take_evidence(self, why: str) -> None:
         """Take a bundle because something is about to be changed that it would show."""
         async with self._turn:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Protocol
 
 from navarch.control.alerts import AlertReconciler
+from navarch.control.announcements import AnnouncementReconciler
 from navarch.control.autoscaling import AutoscalingReconciler
 from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
@@ -191,6 +192,11 @@ def build_control_plane(
         found += [
             ObservationReconciler(clock, store, provider, hearing, errands, evidence)
             for provider in dressed
+        ]
+        found += [
+            AnnouncementReconciler(clock, store, provider)
+            for provider in dressed
+            if provider.announces
         ]
         found += [AlertReconciler(clock, store, each, errands) for each in alerts]
         if save_readings is not None:

@@ -34,11 +34,13 @@ from navarch.hosts.bookmark import FileBookmark
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
+from navarch.hosts.metadata.choice import Service, watch
 from navarch.hosts.tracepoint import open_tracepoint
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import HostError, KernelLog
 from navarch.ports.link import Link
+from navarch.ports.metadata import NoticeWatch
 
 log = structlog.get_logger("navarch.agent")
 
@@ -120,6 +122,20 @@ class _AgentGroup(click.Group):
     help="How many GPUs the machine must have to be healthy.",
 )
 @click.option(
+    "--metadata",
+    type=click.Choice([service.value for service in Service]),
+    envvar="NAVARCH_METADATA",
+    default=Service.AUTO.value,
+    show_default=True,
+    help="Whose metadata service announces that the machine will be taken back or worked on.",
+)
+@click.option(
+    "--metadata-url",
+    envvar="NAVARCH_METADATA_URL",
+    default="",
+    help="Address of that service, if not the usual one.",
+)
+@click.option(
     "--simulated-gpus",
     type=click.IntRange(min=0, max=SIMULATED_MAX),
     help="Pretend to have this many GPUs. For trying things out.",
@@ -143,6 +159,8 @@ def agent(
     state_dir: Path | None,
     boot_id: str,
     gpus_expected: int | None,
+    metadata: str,
+    metadata_url: str,
     simulated_gpus: int | None,
 ) -> None:
     """Run the node agent: register, beat, check the hardware, obey."""
@@ -176,7 +194,8 @@ def agent(
     folder = state_dir or _default_state_dir()
     witnesses = _witnesses(_gpus(simulated, name), identity, folder, simulated=simulated)
     diagnostics = CudaDiagnostics() if simulated is None else None
-    sys.exit(_run(identity, link, witnesses, disk, diagnostics))
+    notices = _notices(metadata, metadata_url)
+    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices))
 
 
 def _run(
@@ -185,6 +204,7 @@ def _run(
     gpus: Witnesses,
     disk: FolderDisk,
     diagnostics: Diagnostics | None,
+    notices: NoticeWatch | None,
 ) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
     tests_offload = ThreadOffload("tests")
@@ -203,6 +223,7 @@ def _run(
         tests_offload=tests_offload,
         sources=gpus.sources,
         facts=LinuxFacts(SystemClock()),
+        notices=notices,
     )
     try:
         asyncio.run(_until_signalled(daemon, gpus))
@@ -264,6 +285,15 @@ def _parse_labels(labels: tuple[str, ...], pool: str) -> dict[str, str]:
             raise click.BadParameter(f"{label!r} is not KEY=VALUE", param_hint="--label")
         parsed[key.strip()] = value
     return {**parsed, "pool": pool} if pool else parsed
+
+
+def _notices(service: str, address: str) -> NoticeWatch | None:
+    parts = urlsplit(address)
+    if address and (parts.scheme != "http" or not parts.hostname):
+        raise click.BadParameter(
+            f"{address!r} is not like http://169.254.169.254", param_hint="--metadata-url"
+        )
+    return watch(Service(service), address)
 
 
 def _link(server: str, token: Callable[[], str | None]) -> Link:

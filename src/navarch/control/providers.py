@@ -1,18 +1,25 @@
 """The coat every provider is dressed in: time limits, and one way to fail."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance
+from navarch.core.topology import Topology
 from navarch.ports.provider import (
+    Announcement,
+    AnnouncesNotices,
     BuysOncePerToken,
     DeclaresListingLag,
+    DescribesTopology,
     Provider,
     ProvisionRequest,
 )
+
+T = TypeVar("T")
 
 CALL_TIMEOUT = timedelta(seconds=60)
 
@@ -34,6 +41,8 @@ class DressedProvider:
         once = isinstance(provider, BuysOncePerToken) and provider.buys_once_per_token
         self.may_ask_again_after = timedelta(0) if once else self.settles_after
         self.listing_lag = lag
+        self._announcer = provider if isinstance(provider, AnnouncesNotices) else None
+        self._surveyor = provider if isinstance(provider, DescribesTopology) else None
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine; whatever goes wrong unexpectedly may have had an effect."""
@@ -61,13 +70,38 @@ class DressedProvider:
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine, or raise; never a part."""
+        return await self._look("list", self._provider.list_instances)
+
+    @property
+    def announces(self) -> bool:
+        """Whether it tells in advance what it will do to machines."""
+        return self._announcer is not None
+
+    async def notices(self) -> Sequence[Announcement]:
+        """Return everything that is announced."""
+        assert self._announcer is not None, self.name
+        return await self._look("announce", self._announcer.notices)
+
+    @property
+    def describes_topology(self) -> bool:
+        """Whether it says where machines stand."""
+        return self._surveyor is not None
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return where those machines stand of which that is known."""
+        surveyor = self._surveyor
+        assert surveyor is not None, self.name
+        return await self._look("describe", lambda: surveyor.topology(instances))
+
+    async def _look(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call that changes nothing."""
         try:
             async with asyncio.timeout(self._call_timeout.total_seconds()):
-                return await self._provider.list_instances()
+                return await call()
         except ProviderError:
             raise
         except TimeoutError as error:
-            raise TransientError(f"{self.name} did not list in time") from error
+            raise TransientError(f"{self.name} did not {what} in time") from error
         except Exception as error:
             raise TransientError(f"{self.name}: {error!r}") from error
 

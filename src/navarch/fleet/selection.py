@@ -113,9 +113,17 @@ class Market:
     def for_sale(
         self, pool: Pool, scheduler: ProvisionScheduler, held: Mapping[ProviderName, int]
     ) -> Offering | None:
-        """Return what `choose` would take, without taking it."""
+        """Return what `choose` would take, without taking it, for a purchase that can wait.
+
+        What was refused last counts as sold out until it is sold to somebody or the refusal is
+        forgotten: a pool that runs well does not go and probe a drought.
+        """
         rows = self._rows(pool, scheduler, held)
-        return next((row.option.offering for row in rows if row.obstacle is None), None)
+        return next((row.option.offering for row in rows if self._is_sold(row)), None)
+
+    def _is_sold(self, row: Row) -> bool:
+        closures = self._stockouts.against(row.option.offering, self._now)
+        return row.obstacle is None and all(closure.strikes == 0 for _, closure in closures)
 
     def opens_at(self, pool: Pool) -> datetime | None:
         """Return when the first offering of `pool` that is closed by a date opens by halves."""

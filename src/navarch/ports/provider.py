@@ -7,6 +7,8 @@ from typing import Protocol, runtime_checkable
 
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance
+from navarch.core.notice import Notice
+from navarch.core.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,13 @@ class ProvisionRequest:
     ssh_keys: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     user_data: str = ""
+    reservation: str = ""
+    """The capacity reservation to take the machine from; CapacityError when it is full."""
+    group: str = ""
+    """Machines of one group stand within one block, or CapacityError is raised. The adapter makes
+    whatever its cloud needs for that when the first is asked for: a placement group, a policy."""
+    group_size: int = 0
+    """How many machines the group will have, for clouds that want to know beforehand."""
 
 
 class Provider(Protocol):
@@ -77,4 +86,33 @@ class BuysOncePerToken(Protocol):
     @property
     def buys_once_per_token(self) -> bool:
         """Whether the same token, given again, can never start a second machine."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """What a provider says it is about to do to one machine."""
+
+    instance: InstanceId
+    notice: Notice
+
+
+@runtime_checkable
+class AnnouncesNotices(Protocol):
+    """An ability: the provider tells its customers what it will do, and not only the machine.
+
+    An adapter that gets events keeps them for as long as they stand.
+    """
+
+    async def notices(self) -> Sequence[Announcement]:
+        """Return everything that is announced now; what is missing is called off. Or raise."""
+        ...
+
+
+@runtime_checkable
+class DescribesTopology(Protocol):
+    """An ability: the provider says where in its network a machine stands."""
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return where the machines stand of which that is known already; at most 100 are asked."""
         ...

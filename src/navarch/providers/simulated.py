@@ -16,13 +16,17 @@ from navarch.core.errors import (
     CapacityError,
     InstanceNotFoundError,
     OutcomeUnknownError,
+    ProviderError,
+    RejectedError,
     TransientError,
 )
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.money import cost
+from navarch.core.notice import Notice
+from navarch.core.topology import Topology
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.provider import ProvisionRequest
+from navarch.ports.provider import Announcement, ProvisionRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +54,16 @@ class Habits:
     remembers_tokens: bool = True
     """Whether asking twice with one token is safe, as it is at most clouds."""
     stock: Mapping[str, int] | None = None
-    """How many machines of each type can be had at once; any number where it is None."""
+    """How many machines of each type can be had at once; any number where it is None. What stands
+    under `TYPE spot` is kept apart from the rest of that type."""
+    reservations: Mapping[str, int] = field(default_factory=dict)
+    """How many machines each reservation holds. They are apart from the stock."""
+    blocks: Mapping[str, int] | None = None
+    """How many machines there is room for in each block of the network; None: nobody knows."""
+    surveyed_after_s: float = 0.0
+    """How long after its launch the cloud says where a machine stands."""
+    announces: bool = False
+    """Whether a simulation asks this cloud what it announces."""
 
     def calm(self) -> "Habits":
         """Return the same cloud on a good day."""
@@ -83,6 +96,8 @@ class Machine:
     dead_on_arrival: bool = False
     denied: bool = False
     """Whether its owner was told that it does not exist."""
+    block: str = ""
+    """Where it stands, at a cloud that has blocks."""
     ended_at: datetime | None = None
     end_listed_at: datetime | None = None
     number: int = 0
@@ -111,6 +126,7 @@ class SimulatedCloud:
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """When the listing will next differ, and because of which machine."""
     _orphaned: dict[str, Callable[[], object]] = field(default_factory=dict)
+    announced: dict[InstanceId, list[Notice]] = field(default_factory=dict)
 
     @property
     def listing_lag(self) -> timedelta:
@@ -133,7 +149,7 @@ class SimulatedCloud:
         if trouble == "mute":
             raise OutcomeUnknownError("the connection was lost")
         if not self._in_stock(request):
-            raise CapacityError(f"{request.instance_type} is sold out")
+            raise CapacityError(self._sold_out(request))
         machine = self._launch(request)
         if trouble == "both":
             machine.denied = True
@@ -188,6 +204,38 @@ class SimulatedCloud:
                 self._will_differ(machine, machine.end_listed_at)
                 self._will_differ(machine, machine.ended_at + self.habits.listed_after_end)
 
+    async def notices(self) -> Sequence[Announcement]:
+        """Return what is announced about machines that still run."""
+        trouble = self._trouble("transient")
+        await self._answer()
+        if trouble:
+            raise TransientError("too many requests")
+        return [
+            Announcement(instance=name, notice=notice)
+            for name, notices in self.announced.items()
+            if self.machines[name].alive
+            for notice in notices
+        ]
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return where machines stand: four to a rack, racks to a block."""
+        await self._answer()
+        known = timedelta(seconds=self.habits.surveyed_after_s)
+        found = [self.machines[name] for name in instances if name in self.machines]
+        return {
+            machine.id: Topology(
+                block=machine.block,
+                rack=f"{machine.block}-rack-{machine.number // 4 % 8}",
+                switch=f"{machine.block}-switch-{machine.number // 2 % 16}",
+            )
+            for machine in found
+            if machine.block and self.clock.now() >= machine.launched_at + known
+        }
+
+    def announce(self, instance: InstanceId, notice: Notice) -> None:
+        """Say what will happen to a machine. That it happens is for somebody else to see to."""
+        self.announced.setdefault(instance, []).append(notice)
+
     def end(self, instance: InstanceId) -> None:
         """End a machine at once: by request, by reclaim, or by accident."""
         machine = self.machines.get(instance)
@@ -213,9 +261,11 @@ class SimulatedCloud:
         """Return the machines that are being paid for."""
         return [machine for machine in self.machines.values() if machine.alive]
 
-    def _refusal(self, request: ProvisionRequest) -> CapacityError | TransientError | None:
+    def _refusal(self, request: ProvisionRequest) -> ProviderError | None:
         if request.token in self.tokens and self.habits.remembers_tokens:
             return None
+        if request.reservation and request.reservation not in self.habits.reservations:
+            return RejectedError(f"there is no reservation {request.reservation}")
         if self._strikes(self.habits.transient):
             return TransientError("too many requests")
         if self._strikes(self.habits.sold_out):
@@ -223,10 +273,43 @@ class SimulatedCloud:
         return None
 
     def _in_stock(self, request: ProvisionRequest) -> bool:
-        if self.habits.stock is None or request.token in self.tokens:
+        if request.token in self.tokens:
             return True
-        used = sum(m.request.instance_type == request.instance_type for m in self.alive())
-        return used < self.habits.stock.get(request.instance_type, 0)
+        if self.habits.blocks is not None and not self._blocks_with_room(request):
+            return False
+        if request.reservation:
+            used = sum(m.request.reservation == request.reservation for m in self.alive())
+            return used < self.habits.reservations.get(request.reservation, 0)
+        stock = self.habits.stock
+        if stock is None:
+            return True
+        bought = [m.request for m in self.alive() if not m.request.reservation]
+        if _shelf(request) in stock:
+            return sum(_shelf(x) == _shelf(request) for x in bought) < stock[_shelf(request)]
+        kind = request.instance_type
+        shared = [
+            x for x in bought if x.instance_type == kind and _shelf(x) not in {*stock} - {kind}
+        ]
+        return len(shared) < stock.get(kind, 0)
+
+    def _blocks_with_room(self, request: ProvisionRequest) -> list[str]:
+        """Return where a machine can stand: with its group, once the group stands somewhere."""
+        assert self.habits.blocks is not None
+        standing = [machine for machine in self.alive() if machine.block]
+        mates = [m.block for m in standing if request.group and m.request.group == request.group]
+        taken = [machine.block for machine in standing]
+        return [
+            block
+            for block, room in self.habits.blocks.items()
+            if taken.count(block) < room and block in (mates[:1] or [block])
+        ]
+
+    def _sold_out(self, request: ProvisionRequest) -> str:
+        if request.reservation:
+            return f"reservation {request.reservation} is used up"
+        if request.group:
+            return f"no room for {request.instance_type} in the block of {request.group}"
+        return f"{request.instance_type} is sold out"
 
     def _sell(self, request: ProvisionRequest) -> None:
         if self._in_stock(request):
@@ -281,7 +364,8 @@ class SimulatedCloud:
             launched_at=now,
             boots_at=now + timedelta(seconds=self.entropy.uniform(*self.habits.boot_s)),
             listed_at=now + self._lag(),
-            price_per_hour=self.prices.get(request.instance_type, self.price_per_hour),
+            price_per_hour=self._price(request),
+            block=self._place(request),
             dead_on_arrival=self._strikes(self.habits.dead_on_arrival),
             number=number,
         )
@@ -305,6 +389,16 @@ class SimulatedCloud:
                 self._listed.pop(name, None)
             else:
                 self._listed[name] = self._instance(machine, status)
+
+    def _price(self, request: ProvisionRequest) -> Decimal:
+        usual = self.prices.get(request.instance_type, self.price_per_hour)
+        return self.prices.get(_shelf(request), usual)
+
+    def _place(self, request: ProvisionRequest) -> str:
+        if self.habits.blocks is None:
+            return ""
+        places = self._blocks_with_room(request)
+        return places[int(self.entropy.uniform(0, len(places) - 1e-9))]
 
     def _status(self, machine: Machine, now: datetime) -> InstanceStatus | None:
         if now < machine.listed_at:
@@ -339,3 +433,10 @@ class SimulatedCloud:
 
     def _strikes(self, share: float) -> bool:
         return self.entropy.uniform(0, 1) < share
+
+
+def _shelf(request: ProvisionRequest) -> str:
+    """Return where a machine is taken from: spot machines may be kept apart."""
+    if request.reservation:
+        return f"{request.instance_type} reserved"
+    return f"{request.instance_type} spot" if request.spot else request.instance_type

@@ -1,6 +1,6 @@
 """One life of the control plane: its way to the outside, which a crash cuts off for good."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import NoReturn, TypeVar
@@ -13,9 +13,10 @@ from navarch.core.instance import Instance
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
+from navarch.core.topology import Topology
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provider import Provider, ProvisionRequest
+from navarch.ports.provider import Announcement, Provider, ProvisionRequest
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
 
@@ -171,6 +172,19 @@ class WiredProvider:
 
 
 @dataclass(slots=True)
+class TellingProvider(WiredProvider):
+    """One that also says what it will do to machines, and where they stand."""
+
+    async def notices(self) -> Sequence[Announcement]:
+        """Return what is announced."""
+        return await self.wire.call("notices", self.cloud.notices)
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return where machines stand."""
+        return await self.wire.call("topology", lambda: self.cloud.topology(instances))
+
+
+@dataclass(slots=True)
 class WiredNotifier:
     """The workload system as one incarnation sees it."""
 
@@ -201,4 +215,5 @@ class WiredNotifier:
 
 def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire) -> Provider:
     """Return `cloud` as one incarnation of the control plane sees it."""
-    return WiredProvider(cloud, store, wire)
+    tells = cloud.habits.announces or cloud.habits.blocks is not None
+    return (TellingProvider if tells else WiredProvider)(cloud, store, wire)

@@ -15,6 +15,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
 from navarch.core.node import Node, NodeStatus, node_status
+from navarch.core.notice import Notice, NoticeKind
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.meters.heartbeats import HeartbeatMeter
@@ -147,6 +148,18 @@ class World:
         """Let the cloud take a machine away without notice."""
         self.checkers.may_be_retired.add(node)
         self.cloud.end(self.machine(node).id)
+
+    def give_notice(self, node: NodeId, *, after_s: float) -> None:
+        """Let the cloud announce that it takes a machine back, and do so."""
+        machine = self.machine(node).id
+        self.checkers.may_be_retired.add(node)
+        self.cloud.announce(machine, Notice(kind=NoticeKind.RECLAIM, reason=f"in {after_s:.0f} s"))
+
+        async def take() -> None:
+            await self.clock.sleep(after_s)
+            self.cloud.end(machine)
+
+        self._lives[f"reclaim/{machine}"] = self.tasks.create_task(take())
 
     def crash(self) -> None:
         """Kill the control plane, wherever it stands. It comes back by itself."""

@@ -21,6 +21,7 @@ from navarch.agent.disk import FolderDisk
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
+from navarch.testing.metadata_service import MetadataService, metadata_service
 from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
 
 
@@ -253,3 +254,28 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: 
         assert numbers[-1] in (said, said + 1)
         said = numbers[-1]
         disk.close()
+
+
+def test_a_notice_of_the_metadata_service_reaches_the_control_plane(tmp_path: Path) -> None:
+    async def main(service: MetadataService) -> None:
+        plane = a_plane()
+        server = RehearsalServer(plane, token="secret")
+        await server.start()
+        flags = ("--metadata", "aws", "--metadata-url", service.url, "--simulated-gpus", "2")
+
+        def said() -> list[tuple[Health, str]]:
+            return [(x.health, x.reason) for x in plane.results() if x.check == "spot_notice"]
+
+        async with an_agent(server.url, tmp_path, *flags) as process:
+            await until(lambda: said() == [(Health.HEALTHY, "")])
+            service.say("spot/instance-action", {"action": "terminate", "time": "noon"})
+            await until(lambda: (Health.DEGRADED, "terminate at noon") in said())
+            # Nor does a service that answers no more keep the agent from ending.
+            service.hangs = True
+            process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(process.communicate(), 20)
+            assert process.returncode == 0
+        await server.stop()
+
+    with metadata_service() as service:
+        asyncio.run(main(service))

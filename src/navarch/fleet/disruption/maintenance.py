@@ -3,18 +3,16 @@
 from collections.abc import Iterable, Iterator
 
 from navarch.core.disruption import Cause
-from navarch.core.health import Health
 from navarch.core.node import Node
+from navarch.core.notice import NoticeKind
 from navarch.fleet.disruption.candidate import Candidate
-
-CHECK = "maintenance"
-"""The check under which agents and providers report planned work on a host."""
+from navarch.fleet.disruption.notice import is_notice
 
 
 def under_maintenance(nodes: Iterable[Node]) -> Iterator[Candidate]:
     """Yield the nodes for which maintenance was announced."""
     for node in nodes:
         for condition in node.conditions:
-            if condition.check == CHECK and condition.health is not Health.HEALTHY:
+            if is_notice(condition, NoticeKind.MAINTENANCE):
                 reason = f"maintenance: {condition.reason}"
                 yield Candidate(node=node.id, cause=Cause.MAINTENANCE, reason=reason)

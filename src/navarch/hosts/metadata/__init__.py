@@ -1,0 +1,1 @@
+"""Metadata services: what a machine's provider tells the machine itself."""

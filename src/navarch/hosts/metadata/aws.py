@@ -1,0 +1,95 @@
+"""Notices of the EC2 instance metadata service, version 2."""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from navarch.core.notice import Notice, NoticeKind
+from navarch.hosts.metadata.http import UNAUTHORIZED, Answer, ask
+from navarch.ports.metadata import MetadataError
+
+ADDRESS = "http://169.254.169.254"
+TOKEN_S = 21_600
+"""How long a session token lasts: the longest that the service gives."""
+OVER = frozenset({"completed", "canceled"})
+"""States of a scheduled event that is no longer to come."""
+OK = 200
+
+
+class AwsMetadata:
+    """Looks every few seconds, as the service has no way to wait for news.
+
+    The notice for a spot machine comes two minutes before its end. A rebalance recommendation
+    may come earlier: the machine is likely to go, so there is time to replace it first.
+    """
+
+    name = "aws"
+    pause_s = 5.0
+
+    def __init__(self, address: str = ADDRESS, *, within_s: float = 2.0) -> None:
+        self._address = address.rstrip("/")
+        self._within_s = within_s
+        self._token = ""
+
+    def look(self) -> Sequence[Notice]:
+        """Ask about the machine's end, its risks, and work on its host."""
+        return (*self._reclaim(), *self._rebalance(), *self._scheduled())
+
+    def _reclaim(self) -> Iterator[Notice]:
+        found = self._get("spot/instance-action")
+        if isinstance(found, dict) and found.get("action"):
+            reason = f"{found['action']} at {found.get('time', 'an unknown time')}"
+            yield Notice(kind=NoticeKind.RECLAIM, reason=reason)
+
+    def _rebalance(self) -> Iterator[Notice]:
+        found = self._get("events/recommendations/rebalance")
+        if isinstance(found, dict):
+            since = found.get("noticeTime", "an unknown time")
+            reason = f"likely to be reclaimed, by a rebalance recommendation of {since}"
+            yield Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
+
+    def _scheduled(self) -> Iterator[Notice]:
+        found = self._get("events/maintenance/scheduled")
+        for event in found if isinstance(found, list) else ():
+            if not isinstance(event, dict) or str(event.get("State", "")).lower() in OVER:
+                continue
+            what = event.get("Code") or event.get("Description") or "an event"
+            reason = f"{what} from {event.get('NotBefore', 'an unknown time')}"
+            yield Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
+
+    def _get(self, path: str) -> object:
+        """Return what the service says, None if it has nothing to say."""
+        answer = self._ask(path)
+        if answer is not None and answer.status == UNAUTHORIZED:
+            # Tokens end, and with a machine that was stopped they end early.
+            self._token = ""
+            answer = self._ask(path)
+        if answer is None or not answer.text.strip():
+            return None
+        if answer.status != OK:
+            raise MetadataError(f"{path}: the service answers {answer.status}")
+        try:
+            found: object = json.loads(answer.text)
+        except ValueError as error:
+            raise MetadataError(f"{path}: {answer.text[:80]!r} is no JSON") from error
+        return found
+
+    def _ask(self, path: str) -> Answer | None:
+        if not self._token:
+            self._token = self._new_token()
+        return ask(
+            f"{self._address}/latest/meta-data/{path}",
+            headers={"X-aws-ec2-metadata-token": self._token},
+            within_s=self._within_s,
+        )
+
+    def _new_token(self) -> str:
+        answer = ask(
+            f"{self._address}/latest/api/token",
+            headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S), "Content-Length": "0"},
+            within_s=self._within_s,
+            method="PUT",
+        )
+        if answer is None or answer.status != OK:
+            said = "not found" if answer is None else answer.status
+            raise MetadataError(f"no session token: the service answers {said}")
+        return answer.text.strip()

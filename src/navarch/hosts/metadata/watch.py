@@ -1,0 +1,75 @@
+"""Following metadata services on threads of their own.
+
+A service that hangs keeps one of these threads, and nobody else. They are daemons: the process
+does not wait for them when it ends.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from navarch.core.notice import Notice
+from navarch.ports.metadata import MetadataError, NoticeSource
+
+log = structlog.get_logger("navarch.agent")
+
+RETRY_S = (1.0, 60.0)
+"""How long to leave a service alone that failed: at first, and at most."""
+
+
+class SourceWatch:
+    """Asks each source again and again, and keeps the last answer of each."""
+
+    def __init__(
+        self, sources: Sequence[NoticeSource], *, retry_s: tuple[float, float] = RETRY_S
+    ) -> None:
+        self._sources = sources
+        self._retry_s = retry_s
+        self._known: dict[str, tuple[Notice, ...]] = {}
+        self._over = threading.Event()
+
+    def start(self, on_change: Callable[[], None]) -> None:
+        """Begin, one thread for each source."""
+        for source in self._sources:
+            threading.Thread(
+                target=self._follow,
+                args=(source, on_change),
+                name=f"metadata {source.name}",
+                daemon=True,
+            ).start()
+
+    def notices(self) -> Sequence[Notice] | None:
+        """Return what stands, as far as anybody has answered."""
+        known = dict(self._known)
+        if not known:
+            return None
+        return [x for name in sorted(known) for x in known[name]]
+
+    def stop(self) -> None:
+        """Let every thread end when it next looks up."""
+        self._over.set()
+
+    def _follow(self, source: NoticeSource, on_change: Callable[[], None]) -> None:
+        failures = 0
+        while not self._over.is_set():
+            try:
+                found = tuple(source.look())
+            except MetadataError as error:
+                failures += 1
+                if failures == 1:
+                    log.warning("agent.no_metadata", source=source.name, error=str(error))
+                first, longest = self._retry_s
+                self._over.wait(min(first * 2 ** min(failures - 1, 16), longest))
+                continue
+            except Exception:
+                # One answer that nobody foresaw must not end the watch.
+                failures += 1
+                log.exception("agent.metadata_broken", source=source.name)
+                self._over.wait(self._retry_s[1])
+                continue
+            failures = 0
+            if self._known.get(source.name) != found and not self._over.is_set():
+                self._known[source.name] = found
+                on_change()
+            self._over.wait(source.pause_s)
