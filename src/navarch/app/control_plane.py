@@ -27,6 +27,7 @@ from navarch.control.providers import Providers
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.stockouts import StockoutMemory
 from navarch.control.terminations import TerminationReconciler
+from navarch.control.topology import TopologyReconciler
 from navarch.core.budget import Budget
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, Token
@@ -171,7 +172,7 @@ def build_control_plane(
             clock,
             store,
             name="pools",
-            plan=_plan_size(entropy, opinions, memory),
+            plan=_plan_size(entropy, opinions, memory, dressed),
             begin=begin,
         )
         memory.look_at = sizes.look_at
@@ -197,6 +198,11 @@ def build_control_plane(
             AnnouncementReconciler(clock, store, provider)
             for provider in dressed
             if provider.announces
+        ]
+        found += [
+            TopologyReconciler(clock, store, provider)
+            for provider in dressed
+            if provider.describes_topology
         ]
         found += [AlertReconciler(clock, store, each, errands) for each in alerts]
         if save_readings is not None:
@@ -259,7 +265,11 @@ def _plan_remediation(opinions: Opinions) -> PlanPool:
     return plan
 
 
-def _plan_size(entropy: Entropy, opinions: Opinions, memory: StockoutMemory) -> PlanPool:
+def _plan_size(
+    entropy: Entropy, opinions: Opinions, memory: StockoutMemory, providers: Providers
+) -> PlanPool:
+    surveyed = [provider.name for provider in providers if provider.describes_topology]
+
     def new_tokens() -> Iterator[Token]:
         while True:
             yield Token(entropy.new_id("launch"))
@@ -277,6 +287,7 @@ def _plan_size(entropy: Entropy, opinions: Opinions, memory: StockoutMemory) -> 
             new_tokens=new_tokens(),
             scheduler=scheduler,
             market=market,
+            surveyed=surveyed,
         )
         return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 

@@ -88,6 +88,7 @@ def hourly(text: str) -> Decimal:
 @click.option("--region", default="", help="In which region.")
 @click.option("--zone", default="", help="In which zone.")
 @click.option("--spot", is_flag=True, help="Machines that may be taken back at any time.")
+@click.option("--reservation", default="", help="Take them from this capacity reservation.")
 @click.option("--gpus", type=click.IntRange(min=0), default=8, help="GPUs per machine.  [8]")
 @click.option("--gpu-type", default="", help="What they are: h100, a100, ...")
 @click.option(
@@ -96,6 +97,15 @@ def hourly(text: str) -> Decimal:
 @click.option("--min", "nodes_min", type=click.IntRange(min=0), default=0, help="Fewest nodes.")
 @click.option("--max", "nodes_max", type=click.IntRange(min=0), required=True, help="Most nodes.")
 @click.option("--nodes", type=click.IntRange(min=0), help="How many now; else the fewest.")
+@click.option(
+    "--gang",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="N nodes at once, within one block of the network: all or none.",
+)
+@click.option(
+    "--gang-hold", type=duration, default="10m", help="To keep a part of a gang for.  [10m]"
+)
 @click.option("--label", "labels", type=label, multiple=True, help="A label; repeatable.")
 @click.option("--ssh-key", "ssh_keys", multiple=True, help="A key's name; repeatable.")
 @click.option("--auto-replace/--no-auto-replace", default=True, help="Replace bad nodes.")
@@ -127,12 +137,15 @@ def create(
     region: str,
     zone: str,
     spot: bool,
+    reservation: str,
     gpus: int,
     gpu_type: str,
     price: Decimal,
     nodes_min: int,
     nodes_max: int,
     nodes: int | None,
+    gang: int | None,
+    gang_hold: timedelta,
     labels: tuple[tuple[str, str], ...],
     ssh_keys: tuple[str, ...],
     auto_replace: bool,
@@ -159,6 +172,7 @@ def create(
                 region=region,
                 zone=zone,
                 spot=spot,
+                reservation=reservation,
                 gpus=gpus,
                 gpu_type=gpu_type,
                 price_per_hour=price,
@@ -176,6 +190,8 @@ def create(
         autoscaling=STRATEGIES[strategy] if strategy else None,
         cooldown=cooldown,
         shrink_after=scale_down_after,
+        gang=gang or 0,
+        gang_hold=gang_hold,
     )
     view = session.ask(lambda api: _create(api, spec, reason))
     session.show(view, lambda _: f"Pool {name} created with {count(view.size, 'node')}")

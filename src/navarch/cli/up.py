@@ -22,6 +22,12 @@ from navarch.ports.api import Capacity, FleetApi, PoolView
 @click.option("--provider", help="Only from this provider.")
 @click.option("--region", help="Only in this region.")
 @click.option("--spot", is_flag=True, help="Also machines that may be taken back at any time.")
+@click.option(
+    "--gang",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="N machines at once, within one block of the network: all or none.",
+)
 @click.option("--wait/--no-wait", default=False, help="Return when they serve.")
 @timeout_option("With --wait: how long at most.  [20m]")
 @with_session
@@ -33,6 +39,7 @@ def up(
     provider: str | None,
     region: str | None,
     spot: bool,
+    gang: int | None,
     wait: bool,
     within: timedelta | None,
 ) -> None:
@@ -47,6 +54,7 @@ def up(
         provider=provider,
         region=region,
         spot=spot,
+        gang=gang or 0,
     )
     if not wait:
         pool = session.ask(lambda api: api.up(capacity))
@@ -80,7 +88,8 @@ async def _shortfall(api: FleetApi, name: PoolName, limit: timedelta) -> str:
 def _asked(pool: PoolView) -> str:
     best = pool.spec.offerings[0]
     total = price(best.price_per_hour * pool.size)
-    return f"Pool {pool.spec.name}: {pool.size} x {offer(best)}, {total}/h in all"
+    gang = f", {pool.spec.gang} together or none" if pool.spec.gang else ""
+    return f"Pool {pool.spec.name}: {pool.size} x {offer(best)}, {total}/h in all{gang}"
 
 
 def _risen(pool: PoolView) -> str:

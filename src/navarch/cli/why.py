@@ -10,14 +10,14 @@ from navarch.core.errors import NotFoundError
 from navarch.core.event import Subject, about
 from navarch.ports.api import FleetApi, Why
 
-KINDS = ("node", "pool", "launch")
+KINDS = ("node", "pool", "launch", "gang")
 
 
 @click.command("why", cls=Command)
-@click.argument("words", nargs=-1, required=True, metavar="[node|pool|launch] NAME")
+@click.argument("words", nargs=-1, required=True, metavar="[node|pool|launch|gang] NAME")
 @with_session
 def why(session: Session, words: tuple[str, ...]) -> None:
-    """Tell why a node, pool or launch is as it is, newest first, causes indented.
+    """Tell why a node, pool, launch or gang is as it is, newest first, causes indented.
 
     The kind may be left out where only one thing has that name.
     """
@@ -38,7 +38,7 @@ def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         case (kind, _):
             raise click.UsageError(f"{kind!r} is no kind of thing: say {', '.join(KINDS)}")
         case _:
-            raise click.UsageError("one thing at a time: navarch why [node|pool|launch] NAME")
+            raise click.UsageError("one thing at a time: navarch why [node|pool|launch|gang] NAME")
 
 
 async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> Why:
@@ -47,7 +47,7 @@ async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> W
     found = [story for kind in kinds if (story := await _story(api, about(kind, name)))]
     if not found:
         raise CommandError(
-            f"there is and was no node, pool or launch named {name!r}; "
+            f"there is and was no node, pool, launch or gang named {name!r}; "
             "`navarch list --all` shows the nodes",
             NOT_FOUND,
         )

@@ -162,7 +162,7 @@ class AutoscalingReconciler:
                 at=now,
                 nodes=advice.target_nodes,
                 reason=f"{autoscaler.name}: {advice.reason}",
-                nodes_needed=metrics.nodes_needed,
+                nodes_needed=max(metrics.nodes_needed, _pending(fleet, pool)),
             )
         )
         # One opinion from before stays, as proof that the pool was watched all the time.
@@ -266,6 +266,12 @@ def _makes_sense(metrics: object) -> bool:
         and metrics.utilization >= 0
         and all(type(count) is int and count >= 0 for count in counts)
     )
+
+
+def _pending(fleet: Fleet, pool: Pool) -> int:
+    """Return what a gang that is still being bought needs: whoever asked for it waits for it."""
+    waits = any(node.waiting and node.counts for node in fleet.in_pool(pool.name).values())
+    return pool.size if waits else 0
 
 
 def _working(fleet: Fleet, pool: Pool) -> list[NodeId]:

@@ -159,6 +159,9 @@ class LaunchReconciler:
             ssh_keys=pool.ssh_keys,
             labels={**pool.labels, **self._store.cluster.labels(owner)},
             user_data=pool.user_data,
+            reservation=launch.offering.reservation,
+            group=launch.gang.id if launch.gang else "",
+            group_size=launch.gang.nodes if launch.gang else 0,
         )
 
 

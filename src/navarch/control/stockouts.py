@@ -1,14 +1,16 @@
 """The memory of refusals that all launches share: it follows the store, and restarts from it."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from navarch.core.event import Event
-from navarch.core.ids import PoolName, Token
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node
-from navarch.fleet.recollection import recollect
-from navarch.fleet.selection import Market, UnderWay, Veto
+from navarch.fleet.recollection import recollect, remember
+from navarch.fleet.selection import Market, Reservation, UnderWay, Veto
 from navarch.fleet.stockouts import Stockouts
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
@@ -28,6 +30,7 @@ class StockoutMemory:
         self._stockouts: Stockouts | None = None
         self._missed: list[Committed] = []
         self._under_way: dict[Token, UnderWay] = {}
+        self._reserved: dict[NodeId, Reservation] = {}
         for node in store.fleet().nodes.values():
             self._follow(node)
         self._read_from = max(store.fleet().revision - RECALLED, 0)
@@ -45,7 +48,11 @@ class StockoutMemory:
         assert self._stockouts is not None
         self._waiting |= self.market.turned_away
         self.market = Market(
-            self._stockouts, now=now, under_way=self._under_way.values(), vetoes=self._vetoes
+            self._stockouts,
+            now=now,
+            under_way=self._under_way.values(),
+            vetoes=self._vetoes,
+            reserved=Counter(self._reserved.values()),
         )
 
     async def _recall(self) -> None:
@@ -76,8 +83,12 @@ class StockoutMemory:
         launch = node.launch
         if launch is not None and launch.open and not node.gone:
             self._under_way[launch.token] = UnderWay(
-                offering=launch.offering, asked_at=launch.asked_at
+                offering=launch.offering, asked_at=launch.asked_at, gang=launch.gang
             )
+        if launch is not None and launch.offering.reservation and not node.gone:
+            self._reserved[node.id] = (launch.offering.provider, launch.offering.reservation)
+        else:
+            self._reserved.pop(node.id, None)
 
     def _learn(self, committed: Committed) -> None:
         before = self._stockouts
@@ -89,12 +100,19 @@ class StockoutMemory:
 
     def _learn_answers(self, committed: Committed) -> None:
         for launch in committed.change.launches:
-            self._learn_refusal(launch)
+            if not _has_machines(committed.after, launch):
+                self._learn_refusal(launch)
+        for event in committed.change.events:
+            if event.kind == "gang.given_up" and self._stockouts is not None:
+                self._stockouts = remember(self._stockouts, event)
         for node in committed.change.nodes:
             before = committed.before.nodes.get(node.id)
             known = before.instance if before is not None else None
             if node.launch is not None and node.instance is not None and known is None:
                 self._learn_sale(node.launch)
+            if before is not None and before.waiting and not node.waiting and node.gang:
+                assert self._stockouts is not None
+                self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)
 
     def _learn_refusal(self, launch: Launch) -> None:
         if launch.refusal is None or launch.refused_at is None or self._stockouts is None:
@@ -112,3 +130,12 @@ class StockoutMemory:
         self._stockouts = self._stockouts.after_sale(
             launch.offering, asked_at=launch.asked_at, now=self._clock.now()
         )
+
+
+def _has_machines(fleet: Fleet, launch: Launch) -> bool:
+    """Return whether a launch was for a gang that stands somewhere: then just a block is full."""
+    gang = launch.gang
+    if gang is None:
+        return False
+    mates = fleet.in_pool(launch.pool).values()
+    return any(x.instance and not x.gone for x in mates if x.gang and x.gang.id == gang.id)

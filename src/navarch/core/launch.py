@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.money import cost
 from navarch.core.offering import Offering
@@ -26,6 +27,8 @@ class Launch:
     asked_at: datetime
     team: str = ""
     """Who pays, as the pool said when the machine was asked for."""
+    gang: Gang | None = None
+    """The gang it is for: the machine must stand in its block."""
     refused: str | None = None
     refusal: Refusal | None = None
     """The class of the provider's refusal; None also where we gave up ourselves."""

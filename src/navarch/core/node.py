@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.gang import Gang
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
+from navarch.core.topology import Topology
 
 
 class Phase(StrEnum):
@@ -116,6 +118,12 @@ class Node:
     """How many GPUs the agent has found, once it has looked."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What the agent was told to say about itself."""
+    topology: Topology | None = None
+    """Where in its provider's network it stands, once the provider has said so."""
+    gang: Gang | None = None
+    """The gang it was bought for."""
+    waiting: bool = False
+    """Whether its gang is not complete: the machine is kept for now, and takes no work."""
     told: Told = Told.OPEN
     report_stream: str = ""
     report_number: int = 0
@@ -153,6 +161,7 @@ class Node:
             self.phase is Phase.READY
             and self.cordoned is None
             and self.retiring is None
+            and not self.waiting
             and self.health is not Health.UNHEALTHY
             and all(condition.check != TESTING for condition in self.conditions)
         )

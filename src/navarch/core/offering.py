@@ -18,6 +18,17 @@ class Offering:
     gpus: int = 8
     gpu_type: str = ""
     price_per_hour: Decimal = Decimal(0)
+    reservation: str = ""
+    """The capacity reservation from which it is taken. What is paid for anyway is bought first."""
+    reserved_nodes: int | None = None
+    """How many machines the reservation holds; None: only the provider knows."""
+
+    @property
+    def capacity_type(self) -> str:
+        """How it is paid for: reserved, spot or on demand."""
+        if self.reservation:
+            return "reserved"
+        return "spot" if self.spot else "on demand"
 
     def __str__(self) -> str:
         place = self.zone or self.region

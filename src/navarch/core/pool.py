@@ -46,6 +46,10 @@ class Pool:
     """How many nodes it keeps above its size, ready to take over from one that breaks."""
     disruption: Disruption = field(default_factory=Disruption)
     """Why and how fast sound nodes are replaced."""
+    gang: int = 0
+    """How many nodes come together, within one block, all or none; nothing: each by itself."""
+    gang_hold: timedelta = timedelta(minutes=10)
+    """How long machines of a gang are kept while others of it are not to be had."""
     held: str | None = None
     """Why nothing is replaced at present: too much is broken at once."""
     deleted: bool = False
@@ -66,12 +70,21 @@ class Pool:
         if self.deleted:
             return 0
         wanted = self.nodes_min if self.nodes_wanted is None else self.nodes_wanted
-        return min(max(wanted, self.nodes_min), self.nodes_max)
+        return self.whole_gangs(min(max(wanted, self.nodes_min), self.nodes_max))
 
     @property
     def target(self) -> int:
         """The number of nodes to keep: its size and its spares, as far as the maximum allows."""
-        return min(self.size + self.spares, self.nodes_max) if self.size else 0
+        if not self.size:
+            return 0
+        return self.whole_gangs(min(self.size + self.spares, self.nodes_max))
+
+    def whole_gangs(self, nodes: int) -> int:
+        """Return `nodes` rounded to whole gangs: up, unless the maximum is in the way."""
+        if not self.gang:
+            return nodes
+        rounded = -(-nodes // self.gang) * self.gang
+        return rounded if rounded <= self.nodes_max else self.nodes_max // self.gang * self.gang
 
     def node_id(self, index: int) -> NodeId:
         """Return the name of the pool's node number `index`."""

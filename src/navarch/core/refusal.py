@@ -22,6 +22,8 @@ class Refusal(StrEnum):
     """The provider does not let us in at all."""
     REJECTED = "rejected"
     """The request makes no sense to the provider."""
+    BLOCK = "block"
+    """No block at that place has room for so many machines together."""
     TRANSIENT = "transient"
     """Something else went wrong, several times in a row."""
 

@@ -9,16 +9,20 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
+from navarch.core.refusal import Refusal
 from navarch.fleet.plan import (
     AskAgain,
     Cordon,
     Drain,
+    GiveUp,
     Hold,
     Plan,
+    Release,
     Request,
     Retire,
     Terminate,
 )
+from navarch.fleet.recollection import closure_facts
 
 NodeAction = Request | AskAgain | Cordon | Retire | Drain | Terminate
 
@@ -42,11 +46,19 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
                 after = replace(after, held=action.reason)
                 events.append(_held(pool, action, now))
                 continue
+            if isinstance(action, Release | GiveUp):
+                written, news = _gang_written(action, fleet, now)
+                nodes += written
+                events += news
+                launches += [node.launch for node in written if node.gone and node.launch]
+                continue
             node, event = _written(action, fleet, now)
             nodes.append(node)
             events.append(event)
             if isinstance(action, Request | AskAgain):
                 events.append(_asked(action, now))
+            if isinstance(action, Request) and _begins_gang(action, events, fleet):
+                events.append(_gang_asked(action, now))
             if node.gone and node.launch is not None:
                 launches.append(node.launch)
         if after != pool:
@@ -66,7 +78,7 @@ def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
 
 def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
     match action:
-        case Request(launch=launch, reason=reason, replaces=replaces):
+        case Request(launch=launch, reason=reason, replaces=replaces, waiting=waiting):
             node = Node(
                 id=launch.node,
                 pool=launch.pool,
@@ -75,6 +87,8 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
                 created_at=now,
                 launch=launch,
                 replaces=replaces,
+                gang=launch.gang,
+                waiting=waiting,
             )
             cause = about("node", replaces) if replaces else about("pool", launch.pool)
             if replaces:
@@ -98,6 +112,54 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
         case Terminate(node=name, reason=reason):
             node = fleet.nodes[name].to(Phase.TERMINATING, at=now)
             return node, _event(node, "node.terminating", reason, now)
+
+
+def _begins_gang(action: Request, events: list[Event], fleet: Fleet) -> bool:
+    gang = action.launch.gang
+    if gang is None or not action.waiting:
+        return False
+    told = any(event.about == about("gang", gang.id) for event in events)
+    return not told and not any(
+        node.gang == gang for node in fleet.in_pool(action.launch.pool).values()
+    )
+
+
+def _gang_asked(action: Request, now: datetime) -> Event:
+    gang, pool = action.launch.gang, action.launch.pool
+    assert gang is not None, action
+    return Event(
+        at=now,
+        about=about("gang", gang.id),
+        kind="gang.asked",
+        reason=f"{gang.nodes} machines within one block, all or none: {gang.offering}",
+        because=(about("pool", pool),),
+    )
+
+
+def _gang_written(
+    action: Release | GiveUp, fleet: Fleet, now: datetime
+) -> tuple[list[Node], list[Event]]:
+    gang = action.gang
+    subject = about("gang", gang.id)
+    members = [fleet.nodes[name] for name in action.nodes]
+    if isinstance(action, Release):
+        kind, facts = "gang.complete", {}
+        after = [replace(node, waiting=False) for node in members]
+    else:
+        kind = "gang.given_up"
+        facts = closure_facts(gang.offering, Refusal.BLOCK, action.began_at, gang.nodes)
+        retirement = Retirement(reason=f"{gang.id} was given up: {action.reason}", surplus=True)
+        after = [retired(node, retirement, now=now) for node in members]
+    event = Event(
+        at=now,
+        about=subject,
+        kind=kind,
+        reason=action.reason,
+        because=tuple(about("node", node.id) for node in members),
+        facts=facts,
+    )
+    verb = "node.released" if isinstance(action, Release) else "node.retiring"
+    return after, [event, *(_event(x, verb, action.reason, now, (subject,)) for x in after)]
 
 
 def _event(

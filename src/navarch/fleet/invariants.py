@@ -1,11 +1,22 @@
 """Laws that every plan must keep, whoever wrote it."""
 
+from collections import Counter
 from collections.abc import Iterable
 
 from navarch.core.errors import InvariantError
 from navarch.core.fleet import Fleet
 from navarch.core.node import Phase
-from navarch.fleet.plan import AskAgain, Cordon, Drain, Plan, Request, Retire, Terminate
+from navarch.fleet.plan import (
+    AskAgain,
+    Cordon,
+    Drain,
+    GiveUp,
+    Plan,
+    Release,
+    Request,
+    Retire,
+    Terminate,
+)
 
 
 def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
@@ -26,6 +37,10 @@ def _check_plan(plan: Plan, fleet: Fleet) -> None:
                 raise InvariantError(f"{name} is cordoned twice")
             case Retire(node=name) if not fleet.nodes[name].counts:
                 raise InvariantError(f"{name} is retired twice")
+            case GiveUp(gang=gang, nodes=names) if any(not fleet.nodes[x].waiting for x in names):
+                raise InvariantError(f"{gang.id} is given up though it is complete")
+            case Release(gang=gang, nodes=names) if len(set(names)) != gang.nodes:
+                raise InvariantError(f"{gang.id} is released with {len(names)} of {gang.nodes}")
             case Drain(node=name) if fleet.nodes[name].phase is not Phase.READY:
                 raise InvariantError(f"{name} is drained while {fleet.nodes[name].phase}")
             case Terminate(node=name) if fleet.nodes[name].retiring is None:
@@ -41,5 +56,19 @@ def _check_requests(plan: Plan, fleet: Fleet) -> None:
         if name in fleet.nodes or names.count(name) > 1:
             raise InvariantError(f"{name} is requested twice")
     machines = len(names) + sum(not node.gone for node in fleet.in_pool(plan.pool).values())
+    _check_gangs(plan, fleet)
     if machines > pool.nodes_max:
         raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")
+
+
+def _check_gangs(plan: Plan, fleet: Fleet) -> None:
+    """Nobody asks for a part of a gang: all of it, or what is missing of one that has begun."""
+    asked = Counter(
+        action.launch.gang
+        for action in plan.actions
+        if isinstance(action, Request) and action.launch.gang is not None
+    )
+    for gang, count in asked.items():
+        begun = any(node.gang == gang for node in fleet.in_pool(plan.pool).values())
+        if not begun and count != gang.nodes:
+            raise InvariantError(f"{gang.id} would begin with {count} of {gang.nodes}")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
 
@@ -16,6 +17,8 @@ class Request:
     replaces: NodeId | None = None
     table: str = ""
     """What else could have been bought, and why it was not."""
+    waiting: bool = False
+    """Whether its gang is not complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,26 @@ class Hold:
     reason: str | None
 
 
-Action = Request | AskAgain | Cordon | Retire | Drain | Terminate | Hold
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """Let `nodes` serve: their gang is complete."""
+
+    gang: Gang
+    nodes: tuple[NodeId, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """Give every machine of a gang back: the rest of it is not to be had."""
+
+    gang: Gang
+    nodes: tuple[NodeId, ...]
+    reason: str
+    began_at: datetime
+
+
+Action = Request | AskAgain | Cordon | Retire | Drain | Terminate | Hold | Release | GiveUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

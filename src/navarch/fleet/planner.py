@@ -1,15 +1,19 @@
 """The size of a pool: who is missing, who is too many, who never came."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from datetime import datetime, timedelta
 
+from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
+from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import Replacements, successors
+from navarch.fleet.gangs import Group, group, plan_gangs, surplus_gangs, worth_keeping
+from navarch.fleet.pacing import pause
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire
 from navarch.fleet.selection import Choice, Market
 from navarch.fleet.stockouts import Stockouts
@@ -29,12 +33,14 @@ def plan_pool(
     scheduler: ProvisionScheduler | None = None,
     market: Market | None = None,
     replacements: Replacements | None = None,
+    surveyed: Collection[ProviderName] = (),
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
     Every machine that may exist counts towards the maximum, whatever its state; only
     those that are meant to stay count towards the size. Nothing is asked for where the
-    market is closed: those who wait longest are served first when it opens.
+    market is closed: those who wait longest are served first when it opens. `surveyed`
+    are the providers that say where machines stand.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
@@ -52,14 +58,32 @@ def plan_pool(
     # Successors of nodes that still serve come on top of the size, until they take over.
     extra = {node.id for node in successors(staying).values()}
     staying = [node for node in staying if node.id not in extra]
-    surplus = list(_shrink(pool, staying))
-    leaving = given_up | {retire.node for retire in surplus}
+    groups = group(known, staying)
+    gangs = plan_gangs(pool, groups, surveyed=surveyed, now=now)
+    gone = {name for each in gangs.give_up for name in each.nodes}
+    gone |= {retire.node for retire in gangs.retire}
+    staying = [node for node in staying if node.id not in gone]
+    groups = worth_keeping(pool, group(known, staying), now=now)
+    surplus = list(_shrink_gangs(pool, staying, groups) if pool.gang else _shrink(pool, staying))
+    leaving = given_up | gone | {retire.node for retire in surplus}
     kept = [node for node in known if node.counts and node.id not in leaving]
     asked_again = list(_ask_again(kept, launches))
-    grown = list(_grow(pool, known, staying, launches))
+    if pool.gang:
+        groups = group(known, [node for node in staying if node.id not in leaving])
+        grown = list(_grow_gangs(pool, known, staying, groups, launches))
+    else:
+        grown = list(_grow(pool, known, staying, launches))
     grown += _succeed(pool, known, leaving, len(grown), replacements, launches)
-    wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at())
-    actions: tuple[Action, ...] = (*late, *grown, *surplus, *asked_again)
+    wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
+    actions: tuple[Action, ...] = (
+        *late,
+        *gangs.release,
+        *gangs.give_up,
+        *gangs.retire,
+        *grown,
+        *surplus,
+        *asked_again,
+    )
     return Plan(pool=pool.name, actions=actions, wake_at=wake_at)
 
 
@@ -91,9 +115,27 @@ class _Launches:
         if choice is None:
             self._turned_away = True
             return None
-        offering = choice.offering
+        return self._written(node, choice.offering), choice
+
+    def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], Choice] | None:
+        """Return attempts to buy a whole gang at one place; None while nobody would sell it."""
+        choice = self._market.choose(self._pool, self._scheduler, self._held, gang=len(names))
+        if choice is None:
+            self._turned_away = True
+            return None
+        found = Gang(id=gang, nodes=len(names), offering=choice.offering)
+        return [self._written(name, found.offering, found) for name in names], choice
+
+    def join(self, node: NodeId, gang: Gang) -> Launch | None:
+        """Return an attempt to buy one more machine for a gang; None if that may not be."""
+        if self._market.join(self._pool, gang) is not None:
+            self._turned_away = True
+            return None
+        return self._written(node, gang.offering, gang)
+
+    def _written(self, node: NodeId, offering: Offering, gang: Gang | None = None) -> Launch:
         self._held[offering.provider] += 1
-        launch = Launch(
+        return Launch(
             token=next(self._new_tokens),
             node=node,
             pool=self._pool.name,
@@ -101,8 +143,8 @@ class _Launches:
             offering=offering,
             asked_at=self.now,
             price_per_hour=offering.price_per_hour,
+            gang=gang,
         )
-        return launch, choice
 
     def look_again_at(self) -> datetime | None:
         """Return when to try again what nobody would sell."""
@@ -130,6 +172,72 @@ def _grow(
         )
 
 
+def _grow_gangs(
+    pool: Pool,
+    known: Sequence[Node],
+    staying: Sequence[Node],
+    groups: Sequence[Group],
+    launches: _Launches,
+) -> Iterator[Request]:
+    """Yield who is missing in gangs that have begun, then whole gangs, as far as there is room."""
+    room = pool.nodes_max - sum(not node.gone for node in known)
+    index = pool.next_index
+    unreplaced = {gang: _unreplaced(x for x in known if x.gang == gang) for gang in _gangs(known)}
+    for each in groups:
+        for _ in range(min(each.missing, room)):
+            launch = launches.join(pool.node_id(index), each.gang)
+            if launch is None:
+                return
+            index, room = index + 1, room - 1
+            yield Request(
+                launch=launch,
+                reason=f"{len(each.members)} of {each.gang.nodes} in {each.gang.id}",
+                replaces=next(unreplaced[each.gang], None),
+                waiting=each.waiting,
+            )
+    covered = _covered(staying, worth_keeping(pool, groups, now=launches.now))
+    while covered < pool.target and room >= pool.gang:
+        names = [pool.node_id(index + extra) for extra in range(pool.gang)]
+        found = launches.begin(f"{pool.name}-g{index}", names)
+        if found is None:
+            return
+        begun, choice = found
+        for launch in begun:
+            yield Request(
+                launch=launch,
+                reason=f"{covered} of {pool.target} nodes, in gangs of {pool.gang}",
+                table=choice.table,
+                waiting=True,
+            )
+        index, room, covered = index + pool.gang, room - pool.gang, covered + pool.gang
+
+
+def _covered(staying: Iterable[Node], groups: Iterable[Group]) -> int:
+    """Return how many nodes there are, counting every gang as whole."""
+    loose = sum(node.gang is None for node in staying)
+    return loose + sum(each.gang.nodes for each in groups)
+
+
+def _gangs(known: Iterable[Node]) -> dict[Gang, None]:
+    return {node.gang: None for node in known if node.gang is not None}
+
+
+def _shrink_gangs(pool: Pool, staying: Sequence[Node], groups: Sequence[Group]) -> Iterator[Retire]:
+    """Yield whole gangs that are too many, and nodes that are in none once there are enough."""
+    reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.target} nodes"
+    extra = surplus_gangs(groups, sum(each.gang.nodes for each in groups) - pool.target)
+    for each in extra:
+        for node in each.members:
+            yield Retire(node=node.id, reason=reason, surplus=True)
+    kept = [each for each in groups if each not in extra]
+    room = pool.target - sum(each.gang.nodes for each in kept)
+    if any(each.waiting or each.missing for each in kept) and not pool.deleted:
+        return
+    loose = [node for node in staying if node.gang is None]
+    for node in sorted(loose, key=_worth)[: max(len(loose) - max(room, 0), 0)]:
+        yield Retire(node=node.id, reason=reason, surplus=True)
+
+
 def _succeed(
     pool: Pool,
     known: Sequence[Node],
@@ -141,14 +249,19 @@ def _succeed(
     """Yield successors for sound nodes, where the maximum has room for both."""
     room = pool.nodes_max - sum(not node.gone for node in known) - grown
     staying = [each for each in replacements.begin if each.node not in leaving]
+    gangs = {node.id: node.gang for node in known if node.gang is not None}
     for extra, candidate in enumerate(staying[: max(room, 0)], start=grown):
-        found = launches.launch(pool.node_id(pool.next_index + extra))
+        name = pool.node_id(pool.next_index + extra)
+        if candidate.node in gangs:
+            joined = launches.join(name, gangs[candidate.node])
+            found = None if joined is None else (joined, "")
+        else:
+            alone = launches.launch(name)
+            found = None if alone is None else (alone[0], alone[1].table)
         if found is None:
             return
-        launch, choice = found
-        yield Request(
-            launch=launch, reason=candidate.reason, replaces=candidate.node, table=choice.table
-        )
+        launch, table = found
+        yield Request(launch=launch, reason=candidate.reason, replaces=candidate.node, table=table)
 
 
 def _shrink(pool: Pool, staying: Sequence[Node]) -> Iterator[Retire]:
@@ -177,22 +290,40 @@ def _worth(node: Node) -> tuple[int, datetime, NodeId]:
 
 def _ask_again(kept: Sequence[Node], launches: _Launches) -> Iterator[AskAgain]:
     for node in kept:
-        if _waits_to_ask(node) and (node.retry_at is None or node.retry_at <= launches.now):
-            found = launches.launch(node.id)
-            if found is None:
-                return
-            launch, choice = found
-            reason = f"attempt {node.attempts + 1}: {launch.offering}"
-            yield AskAgain(launch=launch, reason=reason, table=choice.table)
+        if not _waits_to_ask(node) or not _may_ask(node, launches.now):
+            continue
+        if node.gang is not None:
+            joined = launches.join(node.id, node.gang)
+            found = None if joined is None else (joined, "")
+        else:
+            alone = launches.launch(node.id)
+            found = None if alone is None else (alone[0], alone[1].table)
+        if found is None:
+            return
+        launch, table = found
+        reason = f"attempt {node.attempts + 1}: {launch.offering}"
+        yield AskAgain(launch=launch, reason=reason, table=table)
 
 
 def _waits_to_ask(node: Node) -> bool:
     return node.phase is Phase.REQUESTED and node.launch is None
 
 
+def _may_ask(node: Node, now: datetime) -> bool:
+    asks_at = _asks_at(node)
+    return asks_at is None or asks_at <= now
+
+
+def _asks_at(node: Node) -> datetime | None:
+    """Return when a node that was refused may ask again: one of a gang has to keep its own pace."""
+    if node.retry_at is None or node.gang is None:
+        return node.retry_at
+    return node.retry_at + pause(node.attempts)
+
+
 def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None:
     moments = [node.since + pool.boot_deadline for node in kept if node.phase is Phase.BOOTING]
-    moments += [node.retry_at for node in kept if _waits_to_ask(node) and node.retry_at]
+    moments += [at for node in kept if _waits_to_ask(node) and (at := _asks_at(node)) is not None]
     return min((moment for moment in moments if moment > now), default=None)
 
 
@@ -200,7 +331,8 @@ def _first(*moments: datetime | None) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _unreplaced(known: Sequence[Node]) -> Iterator[NodeId]:
+def _unreplaced(nodes: Iterable[Node]) -> Iterator[NodeId]:
+    known = list(nodes)
     replaced = {node.replaces for node in known}
     for node in known:
         if node.retiring is not None and not node.retiring.surplus and node.id not in replaced:

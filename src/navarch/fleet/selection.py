@@ -1,9 +1,11 @@
 """Which offering to ask for next, and the table behind the choice."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
@@ -29,6 +31,11 @@ class UnderWay:
 
     offering: Offering
     asked_at: datetime
+    gang: Gang | None = None
+
+
+Reservation = tuple[ProviderName, str]
+"""A capacity reservation: whose, and its name there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +50,10 @@ class Row:
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = self.obstacle or "can be asked for"
+        capacity = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
+        capacity += f" {offering.reservation}" if offering.reservation else ""
         return (
-            f"{offering}, {offering.price_per_hour}/h, "
+            f"{offering}{capacity}, {offering.price_per_hour}/h, "
             f"score {self.score:.6g}, odds {self.option.odds:.0%}: {verdict}"
         )
 
@@ -82,33 +91,54 @@ class Market:
         now: datetime,
         under_way: Iterable[UnderWay] = (),
         vetoes: Sequence[Veto] = (),
+        reserved: Mapping[Reservation, int] | None = None,
     ) -> None:
+        """`reserved` counts the machines that are taken from each reservation already."""
         self._stockouts = stockouts
         self._now = now
         self._under_way = [x for x in under_way if now < x.asked_at + PROBE_PATIENCE]
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
         self._taken: list[Take] = []
+        self._reserved = Counter(reserved or {})
         self.turned_away: dict[PoolName, None] = {}
         """Pools that wanted to buy and could not."""
 
     def choose(
-        self, pool: Pool, scheduler: ProvisionScheduler, held: Mapping[ProviderName, int]
+        self,
+        pool: Pool,
+        scheduler: ProvisionScheduler,
+        held: Mapping[ProviderName, int],
+        *,
+        gang: int = 0,
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
 
-        `held` counts the machines that the pool has at each provider. Between equal scores
-        the one nearest to the first choice wins: same region, then same provider, then
-        whoever else there is, each in the pool's own order.
+        `held` counts the machines that the pool has at each provider. What is reserved comes
+        first. Between equal scores the one nearest to the first choice wins: same region, then
+        same provider, then whoever else there is, each in the pool's own order. A `gang` of
+        so many machines goes where no gang of that size has failed lately, if it can.
         """
-        rows = self._rows(pool, scheduler, held)
+        rows = self._rows(pool, scheduler, held, gang)
         best = next((row for row in rows if row.obstacle is None), None)
         if best is None:
             self.turned_away[pool.name] = None
             return None
-        self._take(best.option.offering)
-        self._taken.append((pool, best.option.offering))
+        self._take(pool, best.option.offering, gang)
         return Choice(offering=best.option.offering, rows=tuple(rows))
+
+    def join(self, pool: Pool, gang: Gang) -> str | None:
+        """Take one more machine for a gang that has begun; or return why that cannot be.
+
+        It has one place to go to, so what is sold out there for others does not matter.
+        """
+        obstacle = self._veto(pool, gang.offering, 1) or self._no_room(gang.offering, 1)
+        if obstacle is not None:
+            self.turned_away[pool.name] = None
+            return obstacle
+        self._taken.append((pool, gang.offering))
+        self._reserved[_reservation(gang.offering)] += 1
+        return None
 
     def for_sale(
         self, pool: Pool, scheduler: ProvisionScheduler, held: Mapping[ProviderName, int]
@@ -135,7 +165,11 @@ class Market:
         return min(moments, default=None)
 
     def _rows(
-        self, pool: Pool, scheduler: ProvisionScheduler, held: Mapping[ProviderName, int]
+        self,
+        pool: Pool,
+        scheduler: ProvisionScheduler,
+        held: Mapping[ProviderName, int],
+        gang: int = 0,
     ) -> list[Row]:
         options = [
             ProvisionOption(
@@ -153,17 +187,46 @@ class Market:
             key=lambda pair: (-pair[0], pair[1].position),
         )
         first = scored[0][1].offering
-        scored.sort(key=lambda x: (-x[0], _distance(x[1].offering, first), x[1].position))
+        scored.sort(
+            key=lambda x: (
+                self._failed_before(x[1].offering, gang),
+                not x[1].offering.reservation,
+                -x[0],
+                _distance(x[1].offering, first),
+                x[1].position,
+            )
+        )
         return [
-            Row(option=option, score=score, obstacle=self._obstacle(pool, option.offering))
+            Row(option=option, score=score, obstacle=self._obstacle(pool, option.offering, gang))
             for score, option in scored
         ]
 
-    def _obstacle(self, pool: Pool, offering: Offering) -> str | None:
+    def _failed_before(self, offering: Offering, gang: int) -> bool:
+        closures = self._stockouts.against(offering, self._now, gang)
+        return any(scope.gang is not None for scope, _ in closures)
+
+    def _veto(self, pool: Pool, offering: Offering, machines: int) -> str | None:
         for veto in self._vetoes:
-            if (why := veto(pool, offering, self._taken)) is not None:
-                return why
-        for scope, closure in self._stockouts.against(offering, self._now):
+            for others in range(machines):
+                taken = [*self._taken, *[(pool, offering)] * others]
+                if (why := veto(pool, offering, taken)) is not None:
+                    return why
+        return None
+
+    def _no_room(self, offering: Offering, machines: int) -> str | None:
+        if not offering.reservation or offering.reserved_nodes is None:
+            return None
+        used = self._reserved[_reservation(offering)]
+        if used + machines <= offering.reserved_nodes:
+            return None
+        return f"{used} of {offering.reserved_nodes} reserved machines are used"
+
+    def _obstacle(self, pool: Pool, offering: Offering, gang: int = 0) -> str | None:
+        machines = gang or 1
+        why = self._veto(pool, offering, machines) or self._no_room(offering, machines)
+        if why is not None:
+            return why
+        for scope, closure in self._stockouts.against(offering, self._now, gang):
             if self._now < closure.until:
                 return f"closed until {closure.until:%H:%M:%S}: {closure.reason}"
             if self._probing(scope, closure.since) >= closure.allowance:
@@ -171,15 +234,25 @@ class Market:
         return None
 
     def _probing(self, scope: Scope, since: datetime) -> int:
+        """Return how many try that part of the market already; a gang is one."""
         if scope not in self._probes:
-            self._probes[scope] = sum(
-                x.asked_at >= since and scope.covers(x.offering) for x in self._under_way
-            )
+            trying = [
+                x.gang.id if x.gang else place
+                for place, x in enumerate(self._under_way)
+                if x.asked_at >= since and scope.covers(x.offering, x.gang.nodes if x.gang else 0)
+            ]
+            self._probes[scope] = len(set(trying))
         return self._probes[scope]
 
-    def _take(self, offering: Offering) -> None:
-        for scope, closure in self._stockouts.against(offering, self._now):
+    def _take(self, pool: Pool, offering: Offering, gang: int) -> None:
+        for scope, closure in self._stockouts.against(offering, self._now, gang):
             self._probes[scope] = self._probing(scope, closure.since) + 1
+        self._taken += [(pool, offering)] * (gang or 1)
+        self._reserved[_reservation(offering)] += gang or 1
+
+
+def _reservation(offering: Offering) -> Reservation:
+    return offering.provider, offering.reservation
 
 
 def _distance(offering: Offering, first: Offering) -> int:

@@ -22,10 +22,14 @@ class Bounds:
     nodes_min: int
     nodes_max: int
     source: str
+    step: int = 1
+    """Nodes come in so many at once."""
 
     def clamp(self, nodes: int) -> int:
-        """Return the size within the bounds that is nearest to `nodes`."""
-        return min(max(nodes, self.nodes_min), self.nodes_max)
+        """Return the size within the bounds that is nearest to `nodes`: up, to whole steps."""
+        within = min(max(nodes, self.nodes_min), self.nodes_max)
+        up = -(-within // self.step) * self.step
+        return up if up <= self.nodes_max else self.nodes_max // self.step * self.step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +53,20 @@ class Sizing:
 
 def bounds_at(pool: Pool, now: datetime) -> Bounds:
     """Return the bounds of `pool` at this hour: its own, narrowed by its schedule."""
-    own = Bounds(nodes_min=pool.nodes_min, nodes_max=pool.nodes_max, source="the pool's bounds")
+    own = Bounds(
+        nodes_min=pool.nodes_min,
+        nodes_max=pool.nodes_max,
+        source="the pool's bounds",
+        step=max(pool.gang, 1),
+    )
     schedule = _schedule(pool.autoscaling)
     window = schedule.window_at(now) if schedule else None
     if window is None:
         return own
     low = own.nodes_min if window.nodes_min is None else own.clamp(window.nodes_min)
     high = own.nodes_max if window.nodes_max is None else own.clamp(window.nodes_max)
-    return Bounds(nodes_min=min(low, high), nodes_max=high, source=f"the schedule for {window}")
+    source = f"the schedule for {window}"
+    return Bounds(nodes_min=min(low, high), nodes_max=high, source=source, step=own.step)
 
 
 def plan_size(pool: Pool, opinions: Sequence[Opinion], *, now: datetime) -> Sizing:
@@ -105,10 +115,19 @@ def choose_surplus(
     """Return up to `count` nodes that a shrinking pool can do without, least loss first.
 
     `peaks` says how busy nodes were at most during the pool's patience. A node that works
-    and is not in it has not been watched for long enough, and is not taken.
+    and is not in it has not been watched for long enough, and is not taken. A gang goes as
+    a whole, or stays.
     """
-    spare = [node for node in nodes if node.counts and _idle(node, peaks)]
-    return [node.id for node in sorted(spare, key=lambda node: _loss(node, peaks))[:count]]
+    units: dict[str, list[Node]] = {}
+    for node in nodes:
+        if node.counts:
+            units.setdefault(f"gang {node.gang.id}" if node.gang else node.id, []).append(node)
+    spare = [unit for unit in units.values() if all(_idle(node, peaks) for node in unit)]
+    chosen: list[NodeId] = []
+    for unit in sorted(spare, key=lambda unit: max(_loss(node, peaks) for node in unit)):
+        if len(chosen) + len(unit) <= count:
+            chosen += [node.id for node in unit]
+    return chosen
 
 
 def _idle(node: Node, peaks: Mapping[NodeId, float]) -> bool:

@@ -29,6 +29,8 @@ _SPANS: Mapping[Refusal, tuple[timedelta, timedelta]] = {
     # sooner than many launches that each come round every few minutes, with fewer calls.
     Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=30)),
     Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
+    # A gang takes machines away from others for as long as it waits, so it does not try often.
+    Refusal.BLOCK: (timedelta(minutes=1), timedelta(minutes=10)),
     # Only a person can help. Long enough not to pester, short enough to notice the fix.
     Refusal.QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
     Refusal.CREDENTIAL: (HUMAN_PAUSE, HUMAN_PAUSE),
@@ -46,6 +48,9 @@ class Scope:
     spot: bool | None = None
     region: str | None = None
     zone: str | None = None
+    reservation: str | None = None
+    gang: int | None = None
+    """For gangs of so many machines only."""
 
     def __str__(self) -> str:
         if self.instance_type is None:
@@ -54,29 +59,30 @@ class Scope:
             return f"every {self.instance_type} at {self.provider}"
         return f"{self.instance_type} at {self.provider} in {self.zone or self.region or '?'}"
 
-    def covers(self, offering: Offering) -> bool:
-        """Return whether `offering` is in this part of the market."""
-        return self in scopes(offering)
+    def covers(self, offering: Offering, gang: int = 0) -> bool:
+        """Return whether `offering`, for a gang of so many, is in this part of the market."""
+        return self in scopes(offering, gang)
 
 
-def scopes(offering: Offering) -> tuple[Scope, Scope, Scope]:
-    """Return the parts of the market that `offering` is in, narrowest first."""
-    kind = offering.instance_type
-    return (
-        Scope(
-            provider=offering.provider,
-            instance_type=kind,
-            spot=offering.spot,
-            region=offering.region,
-            zone=offering.zone,
-        ),
-        # Quotas for spot machines are kept apart from the others by every cloud that has both.
-        Scope(provider=offering.provider, instance_type=kind, spot=offering.spot),
-        Scope(provider=offering.provider),
+def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
+    """Return the parts of the market that `offering` is in, narrowest first.
+
+    `gang` is for how many machines together it is asked for; nothing for one by itself.
+    """
+    # Quotas for spot machines are kept apart from the others by every cloud that has both, and
+    # a reservation is its own quota.
+    account = Scope(
+        provider=offering.provider,
+        instance_type=offering.instance_type,
+        spot=offering.spot,
+        reservation=offering.reservation,
     )
+    narrow = replace(account, region=offering.region, zone=offering.zone)
+    wide = (narrow, account, Scope(provider=offering.provider))
+    return (replace(narrow, gang=gang), *wide) if gang else wide
 
 
-def closed_by(offering: Offering, refusal: Refusal) -> Scope:
+def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
     """Return how much of the market a refusal of `offering` closes."""
     narrow, account, provider = scopes(offering)
     match refusal:
@@ -84,6 +90,8 @@ def closed_by(offering: Offering, refusal: Refusal) -> Scope:
             return account
         case Refusal.CREDENTIAL:
             return provider
+        case Refusal.BLOCK:
+            return replace(narrow, gang=gang)
         case _:
             return narrow
 
@@ -144,9 +152,10 @@ class Stockouts:
         *,
         asked_at: datetime,
         now: datetime,
+        gang: int = 0,
     ) -> "Stockouts":
         """Return what is known once `offering` was refused to a launch asked for at `asked_at`."""
-        scope = closed_by(offering, refusal)
+        scope = closed_by(offering, refusal, gang)
         before = self._live(scope, now)
         tallies = self._tallied(offering, now, refused=1.0)
         if before is not None and asked_at < before.since:
@@ -173,16 +182,23 @@ class Stockouts:
                 closures[scope] = replace(before, allowance=allowance, strikes=0, until=now)
         return Stockouts(closures=closures, tallies=self._tallied(offering, now, sold=1.0))
 
-    def against(self, offering: Offering, now: datetime) -> Iterator[tuple[Scope, Closure]]:
+    def after_gang(self, offering: Offering, gang: int) -> "Stockouts":
+        """Return what is known once a gang of so many was complete at `offering`."""
+        scope = closed_by(offering, Refusal.BLOCK, gang)
+        return replace(self, closures={s: c for s, c in self.closures.items() if s != scope})
+
+    def against(
+        self, offering: Offering, now: datetime, gang: int = 0
+    ) -> Iterator[tuple[Scope, Closure]]:
         """Yield what stands against asking for `offering`, whether closed or half open."""
-        for scope in scopes(offering):
+        for scope in scopes(offering, gang):
             closure = self._live(scope, now)
             if closure is not None:
                 yield scope, closure
 
     def odds(self, offering: Offering, now: datetime) -> float:
         """Return how likely a launch is to succeed at `offering`, from 0 to 1."""
-        tally = self.tallies.get(scopes(offering)[0])
+        tally = self.tallies.get(closed_by(offering, Refusal.CAPACITY))
         return 0.5 if tally is None else tally.odds(now)
 
     def _live(self, scope: Scope, now: datetime) -> Closure | None:
@@ -195,7 +211,7 @@ class Stockouts:
     def _tallied(
         self, offering: Offering, now: datetime, *, sold: float = 0.0, refused: float = 0.0
     ) -> Mapping[Scope, Tally]:
-        scope = scopes(offering)[0]
+        scope = closed_by(offering, Refusal.CAPACITY)
         faded = self.tallies.get(scope, Tally()).faded(now)
         tally = Tally(sold=faded.sold + sold, refused=faded.refused + refused, at=now)
         return {**self.tallies, scope: tally}

@@ -18,6 +18,7 @@ from navarch.core.inventory import Inventory
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import InstanceState, NodeStatus, Phase
 from navarch.core.offering import Offering
+from navarch.core.topology import Topology
 
 T = TypeVar("T")
 
@@ -53,6 +54,14 @@ class NodeView:
     last_heartbeat: datetime | None
     replaces: NodeId | None
     labels: Mapping[str, str] = field(default_factory=dict)
+    """What its pool, its agent and, about its place in the network, its provider say of it."""
+    topology: Topology | None = None
+    gang: str = ""
+    """The gang it was bought for."""
+    waiting: bool = False
+    """Whether that gang is not complete, so that it takes no work yet."""
+    capacity_type: str = ""
+    """How its machine is paid for: reserved, spot or on demand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +115,8 @@ class PoolSpec:
     spares: int = 0
     disruption: Disruption = field(default_factory=Disruption)
     shrink_after: timedelta = timedelta(minutes=5)
+    gang: int = 0
+    gang_hold: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +199,9 @@ class Capacity:
     provider: str | None = None
     region: str | None = None
     spot: bool = False
+    gang: int = 0
+    """How many machines must come together within one block, all or none; the GPUs are then
+    rounded up to whole gangs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,7 +59,8 @@ class Habits:
     reservations: Mapping[str, int] = field(default_factory=dict)
     """How many machines each reservation holds. They are apart from the stock."""
     blocks: Mapping[str, int] | None = None
-    """How many machines there is room for in each block of the network; None: nobody knows."""
+    """How many machines there is room for in each block of the network; None: nobody knows. The
+    block `ZONE/NAME` is in that zone, one without a zone wherever it is asked for."""
     surveyed_after_s: float = 0.0
     """How long after its launch the cloud says where a machine stands."""
     announces: bool = False
@@ -301,7 +302,9 @@ class SimulatedCloud:
         return [
             block
             for block, room in self.habits.blocks.items()
-            if taken.count(block) < room and block in (mates[:1] or [block])
+            if taken.count(block) < room
+            and block in (mates[:1] or [block])
+            and block.rpartition("/")[0] in ("", request.zone)
         ]
 
     def _sold_out(self, request: ProvisionRequest) -> str:

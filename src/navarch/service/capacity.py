@@ -24,6 +24,8 @@ def plan_capacity(
     """
     if not 1 <= capacity.gpus <= GPUS_MAX:
         raise InvalidError(f"gpus: must be 1 to {GPUS_MAX}, not {capacity.gpus}")
+    if capacity.gang < 0:
+        raise InvalidError("gang: must not be negative")
     known = before if before is not None and not before.deleted else None
     fitting = sorted(
         (x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))),
@@ -33,6 +35,9 @@ def plan_capacity(
         raise InvalidError(_nothing_fits(capacity, offerings))
     best = fitting[0]
     nodes = _machines(best, capacity.gpus)
+    gang = capacity.gang or (known.gang if known else 0)
+    if gang:
+        nodes = -(-nodes // gang) * gang
     same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes + 1)
     return replace(
@@ -41,6 +46,7 @@ def plan_capacity(
         nodes_min=nodes,
         nodes_max=nodes + 1,
         nodes_wanted=nodes,
+        gang=gang,
     )
 
 

@@ -224,6 +224,12 @@ class FleetService:
                 raise InvalidError(
                     f"pool {pool} holds {before.nodes_min} to {before.nodes_max} nodes, not {nodes}"
                 )
+            if before.gang and nodes % before.gang:
+                low = nodes // before.gang * before.gang
+                raise InvalidError(
+                    f"pool {pool} comes in gangs of {before.gang}: "
+                    f"ask for {low} or {low + before.gang} nodes, not {nodes}"
+                )
             if before.size == nodes and before.nodes_wanted == nodes:
                 return pool_view(before, fleet.in_pool(pool).values())
             after = self._sized(replace(before, nodes_wanted=nodes), before)

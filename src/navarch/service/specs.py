@@ -33,9 +33,10 @@ def check_spec(spec: PoolSpec) -> None:
         raise InvalidError("nodes_min: min_nodes cannot exceed max_nodes")
     if spec.nodes_wanted is not None and not spec.nodes_min <= spec.nodes_wanted <= spec.nodes_max:
         raise InvalidError(f"nodes_wanted: must be {spec.nodes_min} to {spec.nodes_max}")
+    _check_gangs(spec)
     if not 1 <= spec.unhealthy_after <= TIMES_MAX:
         raise InvalidError(f"unhealthy_after: must be 1 to {TIMES_MAX}")
-    for name in ("boot_deadline", "drain_timeout", "cooldown", "shrink_after"):
+    for name in ("boot_deadline", "drain_timeout", "cooldown", "shrink_after", "gang_hold"):
         if getattr(spec, name) < timedelta(0):
             raise InvalidError(f"{name}: must not be negative")
     if spec.spares < 0:
@@ -45,6 +46,19 @@ def check_spec(spec: PoolSpec) -> None:
         check_autoscaling(spec.autoscaling)
     for offering in spec.offerings:
         _check_offering(offering)
+
+
+def _check_gangs(spec: PoolSpec) -> None:
+    if spec.gang < 0:
+        raise InvalidError("gang: must not be negative")
+    if not spec.gang:
+        return
+    if spec.gang > spec.nodes_max:
+        raise InvalidError(f"gang: {spec.gang} nodes together are more than max_nodes")
+    for name in ("nodes_min", "nodes_wanted"):
+        nodes = getattr(spec, name)
+        if nodes is not None and nodes % spec.gang:
+            raise InvalidError(f"{name}: nodes come {spec.gang} together, so {nodes} cannot be had")
 
 
 def _check_disruption(disruption: Disruption) -> None:
@@ -71,6 +85,17 @@ def _check_offering(offering: Offering) -> None:
         raise InvalidError("offerings: provider is required")
     if offering.gpus < 0 or not offering.price_per_hour.is_finite() or offering.price_per_hour < 0:
         raise InvalidError(f"offerings: {offering.instance_type}: impossible gpus or price")
+    _check_reservation(offering)
+
+
+def _check_reservation(offering: Offering) -> None:
+    name = f"offerings: {offering.instance_type}"
+    if offering.reservation and offering.spot:
+        raise InvalidError(f"{name}: a machine is reserved or spot, not both")
+    if offering.reserved_nodes is not None and not offering.reservation:
+        raise InvalidError(f"{name}: reserved_nodes without a reservation")
+    if offering.reserved_nodes is not None and offering.reserved_nodes < 1:
+        raise InvalidError(f"{name}: reserved_nodes must be 1 or more")
 
 
 def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:

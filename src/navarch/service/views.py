@@ -40,6 +40,10 @@ def node_view(node: Node, pool: Pool | None, last_heartbeat: datetime | None) ->
         last_heartbeat=last_heartbeat,
         replaces=node.replaces,
         labels=node_labels(node, pool),
+        topology=node.topology,
+        gang=node.gang.id if node.gang else "",
+        waiting=node.waiting,
+        capacity_type=place.capacity_type if place else "",
     )
 
 
@@ -105,6 +109,8 @@ def pool_spec(pool: Pool) -> PoolSpec:
         shrink_after=pool.shrink_after,
         spares=pool.spares,
         disruption=pool.disruption,
+        gang=pool.gang,
+        gang_hold=pool.gang_hold,
     )
 
 
@@ -128,6 +134,8 @@ def gpus_of(node: Node) -> int:
 def node_labels(node: Node, pool: Pool | None) -> dict[str, str]:
     """Return what is said about `node`: by its pool, and by its own agent."""
     labels = {**(pool.labels if pool else {}), **node.labels}
+    # Where a machine stands is for whoever put it there to say.
+    labels |= dict(node.topology.labels) if node.topology else {}
     return labels | {"pool": pool.name} if pool else labels
 
 
@@ -148,6 +156,10 @@ def _note(pool: Pool, present: list[Node]) -> str:
         return pool.held
     staying = [node for node in present if node.counts]
     missing = pool.size - len(staying)
+    waiting = [node for node in staying if node.waiting]
+    if waiting:
+        bought = sum(node.instance is not None for node in waiting)
+        return f"{bought} of {len(waiting)} machines of a gang are there, and wait for the others"
     refused = [node for node in staying if node.attempts and node.phase is Phase.REQUESTED]
     if refused:
         return f"{len(refused)} refused by every provider so far, asking again"

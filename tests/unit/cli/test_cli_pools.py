@@ -85,3 +85,23 @@ def test_gpus_that_nobody_offers_are_bad_usage() -> None:
 
     assert result.exit_code == 2
     assert "nobody offers 'b300' as asked; there is h100" in result.stderr
+
+
+def test_a_gang_is_rounded_up_to_whole_machines_and_says_so() -> None:
+    with a_place() as place:
+        result = place.type("up --gpus 9 --type h100 --name demo --gang 4")
+        asked = json.loads(place.type("pool get demo -o json").stdout)
+
+    assert result.exit_code == 0, result.output
+    assert "4 x " in result.stdout
+    assert "4 together or none" in result.stdout
+    assert (asked["spec"]["gang"], asked["size"]) == (4, 4)
+
+
+def test_a_size_that_is_no_whole_number_of_gangs_is_refused_with_what_can_be_had() -> None:
+    with a_place() as place:
+        place.type("pool create demo --provider fake --type h100-8x --max 8 --gang 4")
+        result = place.type("pool scale demo 5")
+
+    assert result.exit_code != 0
+    assert "ask for 4 or 8 nodes, not 5" in result.output

@@ -125,9 +125,16 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Cordoned", printable(node.cordoned or "")
     yield "Left" if node.phase is Phase.GONE else "Leaving", printable(node.retiring or "")
     yield "Replaces", node.replaces or ""
+    if node.topology is not None:
+        yield "Block", printable(node.topology.block)
+        yield "Rack", printable(node.topology.rack)
+        yield "Switch", printable(node.topology.switch)
+    waits = ", waits for the others" if node.waiting else ""
+    yield "Gang", f"{node.gang}{waits}" if node.gang else ""
     yield "Last Heartbeat", heartbeat(node, canvas)
     yield "Created", f"{moment(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
-    yield "Price", f"{price(node.price_per_hour)}/h" if node.price_per_hour else ""
+    paid = "" if node.capacity_type in ("", "on demand") else f", {node.capacity_type}"
+    yield "Price", f"{price(node.price_per_hour)}/h{paid}" if node.price_per_hour else paid[2:]
 
 
 def _conditions(node: NodeView, canvas: Canvas) -> list[str]:

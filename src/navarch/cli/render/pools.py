@@ -127,5 +127,5 @@ def _bounds(window: Window) -> str:
 def offer(offering: Offering) -> str:
     """Return an offering in a few words."""
     gpus = f"{offering.gpus} {offering.gpu_type or 'GPU'}{'' if offering.gpus == 1 else 's'}"
-    spot = ", spot" if offering.spot else ""
+    spot = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
     return f"{offering} ({gpus}, {price(offering.price_per_hour)}/h{spot})"

@@ -79,6 +79,9 @@ def _candidates(
     now: datetime,
 ) -> list[Candidate]:
     """Return who should go, the most pressing reason first."""
+    if pool.gang:
+        # A gang stays in its block: what another place offers is no reason to leave it.
+        return [*under_maintenance(sound), *expired(pool, sound, now=now)]
     unsucceeded = [node for node in sound if node.id not in coming]
     # What was bought to save money is measured by its own price, not by today's market.
     succeeded = [

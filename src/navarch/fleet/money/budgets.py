@@ -130,7 +130,8 @@ def money(amount: Decimal) -> str:
 
 
 def _modest(pool: Pool) -> tuple[Offering, ...]:
-    spot = tuple(offering for offering in pool.offerings if offering.spot)
+    # What is reserved is paid for whether it is used or not.
+    spot = tuple(offering for offering in pool.offerings if offering.spot or offering.reservation)
     if spot:
         return spot
     known = [x for x in pool.offerings if x.price_per_hour > 0] or list(pool.offerings)

@@ -87,7 +87,7 @@ class AgentCommand(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., kind: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ..., issued_at_unix_ms: _Optional[int] = ..., expires_at_unix_ms: _Optional[int] = ...) -> None: ...
 
 class Offering(_message.Message):
-    __slots__ = ("provider", "instance_type", "region", "zone", "spot", "gpus", "gpu_type", "price_per_hour")
+    __slots__ = ("provider", "instance_type", "region", "zone", "spot", "gpus", "gpu_type", "price_per_hour", "reservation", "reserved_nodes")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
     REGION_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +96,8 @@ class Offering(_message.Message):
     GPUS_FIELD_NUMBER: _ClassVar[int]
     GPU_TYPE_FIELD_NUMBER: _ClassVar[int]
     PRICE_PER_HOUR_FIELD_NUMBER: _ClassVar[int]
+    RESERVATION_FIELD_NUMBER: _ClassVar[int]
+    RESERVED_NODES_FIELD_NUMBER: _ClassVar[int]
     provider: str
     instance_type: str
     region: str
@@ -104,7 +106,9 @@ class Offering(_message.Message):
     gpus: int
     gpu_type: str
     price_per_hour: str
-    def __init__(self, provider: _Optional[str] = ..., instance_type: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., spot: _Optional[bool] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., price_per_hour: _Optional[str] = ...) -> None: ...
+    reservation: str
+    reserved_nodes: int
+    def __init__(self, provider: _Optional[str] = ..., instance_type: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., spot: _Optional[bool] = ..., gpus: _Optional[int] = ..., gpu_type: _Optional[str] = ..., price_per_hour: _Optional[str] = ..., reservation: _Optional[str] = ..., reserved_nodes: _Optional[int] = ...) -> None: ...
 
 class Gpu(_message.Message):
     __slots__ = ("index", "uuid", "name", "pci_bus_id", "memory_bytes", "driver_version", "cuda_version")

@@ -1,0 +1,199 @@
+"""Gangs: which are complete, which are not worth waiting for, and who is missing.
+
+Nothing is kept about a gang but its members, each of which is written down with the gang's name,
+size and offering. So a crash loses nothing: who is there, who is missing and for how long they
+have waited can always be counted again.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.gang import Gang
+from navarch.core.ids import ProviderName
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.fleet.plan import GiveUp, Release, Retire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A gang, and those of its members that are meant to stay."""
+
+    gang: Gang
+    members: tuple[Node, ...]
+    began_at: datetime
+    """When its first member was asked for."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has never been complete."""
+        return any(node.waiting for node in self.members)
+
+    @property
+    def missing(self) -> int:
+        """How many members it lacks."""
+        return max(self.gang.nodes - len(self.members), 0)
+
+    @property
+    def bought(self) -> int:
+        """How many machines it has."""
+        return sum(node.instance is not None for node in self.members)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether it has nothing, and nothing is under way: every member was refused."""
+        return all(node.launch is None and node.attempts for node in self.members)
+
+    @property
+    def serves(self) -> bool:
+        """Whether all of it takes work."""
+        return not self.missing and all(node.serving for node in self.members)
+
+    def crippled(self, hold: timedelta, now: datetime) -> bool:
+        """Whether it was whole once, and has waited in vain for a member since."""
+        return not self.waiting and any(
+            node.instance is None and now >= node.created_at + hold for node in self.members
+        )
+
+
+def group(known: Iterable[Node], staying: Iterable[Node]) -> list[Group]:
+    """Return the gangs of a pool, oldest first."""
+    began: dict[str, datetime] = {}
+    for node in known:
+        if node.gang is not None:
+            first = began.get(node.gang.id, node.created_at)
+            began[node.gang.id] = min(first, node.created_at)
+    members: dict[str, list[Node]] = {}
+    for node in staying:
+        if node.gang is not None:
+            members.setdefault(node.gang.id, []).append(node)
+    return [
+        Group(gang=found[0].gang, members=tuple(found), began_at=began[name])
+        for name, found in sorted(members.items(), key=lambda pair: (began[pair[0]], pair[0]))
+        if found[0].gang is not None
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPlan:
+    """What becomes of the gangs of a pool that are not complete."""
+
+    release: tuple[Release, ...] = ()
+    give_up: tuple[GiveUp, ...] = ()
+    retire: tuple[Retire, ...] = ()
+    """Members that stand in another block than the rest."""
+    wake_at: datetime | None = None
+
+
+def plan_gangs(
+    pool: Pool,
+    groups: Sequence[Group],
+    *,
+    surveyed: Collection[ProviderName],
+    now: datetime,
+) -> GangPlan:
+    """Return which gangs are complete, and which have waited for long enough.
+
+    A gang is complete when it has all its machines, and they stand in one block: by what
+    the provider says of them, if it is one of those `surveyed`; by its promise otherwise. Where
+    it has not said anything against it by the end of the time, its promise has to do.
+    """
+    release: list[Release] = []
+    give_up: list[GiveUp] = []
+    retire: list[Retire] = []
+    moments: list[datetime] = []
+    for each in groups:
+        if not each.waiting:
+            continue
+        ends_at = each.began_at + pool.gang_hold
+        strays = _strays(each)
+        if strays and now < ends_at:
+            retire += [Retire(node=node.id, reason=_astray(node, each)) for node in strays]
+            moments.append(ends_at)
+        elif (
+            not strays
+            and each.bought == each.gang.nodes
+            and (now >= ends_at or _is_seen(each, surveyed))
+        ):
+            release.append(_released(each))
+        elif now >= ends_at or each.hopeless:
+            give_up.append(_given_up(each, pool.gang_hold))
+        else:
+            moments.append(ends_at)
+    return GangPlan(
+        release=tuple(release),
+        give_up=tuple(give_up),
+        retire=tuple(retire),
+        wake_at=min(moments, default=None),
+    )
+
+
+def _released(each: Group) -> Release:
+    blocks = sorted({node.topology.block for node in each.members if node.topology})
+    where = f" in block {blocks[0]}" if blocks else ""
+    reason = f"all {each.gang.nodes} machines are there{where}"
+    return Release(gang=each.gang, nodes=tuple(node.id for node in each.members), reason=reason)
+
+
+def _given_up(each: Group, hold: timedelta) -> GiveUp:
+    why = "every machine was refused" if each.hopeless else f"not complete within {hold}"
+    reason = f"{each.bought} of {each.gang.nodes} machines in one block: {why}"
+    return GiveUp(
+        gang=each.gang,
+        nodes=tuple(node.id for node in each.members),
+        reason=reason,
+        began_at=each.began_at,
+    )
+
+
+def _is_seen(each: Group, surveyed: Collection[ProviderName]) -> bool:
+    if each.gang.offering.provider not in surveyed:
+        return True
+    return all(node.topology is not None and node.topology.block for node in each.members)
+
+
+def _strays(each: Group) -> list[Node]:
+    """Return the members that stand in another block than most do."""
+    blocks = Counter(node.topology.block for node in each.members if node.topology)
+    if len(blocks) < 2:
+        return []
+    home = min(blocks, key=lambda block: (-blocks[block], block))
+    return [node for node in each.members if node.topology and node.topology.block != home]
+
+
+def _astray(node: Node, each: Group) -> str:
+    block = node.topology.block if node.topology else "?"
+    return f"stands in block {block}, away from the rest of {each.gang.id}"
+
+
+def worth_keeping(pool: Pool, groups: Sequence[Group], *, now: datetime) -> list[Group]:
+    """Return the gangs that count towards the pool's size.
+
+    One that waits in vain for a member, because its block is full, does not, so that another
+    is bought elsewhere; it goes when that one serves.
+    """
+    sound = [each for each in groups if not each.crippled(pool.gang_hold, now)]
+    if sum(each.gang.nodes for each in sound if each.serves) >= pool.target:
+        return list(groups)
+    return sound
+
+
+def surplus_gangs(groups: Sequence[Group], nodes: int) -> list[Group]:
+    """Return gangs of at most so many nodes that a pool can do without: the least loss first.
+
+    Those that wait go first, then those that are not whole, then the oldest.
+    """
+    found = []
+    for each in sorted(groups, key=lambda each: (_worth(each), each.began_at, each.gang.id)):
+        if each.gang.nodes <= nodes:
+            found.append(each)
+            nodes -= each.gang.nodes
+    return found
+
+
+def _worth(each: Group) -> int:
+    if each.waiting:
+        return 0
+    return 2 if each.serves else 1
