@@ -9,9 +9,10 @@ import pytest
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.event import about
 from navarch.core.health import CheckResult, Health
-from navarch.core.ids import PoolName
+from navarch.core.ids import NodeId, PoolName
 from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
+from navarch.service.views import pool_spec
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
 
@@ -114,3 +115,76 @@ def test_when_most_of_a_pool_breaks_at_once_it_is_replaced_one_node_at_a_time(se
         assert kinds[-1] == "pool.released"
 
     simulate(story, seed=seed, pools=[a_pool(size=10, nodes_max=14)])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_nodes_that_nobody_uses_are_given_back_and_those_at_work_are_not(seed: int) -> None:
+    busy = {NodeId("training-0"), NodeId("training-2")}
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 5, within_s=3600)
+        began = world.clock.monotonic()
+        await world.until(lambda: len(world.nodes(TRAINING)) < 5, within_s=3600)
+        assert world.clock.monotonic() - began > 8 * 60, "they were watched for the whole window"
+        world.crash()
+        await world.clock.sleep(3600)
+        assert set(world.serving(TRAINING)) == busy
+        assert len(world.nodes(TRAINING)) == 2
+        assert world.fleet().pools[TRAINING].size == 2
+
+    def prepare(world: World) -> None:
+        world.load = lambda node: 90.0 if node in busy else 0.0
+
+    lean = Disruption(empty_after=timedelta(minutes=10))
+    pool = a_pool(size=1, nodes_max=5, nodes_wanted=5, disruption=lean)
+    simulate(story, seed=seed, pools=[pool], prepare=prepare, trouble=0.05)
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_pool_that_must_shrink_gives_up_idle_nodes_and_not_simply_the_oldest(
+    seed: int, by_hand: bool
+) -> None:
+    busy = {NodeId("training-0"), NodeId("training-3")}
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=3600)
+        await world.clock.sleep(120)
+        lowered = replace(pool_spec(world.fleet().pools[TRAINING]), nodes_max=2, nodes_wanted=None)
+        if by_hand:
+            await world.ask(lambda fleet: fleet.scale(TRAINING, 2, reason="less to do"))
+        else:
+            await world.ask(lambda fleet: fleet.put_pool(lowered, reason="too dear"))
+        await world.until(lambda: len(world.nodes(TRAINING)) == 2, within_s=1800)
+        assert set(world.serving(TRAINING)) == busy
+
+    def prepare(world: World) -> None:
+        world.load = lambda node: 90.0 if node in busy else 0.0
+
+    pool = a_pool(size=1, nodes_max=4, nodes_wanted=4)
+    simulate(story, seed=seed, pools=[pool], prepare=prepare)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_decision_is_looked_at_again_before_it_is_carried_out(seed: int) -> None:
+    """Maintenance is called off while the successor boots: the node stays, the successor goes."""
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)
+        before = set(world.serving(TRAINING))
+        victim = world.serving(TRAINING)[0]
+        world.agent(victim).results["maintenance"] = CheckResult(
+            check="maintenance", health=Health.DEGRADED, reason="on Sunday"
+        )
+        await world.until(
+            lambda: any(node.replaces == victim for node in world.nodes(TRAINING)), within_s=300
+        )
+        world.agent(victim).results["maintenance"] = CheckResult(
+            check="maintenance", health=Health.HEALTHY
+        )
+        await world.clock.sleep(3600)
+        assert set(world.serving(TRAINING)) == before
+        assert len(world.nodes(TRAINING)) == 3
+        assert ("drain", victim) not in world.workloads.calls
+
+    simulate(story, seed=seed, pools=[a_pool(size=3, nodes_max=5)])

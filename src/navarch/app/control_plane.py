@@ -13,6 +13,7 @@ from navarch.control.autoscaling import AutoscalingReconciler
 from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
+from navarch.control.emptiness import EmptinessReconciler
 from navarch.control.errands import Errands
 from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
@@ -164,6 +165,10 @@ def build_control_plane(
         budgets = BudgetReconciler(clock, store, opinions.budgets)
         memory = StockoutMemory(clock, store, vetoes=[budgets.veto])
 
+        def is_scaled(pool: Pool) -> bool:
+            asked = pool.name in opinions.autoscalers or pool.autoscaling is not None
+            return asked and metrics_source is not None
+
         async def begin(now: datetime) -> None:
             await budgets.count(now)
             await memory.begin_round(now)
@@ -172,7 +177,7 @@ def build_control_plane(
             clock,
             store,
             name="pools",
-            plan=_plan_size(entropy, opinions, memory, dressed),
+            plan=_plan_size(entropy, opinions, memory, dressed, hearing),
             begin=begin,
         )
         memory.look_at = sizes.look_at
@@ -188,6 +193,7 @@ def build_control_plane(
             HeartbeatReconciler(clock, store, hearing),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
+            EmptinessReconciler(clock, store, hearing, is_scaled=is_scaled),
             budgets,
         ]
         found += [
@@ -266,13 +272,21 @@ def _plan_remediation(opinions: Opinions) -> PlanPool:
 
 
 def _plan_size(
-    entropy: Entropy, opinions: Opinions, memory: StockoutMemory, providers: Providers
+    entropy: Entropy,
+    opinions: Opinions,
+    memory: StockoutMemory,
+    providers: Providers,
+    hearing: Hearing,
 ) -> PlanPool:
     surveyed = [provider.name for provider in providers if provider.describes_topology]
 
     def new_tokens() -> Iterator[Token]:
         while True:
             yield Token(entropy.new_id("launch"))
+
+    def loads(names: Sequence[NodeId]) -> dict[NodeId, float]:
+        said = zip(names, hearing.utilization(names), strict=True)
+        return {name: used for name, used in said if used is not None}
 
     def plan(pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
         known = list(nodes.values())
@@ -288,6 +302,7 @@ def _plan_size(
             scheduler=scheduler,
             market=market,
             surveyed=surveyed,
+            loads=loads,
         )
         return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 

@@ -14,6 +14,7 @@ class Cause(StrEnum):
     EXPIRED = "expired"
     DRIFTED = "drifted"
     COSTLY = "costly"
+    EMPTY = "empty"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,3 +83,6 @@ class Disruption:
     savings_min: float | None = None
     """Nodes are replaced when the same GPUs can be had for this share less; None: never. So a
     pool that fell back from spot to on demand returns."""
+    empty_after: timedelta | None = None
+    """Nodes that nobody has used for so long are given back, down to the pool's minimum, in pools
+    that no autoscaler looks after; None: never."""

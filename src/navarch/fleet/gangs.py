@@ -6,15 +6,16 @@ have waited can always be counted again.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.gang import Gang
-from navarch.core.ids import ProviderName
+from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.plan import GiveUp, Release, Retire
+from navarch.fleet.sizing import BUSY_PCT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,13 +181,18 @@ def worth_keeping(pool: Pool, groups: Sequence[Group], *, now: datetime) -> list
     return sound
 
 
-def surplus_gangs(groups: Sequence[Group], nodes: int) -> list[Group]:
+def surplus_gangs(groups: Sequence[Group], nodes: int, busy: Mapping[NodeId, float]) -> list[Group]:
     """Return gangs of at most so many nodes that a pool can do without: the least loss first.
 
-    Those that wait go first, then those that are not whole, then the oldest.
+    Those that wait go first, then those that are not whole, then the idle, then the oldest.
     """
+
+    def loss(each: Group) -> tuple[int, bool, datetime, str]:
+        works = any(busy.get(node.id, 100.0) >= BUSY_PCT for node in each.members)
+        return _worth(each), works, each.began_at, each.gang.id
+
     found = []
-    for each in sorted(groups, key=lambda each: (_worth(each), each.began_at, each.gang.id)):
+    for each in sorted(groups, key=loss):
         if each.gang.nodes <= nodes:
             found.append(each)
             nodes -= each.gang.nodes

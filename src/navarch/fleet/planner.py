@@ -1,7 +1,7 @@
 """The size of a pool: who is missing, who is too many, who never came."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 
 from navarch.core.gang import Gang
@@ -23,6 +23,11 @@ from navarch.provision.first_available import FirstAvailable
 LOOK_AGAIN = timedelta(seconds=30)
 """How often to look at a market that is closed: it may open for a reason that has no date."""
 
+LOAD_STEP = 20.0
+
+Loads = Callable[[Sequence[NodeId]], Mapping[NodeId, float]]
+"""Says how busy nodes are, in percent, as far as that is known."""
+
 
 def plan_pool(
     pool: Pool,
@@ -34,13 +39,15 @@ def plan_pool(
     market: Market | None = None,
     replacements: Replacements | None = None,
     surveyed: Collection[ProviderName] = (),
+    loads: Loads = lambda _: {},
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
     Every machine that may exist counts towards the maximum, whatever its state; only
     those that are meant to stay count towards the size. Nothing is asked for where the
     market is closed: those who wait longest are served first when it opens. `surveyed`
-    are the providers that say where machines stand.
+    are the providers that say where machines stand; `loads` says how busy nodes are: of
+    those that are too many, the idle go first.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
@@ -64,7 +71,10 @@ def plan_pool(
     gone |= {retire.node for retire in gangs.retire}
     staying = [node for node in staying if node.id not in gone]
     groups = worth_keeping(pool, group(known, staying), now=now)
-    surplus = list(_shrink_gangs(pool, staying, groups) if pool.gang else _shrink(pool, staying))
+    if pool.gang:
+        surplus = list(_shrink_gangs(pool, staying, groups, loads))
+    else:
+        surplus = list(_shrink(pool, staying, loads))
     leaving = given_up | gone | {retire.node for retire in surplus}
     kept = [node for node in known if node.counts and node.id not in leaving]
     asked_again = list(_ask_again(kept, launches))
@@ -222,10 +232,14 @@ def _gangs(known: Iterable[Node]) -> dict[Gang, None]:
     return {node.gang: None for node in known if node.gang is not None}
 
 
-def _shrink_gangs(pool: Pool, staying: Sequence[Node], groups: Sequence[Group]) -> Iterator[Retire]:
+def _shrink_gangs(
+    pool: Pool, staying: Sequence[Node], groups: Sequence[Group], loads: Loads
+) -> Iterator[Retire]:
     """Yield whole gangs that are too many, and nodes that are in none once there are enough."""
     reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.target} nodes"
-    extra = surplus_gangs(groups, sum(each.gang.nodes for each in groups) - pool.target)
+    too_many = sum(each.gang.nodes for each in groups) - pool.target
+    busy = loads([node.id for node in staying]) if too_many > 0 else {}
+    extra = surplus_gangs(groups, too_many, busy)
     for each in extra:
         for node in each.members:
             yield Retire(node=node.id, reason=reason, surplus=True)
@@ -234,7 +248,9 @@ def _shrink_gangs(pool: Pool, staying: Sequence[Node], groups: Sequence[Group]) 
     if any(each.waiting or each.missing for each in kept) and not pool.deleted:
         return
     loose = [node for node in staying if node.gang is None]
-    for node in sorted(loose, key=_worth)[: max(len(loose) - max(room, 0), 0)]:
+    known = loads([node.id for node in loose])
+    ranked = sorted(loose, key=lambda node: _worth(node, known))
+    for node in ranked[: max(len(loose) - max(room, 0), 0)]:
         yield Retire(node=node.id, reason=reason, surplus=True)
 
 
@@ -264,17 +280,18 @@ def _succeed(
         yield Request(launch=launch, reason=candidate.reason, replaces=candidate.node, table=table)
 
 
-def _shrink(pool: Pool, staying: Sequence[Node]) -> Iterator[Retire]:
+def _shrink(pool: Pool, staying: Sequence[Node], loads: Loads) -> Iterator[Retire]:
     surplus = len(staying) - pool.target
     if surplus <= 0:
         return
     reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.target} nodes"
-    for node in sorted(staying, key=_worth)[:surplus]:
+    busy = loads([node.id for node in staying])
+    for node in sorted(staying, key=lambda node: _worth(node, busy))[:surplus]:
         yield Retire(node=node.id, reason=reason, surplus=True)
 
 
-def _worth(node: Node) -> tuple[int, datetime, NodeId]:
-    """Rank nodes by how little is lost with them: what never ran first, then the oldest."""
+def _worth(node: Node, busy: Mapping[NodeId, float]) -> tuple[int, float, datetime, NodeId]:
+    """Rank nodes by how little is lost with them: what never ran, the idle, then the oldest."""
     if node.phase is Phase.REQUESTED:
         rank = 0 if node.launch is None else 1
     elif node.phase is Phase.BOOTING:
@@ -285,7 +302,9 @@ def _worth(node: Node) -> tuple[int, datetime, NodeId]:
         rank = 4
     else:
         rank = 5
-    return rank, node.created_at, node.id
+    # In coarse steps: a few percent more or less make no difference between two nodes.
+    load = busy.get(node.id, 100.0) // LOAD_STEP
+    return rank, load, node.created_at, node.id
 
 
 def _ask_again(kept: Sequence[Node], launches: _Launches) -> Iterator[AskAgain]:

@@ -64,6 +64,8 @@ def _check_gangs(spec: PoolSpec) -> None:
 def _check_disruption(disruption: Disruption) -> None:
     if disruption.lifetime_max is not None and disruption.lifetime_max <= timedelta(0):
         raise InvalidError("disruption.lifetime_max: must be longer than nothing")
+    if disruption.empty_after is not None and disruption.empty_after < timedelta(minutes=1):
+        raise InvalidError("disruption.empty_after: must be a minute or more")
     if disruption.savings_min is not None and not 0 < disruption.savings_min < 1:
         raise InvalidError("disruption.savings_min: must be between 0 and 1, as in 0.3")
     for budget in disruption.budgets:

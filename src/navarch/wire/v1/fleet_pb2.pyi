@@ -59,6 +59,7 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAUSE_EXPIRED: _ClassVar[Cause]
     CAUSE_DRIFTED: _ClassVar[Cause]
     CAUSE_COSTLY: _ClassVar[Cause]
+    CAUSE_EMPTY: _ClassVar[Cause]
 
 class Day(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -124,6 +125,7 @@ CAUSE_MAINTENANCE: Cause
 CAUSE_EXPIRED: Cause
 CAUSE_DRIFTED: Cause
 CAUSE_COSTLY: Cause
+CAUSE_EMPTY: Cause
 DAY_UNSPECIFIED: Day
 DAY_MONDAY: Day
 DAY_TUESDAY: Day
@@ -393,16 +395,18 @@ class DisruptionBudget(_message.Message):
     def __init__(self, nodes_max: _Optional[int] = ..., share_max: _Optional[float] = ..., causes: _Optional[_Iterable[_Union[Cause, str]]] = ..., days: _Optional[_Iterable[int]] = ..., hours: _Optional[str] = ...) -> None: ...
 
 class Disruption(_message.Message):
-    __slots__ = ("budgets", "lifetime_max", "replace_drifted", "savings_min")
+    __slots__ = ("budgets", "lifetime_max", "replace_drifted", "savings_min", "empty_after")
     BUDGETS_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_MAX_FIELD_NUMBER: _ClassVar[int]
     REPLACE_DRIFTED_FIELD_NUMBER: _ClassVar[int]
     SAVINGS_MIN_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_AFTER_FIELD_NUMBER: _ClassVar[int]
     budgets: _containers.RepeatedCompositeFieldContainer[DisruptionBudget]
     lifetime_max: _duration_pb2.Duration
     replace_drifted: bool
     savings_min: float
-    def __init__(self, budgets: _Optional[_Iterable[_Union[DisruptionBudget, _Mapping]]] = ..., lifetime_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replace_drifted: _Optional[bool] = ..., savings_min: _Optional[float] = ...) -> None: ...
+    empty_after: _duration_pb2.Duration
+    def __init__(self, budgets: _Optional[_Iterable[_Union[DisruptionBudget, _Mapping]]] = ..., lifetime_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., replace_drifted: _Optional[bool] = ..., savings_min: _Optional[float] = ..., empty_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Window(_message.Message):
     __slots__ = ("days", "start", "end", "nodes_min", "nodes_max")

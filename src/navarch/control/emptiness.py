@@ -1,0 +1,107 @@
+"""The emptiness reconciler: makes pools smaller whose nodes nobody uses."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from navarch.control.usage import Readings, Usage
+from navarch.core.errors import ConflictError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Phase
+from navarch.core.pool import Pool
+from navarch.fleet.changes import changes
+from navarch.fleet.disruption.empty import empty
+from navarch.fleet.invariants import check_plans
+from navarch.fleet.plan import Plan, Retire
+from navarch.ports.clock import Clock
+from navarch.ports.store import Store
+
+LOOK_EVERY = timedelta(minutes=1)
+
+
+class EmptinessReconciler:
+    """Looks at pools that no autoscaler looks after.
+
+    A node goes only if it was found empty at two looks in a row. What was seen is lost with the
+    process; the window then begins again.
+    """
+
+    name = "emptiness"
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        readings: Readings,
+        *,
+        is_scaled: Callable[[Pool], bool],
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._usage = Usage(readings)
+        self._is_scaled = is_scaled
+        self._due = clock.now()
+        self._found: dict[PoolName, frozenset[NodeId]] = {}
+
+    async def reconcile(self) -> datetime | None:
+        """Look at every pool that wants to be rid of empty nodes, if it is time to."""
+        now = self._clock.now()
+        fleet = self._store.fleet()
+        watched = [pool for pool in fleet.pools.values() if self._concerns(pool)]
+        if not watched:
+            self._found.clear()
+            return None
+        if now < self._due:
+            return self._due
+        self._due = now + LOOK_EVERY
+        self._usage.forget_all_but(fleet.nodes)
+        for pool in watched:
+            await self._look(fleet, pool, now)
+        return self._due
+
+    def _concerns(self, pool: Pool) -> bool:
+        wanted = pool.disruption.empty_after is not None
+        return wanted and not pool.deleted and not self._is_scaled(pool)
+
+    async def _look(self, fleet: Fleet, pool: Pool, now: datetime) -> None:
+        window = pool.disruption.empty_after
+        assert window is not None, pool.name
+        members = list(fleet.in_pool(pool.name).values())
+        at_work = [node.id for node in members if node.counts and node.phase is Phase.READY]
+        self._usage.note(at_work, now, keep=window)
+        found = empty(pool, members, self._usage.peaks(at_work, now - window), now=now)
+        before = self._found.get(pool.name, frozenset())
+        self._found[pool.name] = frozenset(found)
+        if found and before.issuperset(found):
+            await self._give_up(fleet, pool, found, now)
+
+    async def _give_up(self, fleet: Fleet, pool: Pool, nodes: list[NodeId], now: datetime) -> None:
+        size = pool.size - len(nodes)
+        reason = f"empty for {pool.disruption.empty_after}"
+        plan = Plan(
+            pool=pool.name,
+            actions=tuple(Retire(node=name, reason=reason, surplus=True) for name in nodes),
+        )
+        check_plans([plan], fleet)
+        written = changes([plan], fleet, now=now)
+        event = Event(
+            at=now,
+            about=about("pool", pool.name),
+            kind="pool.scaled",
+            reason=f"{pool.size} to {size} nodes: {', '.join(nodes)}: {reason}",
+            because=tuple(about("node", name) for name in nodes),
+            facts={"size": str(size)},
+        )
+        change = replace(
+            written,
+            pools=[replace(pool, nodes_wanted=size, scaled_at=now)],
+            events=[event, *written.events],
+            guards=[pool.name],
+        )
+        try:
+            await self._store.commit(change, based_on=fleet.revision)
+        except ConflictError:
+            # The pool was just changed; the next look sees how.
+            return

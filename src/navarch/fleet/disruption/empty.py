@@ -1,0 +1,45 @@
+"""Nodes that nobody has used for a while, in a pool that could be smaller."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from navarch.core.disruption import Cause
+from navarch.core.health import Health
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.budget import room
+from navarch.fleet.disruption.replacement import successors
+from navarch.fleet.sizing import choose_surplus
+
+EMPTY_PCT = 5.0
+"""Whose GPUs were never busier than this has had no work; a driver alone may show a little."""
+
+
+def empty(
+    pool: Pool, nodes: Sequence[Node], peaks: Mapping[NodeId, float], *, now: datetime
+) -> list[NodeId]:
+    """Return the nodes to give up because they are empty, the least loss first.
+
+    `peaks` says how busy nodes were at most during `empty_after`; who is not in it has not been
+    watched for so long. No more go than the minimum and the budget allow, and a gang goes as a
+    whole.
+    """
+    if pool.deleted or pool.disruption.empty_after is None or pool.held is not None:
+        return []
+    coming = successors(nodes)
+    involved = {*coming, *(node.id for node in coming.values())}
+    staying = [node for node in nodes if node.counts]
+    found = [x for x in staying if _is_empty(x, peaks) and x.id not in involved]
+    used = {node.gang for node in staying if node.gang and node not in found}
+    spare = min(
+        len(staying) - len(involved) // 2 - pool.nodes_min,
+        pool.size - pool.nodes_min,
+        max(room(pool, nodes, list(coming), Cause.EMPTY, now), pool.gang),
+    )
+    return choose_surplus([node for node in found if node.gang not in used], peaks, max(spare, 0))
+
+
+def _is_empty(node: Node, peaks: Mapping[NodeId, float]) -> bool:
+    at_work = node.phase is Phase.READY and node.health is not Health.UNHEALTHY
+    return at_work and not node.waiting and peaks.get(node.id, 100.0) < EMPTY_PCT

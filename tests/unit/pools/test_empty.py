@@ -1,0 +1,125 @@
+"""Nodes that nobody uses: who may go, and who goes first."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.disruption import Cause, Disruption, DisruptionBudget
+from navarch.core.gang import Gang
+from navarch.core.health import Health
+from navarch.core.ids import NodeId, Token
+from navarch.core.node import Node, Phase
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.empty import empty
+from navarch.fleet.plan import Retire
+from navarch.fleet.planner import plan_pool
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+TEN_MINUTES = timedelta(minutes=10)
+AT_ONCE = DisruptionBudget(nodes_max=10)
+IDLE = {NodeId(f"training-{n}"): 0.0 for n in range(4)}
+
+
+def a_lean_pool(low: int = 1, *, wanted: int = 4, **more: object) -> Pool:
+    disruption = Disruption(empty_after=TEN_MINUTES, budgets=(AT_ONCE,))
+    pool = a_pool(size=low, nodes_max=8, nodes_wanted=wanted, disruption=disruption)
+    return replace(pool, **more)  # type: ignore[arg-type]
+
+
+def nodes(count: int = 4, phase: Phase = Phase.READY) -> list[Node]:
+    return [
+        a_node(f"training-{n}", phase=phase, created_at=NOW - timedelta(hours=9 - n))
+        for n in range(count)
+    ]
+
+
+def test_empty_nodes_go_down_to_the_minimum_oldest_first() -> None:
+    assert empty(a_lean_pool(), nodes(), IDLE, now=NOW) == [
+        "training-0",
+        "training-1",
+        "training-2",
+    ]
+    assert empty(a_lean_pool(4), nodes(), IDLE, now=NOW) == []
+
+
+def test_who_had_work_in_the_window_stays_and_so_does_who_was_not_watched_for_so_long() -> None:
+    peaks = {NodeId("training-0"): 5.0, NodeId("training-2"): 4.9, NodeId("training-3"): 97.0}
+
+    assert empty(a_lean_pool(), nodes(), peaks, now=NOW) == ["training-2"]
+
+
+def test_a_pool_that_does_not_ask_for_it_keeps_its_empty_nodes() -> None:
+    pool = a_lean_pool(disruption=Disruption())
+    assert empty(pool, nodes(), IDLE, now=NOW) == []
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        nodes(phase=Phase.BOOTING),
+        nodes(phase=Phase.DRAINING),
+        [replace(node, health=Health.UNHEALTHY) for node in nodes()],
+        [replace(node, waiting=True) for node in nodes()],
+    ],
+    ids=["booting", "draining", "unhealthy", "waiting"],
+)
+def test_what_does_not_serve_is_not_empty_but_something_else(members: list[Node]) -> None:
+    assert empty(a_lean_pool(), members, IDLE, now=NOW) == []
+
+
+def test_the_budget_and_its_window_hold_for_empty_nodes_too() -> None:
+    one = DisruptionBudget(nodes_max=1, share_max=0.0)
+    none = DisruptionBudget(nodes_max=0, share_max=0.0, causes=(Cause.EMPTY,), hours="09:00-17:00")
+    pool = a_lean_pool(disruption=Disruption(empty_after=TEN_MINUTES, budgets=(one,)))
+    assert empty(pool, nodes(), IDLE, now=NOW) == ["training-0"]
+    pool = a_lean_pool(disruption=Disruption(empty_after=TEN_MINUTES, budgets=(one, none)))
+    assert empty(pool, nodes(), IDLE, now=NOW) == []
+    assert empty(pool, nodes(), IDLE, now=NOW + timedelta(hours=9)) == ["training-0"]
+
+
+def test_while_much_is_broken_nothing_is_taken() -> None:
+    assert empty(a_lean_pool(held="most is broken"), nodes(), IDLE, now=NOW) == []
+
+
+def test_a_gang_goes_as_a_whole_or_stays() -> None:
+    gang = Gang(id="training-g0", nodes=2, offering=H100)
+    other = Gang(id="training-g2", nodes=2, offering=H100)
+    members = [replace(x, gang=gang if n < 2 else other) for n, x in enumerate(nodes())]
+    pool = a_lean_pool(0, gang=2)
+    busy = {**IDLE, NodeId("training-0"): 60.0}
+
+    assert empty(pool, members, busy, now=NOW) == ["training-2", "training-3"]
+
+
+def test_of_nodes_that_are_too_many_the_idle_go_before_the_busy_however_old() -> None:
+    loads = {NodeId("training-0"): 90.0, NodeId("training-1"): 0.0, NodeId("training-2"): 95.0}
+
+    plan = plan_pool(
+        a_pool(size=2),
+        nodes(4),
+        now=NOW,
+        new_tokens=iter([Token("t")]),
+        loads=lambda _: loads,
+    )
+
+    retired = [action.node for action in plan.actions if isinstance(action, Retire)]
+    assert retired == ["training-1", "training-0"], "of the busy ones the oldest"
+
+
+def test_of_gangs_that_are_too_many_the_idle_one_goes() -> None:
+    first = Gang(id="training-g0", nodes=2, offering=H100)
+    second = Gang(id="training-g2", nodes=2, offering=H100)
+    members = [replace(x, gang=first if n < 2 else second) for n, x in enumerate(nodes())]
+    loads = {NodeId("training-1"): 80.0, NodeId("training-2"): 1.0, NodeId("training-3"): 1.0}
+
+    plan = plan_pool(
+        a_pool(size=2, gang=2, nodes_max=4),
+        members,
+        now=NOW,
+        new_tokens=iter([Token("t")]),
+        loads=lambda _: loads,
+    )
+
+    retired = [action.node for action in plan.actions if isinstance(action, Retire)]
+    assert retired == ["training-2", "training-3"]
