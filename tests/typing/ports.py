@@ -10,6 +10,9 @@ from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.nvml import NvmlGpus
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost
+from navarch.hosts.metadata.aws import AwsMetadata
+from navarch.hosts.metadata.gcp import GcpKey
+from navarch.hosts.metadata.watch import SourceWatch
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
@@ -18,9 +21,16 @@ from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host
 from navarch.ports.link import Link
+from navarch.ports.metadata import NoticeSource, NoticeWatch
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.offload import Offload
-from navarch.ports.provider import BuysOncePerToken, DeclaresListingLag, Provider
+from navarch.ports.provider import (
+    AnnouncesNotices,
+    BuysOncePerToken,
+    DeclaresListingLag,
+    DescribesTopology,
+    Provider,
+)
 from navarch.ports.store import Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
@@ -61,6 +71,22 @@ def listing_lags(cloud: SimulatedCloud) -> DeclaresListingLag:
 
 def careful_buyers(cloud: SimulatedCloud) -> BuysOncePerToken:
     return cloud
+
+
+def announcers(cloud: SimulatedCloud) -> AnnouncesNotices:
+    return cloud
+
+
+def surveyors(cloud: SimulatedCloud) -> DescribesTopology:
+    return cloud
+
+
+def notice_sources(aws: AwsMetadata, gcp: GcpKey) -> tuple[NoticeSource, NoticeSource]:
+    return aws, gcp
+
+
+def notice_watches(watch: SourceWatch) -> NoticeWatch:
+    return watch
 
 
 def notifiers(

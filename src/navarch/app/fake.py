@@ -32,6 +32,9 @@ log = structlog.get_logger(__name__)
 GPU_HOUR = Decimal("2.99")
 """What a simulated GPU costs, unless the configuration says otherwise."""
 
+BLOCKS = {f"block-{number}": 10_000 for number in range(1, 5)}
+"""Where simulated machines stand: room for more than anybody will ask for."""
+
 FIRST_FAULT_S = (1.0, 4.0)
 """How soon after its boot a badly booted machine shows that something is wrong with it."""
 
@@ -105,7 +108,12 @@ class FakeMachines:
         self.cloud = SimulatedCloud(
             clock,
             entropy,
-            Habits(boot_s=settings.boot_s, call_s=(0.05, 0.4), dead_on_arrival=settings.bad_boots),
+            Habits(
+                boot_s=settings.boot_s,
+                call_s=(0.05, 0.4),
+                dead_on_arrival=settings.bad_boots,
+                blocks=BLOCKS,
+            ),
             name=settings.name,
             prices={**{f"h100-{n}x": GPU_HOUR * n for n in (settings.gpus, 1)}, **settings.prices},
             price_per_hour=GPU_HOUR * settings.gpus,

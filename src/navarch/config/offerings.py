@@ -1,11 +1,12 @@
 """Offerings: where a pool's machines may be bought, best first."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 
 from navarch.config.catalogue import Catalogue, MachineKind
 from navarch.config.config import Config
-from navarch.config.pool import PoolConfig, PoolProviderConfig, Strategy
+from navarch.config.pool import CapacityType, PoolConfig, PoolProviderConfig, Strategy
 from navarch.config.provider import (
     AwsConfig,
     BareMetalConfig,
@@ -42,8 +43,8 @@ def _at_provider(
     provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig, catalogue: Catalogue
 ) -> Iterator[Offering]:
     kind = machine_kind(provider, source.instance_type or pool.instance_type, catalogue)
-    for region, zone in _places(provider, source, pool):
-        yield Offering(
+    usual = [
+        Offering(
             provider=ProviderName(provider.name),
             instance_type=kind.instance_type,
             region=region,
@@ -52,6 +53,22 @@ def _at_provider(
             gpu_type=kind.gpu_type,
             price_per_hour=kind.price_per_hour,
         )
+        for region, zone in _places(provider, source, pool)
+    ]
+    if source.reservation:
+        # It is paid for whether it is used or not.
+        reserved = [replace(x, reservation=source.reservation) for x in usual]
+        yield from [replace(x, reserved_nodes=source.reserved_nodes) for x in reserved]
+    for capacity in pool.capacity:
+        spot = capacity is CapacityType.SPOT
+        yield from [_as_spot(provider, x) for x in usual] if spot else usual
+
+
+def _as_spot(provider: ProviderConfig, offering: Offering) -> Offering:
+    """Return `offering` as a spot machine, whose price is not in the catalogue."""
+    prices = provider.prices if isinstance(provider, FakeConfig) else {}
+    price = prices.get(f"{offering.instance_type} spot", Decimal(0))
+    return replace(offering, spot=True, price_per_hour=price)
 
 
 def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalogue) -> MachineKind:

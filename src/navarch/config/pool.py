@@ -24,6 +24,13 @@ from navarch.config.suggestion import suggest
 ANY_NODES = Integer(most=100_000)
 
 
+class CapacityType(StrEnum):
+    """How machines are paid for, besides those that are reserved."""
+
+    SPOT = "spot"
+    ON_DEMAND = "on-demand"
+
+
 class Strategy(StrEnum):
     """How the next machine's provider is chosen."""
 
@@ -47,6 +54,14 @@ class PoolProviderConfig:
     )
     instance_type: str | None = key(
         TEXT, default=None, doc="what to buy there, if not the pool's instance type"
+    )
+    reservation: str | None = key(
+        TEXT, default=None, doc="a capacity reservation there, which is used first"
+    )
+    reserved_nodes: int | None = key(
+        Integer(least=1, most=100_000),
+        default=None,
+        doc="how many machines the reservation holds; the provider's refusal tells if left out",
     )
 
 
@@ -186,6 +201,42 @@ def _windows_within_bounds(
             )
 
 
+def _whole_gangs(gang: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    if gang > max_nodes > 0:
+        yield Fault(
+            at=("gang",),
+            message=f"{gang} nodes together are more than max_nodes",
+            remedy=f"write gang: {max_nodes} or less, or a higher max_nodes",
+        )
+    elif gang > 0 and min_nodes > 0 and min_nodes % gang:
+        yield Fault(
+            at=("min_nodes",),
+            message=f"nodes come {gang} together, so {min_nodes} cannot be had",
+            remedy=f"write min_nodes: {min_nodes // gang * gang} or {-(-min_nodes // gang) * gang}",
+        )
+    if gang < 0:
+        yield Fault(at=("gang",), message="gang must be >= 0", remedy="leave it out for none")
+
+
+def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+    for index, each in enumerate(providers):
+        if each.reserved_nodes is not None and each.reservation is None:
+            yield Fault(
+                at=("providers", index, "reserved_nodes"),
+                message="reserved_nodes without a reservation",
+                remedy="add reservation: with the provider's name for it",
+            )
+
+
+def _capacity_once(capacity: tuple[CapacityType, ...]) -> Iterator[Fault]:
+    if not capacity or len(set(capacity)) < len(capacity):
+        yield Fault(
+            at=("capacity",),
+            message="capacity must name each type at most once, and one at least",
+            remedy="write capacity: [spot, on-demand] to fall back from spot",
+        )
+
+
 def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
     if labels.get("pool", name) != name:
         yield Fault(
@@ -206,6 +257,9 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
         _bounds_make_sense,
         _key_to_log_in,
         _windows_within_bounds,
+        _whole_gangs,
+        _reservations_are_named,
+        _capacity_once,
         _label_is_ours,
     )
 )
@@ -280,6 +334,21 @@ class PoolConfig:
     )
     health: HealthConfig = key(
         Nested(cls=HealthConfig), default=HealthConfig(), doc="when nodes are given up"
+    )
+    capacity: tuple[CapacityType, ...] = key(
+        ListOf(each=Choice(options=CapacityType, unknown="unknown capacity type")),
+        default=(CapacityType.ON_DEMAND,),
+        doc="how to pay for machines, best first: `[spot, on-demand]` falls back from spot",
+    )
+    gang: int = key(
+        ANY_NODES,
+        default=0,
+        doc="how many nodes come together, within one block of the network, all or none",
+    )
+    gang_hold: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=10),
+        doc="how long a part of a gang is kept while the rest is not to be had",
     )
     autoscaling: AutoscalingConfig | None = key(
         AUTOSCALING, default=None, doc="how the size follows the load; `min_nodes` if left out"

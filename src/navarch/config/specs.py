@@ -33,6 +33,8 @@ def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> Pool
         autoscaling=None if pool.autoscaling is None else to_autoscaling(pool.autoscaling),
         cooldown=pool.cooldown,
         shrink_after=pool.scale_down_after,
+        gang=pool.gang,
+        gang_hold=pool.gang_hold,
     )
 
 

@@ -460,3 +460,34 @@ def test_warnings_do_not_make_configurations_differ() -> None:
 
     assert replace(config, warnings=()) == config
     assert config != Config()
+
+
+def test_reserved_machines_come_first_then_the_capacity_types_as_listed() -> None:
+    text = """
+providers:
+  f:
+    type: fake
+    prices: {h100-8x: 98.32, h100-8x spot: 30}
+pools:
+  p:
+    providers: [{name: f, reservation: cr-1, reserved_nodes: 4}]
+    instance_type: h100-8x
+    zones: [a, b]
+    capacity: [spot, on-demand]
+    min_nodes: 4
+    max_nodes: 9
+    gang: 4
+    gang_hold: 5m
+"""
+    (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
+
+    assert [(x.capacity_type, x.zone, x.price_per_hour) for x in spec.offerings] == [
+        ("reserved", "a", Decimal("98.32")),
+        ("reserved", "b", Decimal("98.32")),
+        ("spot", "a", Decimal(30)),
+        ("spot", "b", Decimal(30)),
+        ("on demand", "a", Decimal("98.32")),
+        ("on demand", "b", Decimal("98.32")),
+    ]
+    assert {x.reserved_nodes for x in spec.offerings if x.reservation == "cr-1"} == {4}
+    assert (spec.gang, spec.gang_hold) == (4, timedelta(minutes=5))

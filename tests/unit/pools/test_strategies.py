@@ -125,3 +125,31 @@ def test_a_long_table_is_cut() -> None:
     choice = Market(Stockouts(), now=NOW).choose(a_pool(size=1, offerings=places), Cost(), {})
     assert choice is not None
     assert choice.table.splitlines()[-1] == "  … and 5 more"
+
+
+@pytest.mark.parametrize("scheduler", [FirstAvailable(), Cost(), RoundRobin()])
+def test_what_is_reserved_goes_before_every_strategy_and_is_counted(
+    scheduler: ProvisionScheduler,
+) -> None:
+    usual = place("aws", "us", "usual", "1")
+    reserved = replace(place("aws", "us", "reserved", "50"), reservation="cr-1", reserved_nodes=3)
+    pool = a_pool(size=1, offerings=(usual, reserved))
+    # One machine of another pool is taken from it already.
+    market = Market(Stockouts(), now=NOW, reserved={(ProviderName("aws"), "cr-1"): 1})
+
+    choices = [market.choose(pool, scheduler, {}) for _ in range(3)]
+
+    assert [x and x.offering.zone for x in choices] == ["reserved", "reserved", "usual"]
+    last = choices[-1]
+    assert last is not None
+    assert "reserved cr-1" in last.table
+    assert "3 of 3 reserved machines are used" in last.table
+
+
+def test_a_quota_for_other_machines_does_not_close_a_reservation_nor_the_other_way_round() -> None:
+    usual = place("aws", "us", "a")
+    reserved = replace(usual, reservation="cr-1")
+    after = Stockouts().after_refusal(usual, Refusal.QUOTA, "no", asked_at=NOW, now=NOW)
+    assert not list(after.against(reserved, NOW))
+    after = Stockouts().after_refusal(reserved, Refusal.CAPACITY, "full", asked_at=NOW, now=NOW)
+    assert not list(after.against(usual, NOW))

@@ -1,0 +1,181 @@
+"""Gangs as decisions: when one is complete, given up, or missing somebody."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import count
+
+import pytest
+
+from navarch.core.errors import InvariantError
+from navarch.core.fleet import Fleet
+from navarch.core.gang import Gang
+from navarch.core.ids import NodeId, PoolName, ProviderName, Token
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.pool import Pool
+from navarch.core.refusal import Refusal
+from navarch.core.table import Table
+from navarch.core.topology import Topology
+from navarch.fleet.invariants import check_plans
+from navarch.fleet.plan import Action, GiveUp, Plan, Release, Request, Retire
+from navarch.fleet.planner import plan_pool
+from navarch.fleet.selection import Market
+from navarch.fleet.stockouts import Stockouts
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+HOLD = timedelta(minutes=10)
+GANG = Gang(id="training-g0", nodes=3, offering=H100)
+SIM = ProviderName("sim")
+
+
+def a_gang_pool(**more: object) -> Pool:
+    pool = a_pool(size=3, nodes_max=8, gang=3, gang_hold=HOLD, next_index=3)
+    return replace(pool, **more)  # type: ignore[arg-type]
+
+
+def member(
+    name: str,
+    *,
+    phase: Phase = Phase.BOOTING,
+    block: str | None = None,
+    waiting: bool = True,
+    age: timedelta = timedelta(minutes=1),
+) -> Node:
+    node = a_node(f"training-{name}", phase=phase, created_at=NOW - age, since=NOW - age)
+    topology = None if block is None else Topology(block=block)
+    return replace(node, gang=GANG, waiting=waiting, topology=topology)
+
+
+def refused(name: str) -> Node:
+    node = member(name, phase=Phase.REQUESTED)
+    return replace(node, launch=None, attempts=1, retry_at=NOW)
+
+
+def plan(
+    pool: Pool,
+    nodes: Sequence[Node],
+    *,
+    now: datetime = NOW,
+    surveyed: Sequence[ProviderName] = (),
+    stockouts: Stockouts | None = None,
+) -> list[Action]:
+    tokens = (Token(f"t-{n}") for n in count())
+    made = plan_pool(
+        pool,
+        nodes,
+        now=now,
+        new_tokens=tokens,
+        surveyed=surveyed,
+        market=Market(stockouts or Stockouts(), now=now),
+    )
+    check_plans([made], fleet_of(pool, nodes))
+    return list(made.actions)
+
+
+def fleet_of(pool: Pool, nodes: Sequence[Node]) -> Fleet:
+    table = Table[NodeId, Node]().with_changes({node.id: node for node in nodes})
+    pools = Table[PoolName, Pool]().with_changes({pool.name: pool})
+    return Fleet(pools=pools, nodes=table, by_pool={pool.name: table})
+
+
+def test_a_gang_is_asked_for_as_a_whole_at_one_place() -> None:
+    actions = plan(a_gang_pool(next_index=0), [])
+
+    requests = [action for action in actions if isinstance(action, Request)]
+    assert len(requests) == len(actions) == 3
+    assert len({request.launch.gang for request in requests}) == 1
+    assert all(request.waiting for request in requests)
+
+
+def test_a_part_of_a_gang_is_not_asked_for_where_the_maximum_has_no_room_for_all() -> None:
+    leaving = a_node(
+        "training-9", phase=Phase.TERMINATING, retiring=Retirement(reason="old", surplus=True)
+    )
+    assert plan(a_gang_pool(nodes_max=3), [leaving]) == []
+
+
+def test_a_gang_with_all_its_machines_is_released_at_once() -> None:
+    (released,) = plan(a_gang_pool(), [member("0"), member("1"), member("2")])
+    assert isinstance(released, Release)
+    assert len(released.nodes) == 3
+
+
+@pytest.mark.parametrize(
+    ("blocks", "past", "expected"),
+    [
+        (("a", "a", "a"), False, [Release]),
+        (("a", "a", None), False, []),
+        (("a", "a", None), True, [Release]),
+        (("a", "a", "b"), False, [Retire, Request]),
+        (("a", "a", "b"), True, [GiveUp, Request, Request, Request]),
+    ],
+    ids=["one block", "not said yet", "never said", "astray", "astray too late"],
+)
+def test_where_the_provider_says_so_the_machines_must_stand_in_one_block(
+    blocks: tuple[str | None, ...], past: bool, expected: list[type]
+) -> None:
+    age = HOLD if past else timedelta(minutes=1)
+    nodes = [member(str(n), block=block, age=age) for n, block in enumerate(blocks)]
+    pool = a_gang_pool(boot_deadline=timedelta(hours=1))
+
+    actions = plan(pool, nodes, surveyed=[SIM])
+
+    assert [type(action) for action in actions] == expected
+
+
+def test_a_gang_that_is_not_complete_in_time_is_given_up_with_everything_it_has() -> None:
+    nodes = [member("0"), member("1"), refused("2")]
+    assert plan(a_gang_pool(nodes_max=3), nodes, now=NOW + HOLD - timedelta(minutes=2)) != []
+
+    (given_up,) = plan(
+        a_gang_pool(nodes_max=3, boot_deadline=timedelta(hours=1)), nodes, now=NOW + HOLD
+    )
+
+    assert isinstance(given_up, GiveUp)
+    assert given_up.nodes == ("training-0", "training-1", "training-2")
+    assert "2 of 3 machines" in given_up.reason
+
+
+def test_a_gang_of_which_every_machine_was_refused_is_not_waited_for() -> None:
+    actions = plan(a_gang_pool(nodes_max=3), [refused("0"), refused("1"), refused("2")])
+    assert [type(action) for action in actions] == [GiveUp]
+
+
+def test_the_time_is_counted_from_the_first_member_even_if_that_is_gone() -> None:
+    first = replace(member("9", age=HOLD), phase=Phase.GONE)
+    nodes = [first, member("0"), member("1"), refused("2")]
+    pool = a_gang_pool(nodes_max=3, boot_deadline=timedelta(hours=1))
+    assert [type(action) for action in plan(pool, nodes)] == [GiveUp]
+
+
+def test_who_is_missing_in_a_gang_is_asked_for_where_the_gang_stands() -> None:
+    nodes = [member(str(n), phase=Phase.READY, waiting=False) for n in range(2)]
+
+    (request,) = plan(a_gang_pool(), nodes)
+
+    assert isinstance(request, Request)
+    assert request.launch.gang == GANG
+    assert not request.waiting
+
+
+def test_the_next_gang_goes_where_none_has_failed_lately_even_to_the_second_choice() -> None:
+    north, south = replace(H100, zone="north"), replace(H100, zone="south")
+    pool = a_gang_pool(offerings=(north, south), next_index=0)
+    later = NOW + timedelta(minutes=5)
+    failed = Stockouts().after_refusal(
+        north, Refusal.BLOCK, "2 of 3", asked_at=NOW, now=NOW, gang=3
+    )
+
+    actions = plan(pool, [], stockouts=failed, now=later)
+    alone = plan(replace(pool, gang=0), [], stockouts=failed, now=later)
+
+    assert {x.launch.offering.zone for x in actions if isinstance(x, Request)} == {"south"}
+    assert {x.launch.offering.zone for x in alone if isinstance(x, Request)} == {"north"}
+
+
+def test_a_plan_that_begins_a_gang_with_a_part_of_it_is_refused_whoever_wrote_it() -> None:
+    pool = a_gang_pool(next_index=0)
+    actions = plan(pool, [])
+
+    with pytest.raises(InvariantError, match="would begin with 2 of 3"):
+        check_plans([Plan(pool=pool.name, actions=tuple(actions[:2]))], fleet_of(pool, []))
