@@ -37,6 +37,12 @@ class TestSimulatedCloud(ProviderContract):
         await asyncio.sleep(LAG_S)
 
 
+class TestSimulatedCloudWithBlocks(TestSimulatedCloud):
+    def run(self, story: Story) -> None:
+        blocks = {"a": 3, "b": 9, "zone-1/c": 9, "zone-2/d": 9}
+        on_virtual_time(story, Habits(listing_lag_s=LAG_S, blocks=blocks))
+
+
 def test_a_lost_answer_may_hide_a_machine_that_its_token_finds() -> None:
     async def story(cloud: SimulatedCloud) -> None:
         request = ProviderContract().request()

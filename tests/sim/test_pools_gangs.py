@@ -214,26 +214,33 @@ def test_a_pool_of_gangs_shrinks_by_whole_gangs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_gang_that_is_being_bought_counts_as_demand_however_idle_the_pool_is(seed: int) -> None:
     async def story(world: World) -> None:
-        await world.ask(lambda fleet: fleet.scale(TRAINING, 4, reason="a gang is asked for"))
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=1800)
+        world.cloud.habits = replace(world.cloud.habits, blocks={"a": 4, "b": 3})
+        await world.ask(lambda fleet: fleet.scale(TRAINING, 8, reason="a gang is asked for"))
         # A minute of patience and no cooldown: the autoscaler would have shrunk it long ago.
-        for _ in range(20):
+        for _ in range(40):
             await world.clock.sleep(30)
-            assert world.fleet().pools[TRAINING].size == 4
-        assert any(node.waiting for node in world.nodes(TRAINING))
+            assert world.fleet().pools[TRAINING].size == 8
+        assert sum(node.waiting for node in world.nodes(TRAINING)) == 4
+        # Once it is there, an idle gang goes like an idle node, and as a whole.
+        world.cloud.habits = replace(world.cloud.habits, blocks={"a": 4, "b": 4})
+        await world.until(lambda: len(world.serving(TRAINING)) == 8, within_s=1800)
+        await world.until(lambda: len(world.nodes(TRAINING)) == 4, within_s=1800)
+        assert len({node.gang for node in world.nodes(TRAINING)}) == 1
+        assert len(world.serving(TRAINING)) == 4
 
     def prepare(world: World) -> None:
         world.load = lambda _: 0.0
 
     pool = gang_pool(
-        0,
-        nodes_max=5,
+        4,
+        nodes_max=9,
         cooldown=timedelta(0),
         shrink_after=timedelta(minutes=1),
         autoscaling=Autoscaling(reactive=ReactiveSettings()),
     )
-    pool = replace(pool, gang_hold=timedelta(minutes=30))
-    habits = Habits(blocks={"a": 3})
-    simulate(story, seed=seed, pools=[pool], habits=habits, prepare=prepare)
+    pool = replace(pool, gang_hold=timedelta(minutes=40))
+    simulate(story, seed=seed, pools=[pool], habits=Habits(blocks={"a": 4}), prepare=prepare)
 
 
 RESERVED = replace(H100, reservation="r-1", reserved_nodes=2, price_per_hour=Decimal(0))

@@ -145,3 +145,8 @@ def test_a_plan_that_reuses_a_name_is_refused() -> None:
     pool = a_pool(size=2)
     with pytest.raises(InvariantError, match="requested twice"):
         check_plans([plan(pool)], fleet_of(pool, a_node("training-0")))
+
+
+def test_a_pool_above_a_lowered_maximum_gives_up_what_is_too_many() -> None:
+    nodes = [a_node(f"training-{n}") for n in range(5)]
+    assert len(retired(a_pool(size=1, nodes_max=3, nodes_wanted=5), nodes)) == 2

@@ -34,10 +34,10 @@ class CostAware:
         waiting = state.metrics.pending_jobs
         if (used > up or (waiting and not current)) and current < state.max_nodes:
             word = f"utilization {used:.1f}% exceeds threshold" if used > up else f"{waiting} wait"
-            return Recommendation(target_nodes=current + 1, reason=word)
+            return Recommendation(target_nodes=current + state.step, reason=word)
         if used < up / 2 and not waiting and current > state.min_nodes:
             return Recommendation(
-                target_nodes=current - 1,
+                target_nodes=current - state.step,
                 reason=f"utilization {used:.1f}% is below half the threshold",
             )
         return Recommendation(target_nodes=current, reason="no scaling needed")

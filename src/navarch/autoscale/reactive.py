@@ -8,7 +8,7 @@ from navarch.ports.autoscaler import PoolState, Recommendation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reactive:
-    """Grows by one above a threshold, shrinks by one below another.
+    """Grows by a node, or a gang, above a threshold, shrinks by one below another.
 
     Nodes that are on their way are counted as if they already shared the load, so that a
     slow boot does not make it buy another machine each time it looks.
@@ -23,7 +23,7 @@ class Reactive:
         if _short_of_healthy(state):
             healthy = state.healthy_nodes
             reason = f"healthy nodes below minimum: {healthy} < {state.min_nodes}"
-            return Recommendation(target_nodes=current + 1, reason=reason)
+            return Recommendation(target_nodes=current + state.step, reason=reason)
         if current < state.min_nodes:
             reason = f"below minimum: {current} < {state.min_nodes}"
             return Recommendation(target_nodes=state.min_nodes, reason=reason)
@@ -40,10 +40,14 @@ class Reactive:
                 reason = f"utilization {used:.1f}%, {state.starting_nodes} nodes on their way"
                 return Recommendation(target_nodes=current, reason=reason)
             reason = f"utilization {used:.1f}% > {up:g}% threshold"
-            return Recommendation(target_nodes=min(current + 1, state.max_nodes), reason=reason)
+            return Recommendation(
+                target_nodes=min(current + state.step, state.max_nodes), reason=reason
+            )
         if used < down and state.metrics.pending_jobs == 0:
             reason = f"utilization {used:.1f}% < {down:g}% threshold"
-            return Recommendation(target_nodes=max(current - 1, state.min_nodes), reason=reason)
+            return Recommendation(
+                target_nodes=max(current - state.step, state.min_nodes), reason=reason
+            )
         return Recommendation(target_nodes=current, reason="no scaling needed")
 
 

@@ -19,6 +19,7 @@ NOTABLE = frozenset(
         "provider.strangers",
         "pool.deleted",
         "pool.held",
+        "gang.given_up",
         "budget.near",
         "budget.spent",
         "command.failed",

@@ -269,8 +269,12 @@ def _makes_sense(metrics: object) -> bool:
 
 
 def _pending(fleet: Fleet, pool: Pool) -> int:
-    """Return what a gang that is still being bought needs: whoever asked for it waits for it."""
-    waits = any(node.waiting and node.counts for node in fleet.in_pool(pool.name).values())
+    """Return what a gang needs that is not all there yet: whoever asked for it waits for it."""
+    starting = (Phase.REQUESTED, Phase.BOOTING)
+    waits = any(
+        node.counts and node.gang is not None and (node.waiting or node.phase in starting)
+        for node in fleet.in_pool(pool.name).values()
+    )
     return pool.size if waits else 0
 
 
@@ -300,6 +304,7 @@ def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
         starting_nodes=max(size - there, 0),
         min_nodes=bounds.nodes_min,
         max_nodes=bounds.nodes_max,
+        step=bounds.step,
     )
 
 

@@ -155,7 +155,7 @@ def _gang_written(
         about=subject,
         kind=kind,
         reason=action.reason,
-        because=tuple(about("node", node.id) for node in members),
+        # Not its members: each of them tells of the gang, and sixteen stories would bury this one.
         facts=facts,
     )
     verb = "node.released" if isinstance(action, Release) else "node.retiring"

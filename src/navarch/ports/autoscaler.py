@@ -50,6 +50,8 @@ class PoolState:
     min_nodes: int
     """The bounds at this hour."""
     max_nodes: int
+    step: int = 1
+    """How many nodes come and go together. A size in between is rounded up."""
     metrics: PoolMetrics = field(default_factory=PoolMetrics)
 
 

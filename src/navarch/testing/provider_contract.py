@@ -9,7 +9,12 @@ import pytest
 from navarch.core.errors import InstanceNotFoundError, ProviderError
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.ports.provider import Provider, ProvisionRequest
+from navarch.ports.provider import (
+    AnnouncesNotices,
+    DescribesTopology,
+    Provider,
+    ProvisionRequest,
+)
 
 Story = Callable[[Provider], Awaitable[None]]
 
@@ -109,6 +114,39 @@ class ProviderContract:
         async def story(provider: Provider) -> None:
             with pytest.raises(InstanceNotFoundError):
                 await provider.terminate(InstanceId("i-never-was"))
+
+        self.run(story)
+
+    def test_machines_of_one_group_stand_in_one_block(self) -> None:
+        async def story(provider: Provider) -> None:
+            if not isinstance(provider, DescribesTopology):
+                pytest.skip("the provider does not say where machines stand")
+            bought = []
+            for number in range(3):
+                labels = {**LABELS, "navarch-token": f"g-{number}"}
+                request = replace(
+                    self.request(),
+                    token=Token(f"g-{number}"),
+                    name=f"training-{number}",
+                    labels=labels,
+                    group="training-g0",
+                    group_size=3,
+                )
+                bought.append((await provider.provision(request)).id)
+            await self.settle()
+            found = await provider.topology(bought)
+            assert found.keys() <= set(bought)
+            assert len({place.block for place in found.values() if place.block}) <= 1
+
+        self.run(story)
+
+    def test_where_nothing_is_announced_the_answer_is_empty_and_not_an_error(self) -> None:
+        async def story(provider: Provider) -> None:
+            if not isinstance(provider, AnnouncesNotices):
+                pytest.skip("the provider announces nothing")
+            await provider.provision(self.request())
+            await self.settle()
+            assert list(await provider.notices()) == []
 
         self.run(story)
 

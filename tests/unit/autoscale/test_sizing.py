@@ -5,12 +5,15 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.core.autoscaling import Autoscaling, ScheduledSettings
+from navarch.core.autoscaling import Autoscaling, ReactiveSettings, ScheduledSettings
 from navarch.core.health import Health
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
 from navarch.core.schedule import Window
 from navarch.fleet.sizing import Opinion, bounds_at, choose_surplus, plan_size
+from navarch.ports.api import Capacity
+from navarch.service.capacity import plan_capacity
+from navarch.service.specs import pool_from
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 
@@ -141,3 +144,22 @@ def test_what_never_ran_and_what_is_broken_goes_first() -> None:
     ]
 
     assert choose_surplus(nodes, {nodes[0].id: 0.0}, 9) == ["asked", "boots", "broken", "idle"]
+
+
+def test_gpus_that_were_asked_for_with_up_are_a_floor_for_the_autoscaler() -> None:
+    """`up` is a request that waits for nobody's opinion: low use must not take it back."""
+    autoscaled = a_pool(size=1, nodes_max=8, autoscaling=Autoscaling(reactive=ReactiveSettings()))
+    asked = Capacity(name=autoscaled.name, gpus=32, gpu_type="h100")
+    spec = plan_capacity(asked, autoscaled.offerings, autoscaled)
+    pool = replace(pool_from(spec, autoscaled), shrink_after=timedelta(0), cooldown=timedelta(0))
+    idle = Opinion(at=NOW, nodes=0, reason="idle")
+
+    assert pool.autoscaling == autoscaled.autoscaling
+    assert plan_size(pool, [idle], now=NOW).nodes == 4
+
+
+def test_nodes_that_come_in_gangs_are_counted_in_gangs() -> None:
+    pool = a_pool(size=0, nodes_max=10, gang=4, nodes_wanted=4)
+    asked = [Opinion(at=NOW, nodes=nodes, reason="load") for nodes in (5, 8, 9)]
+
+    assert [plan_size(pool, [each], now=NOW).nodes for each in asked] == [8, 8, 8]

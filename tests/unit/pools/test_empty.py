@@ -78,6 +78,12 @@ def test_the_budget_and_its_window_hold_for_empty_nodes_too() -> None:
     assert empty(pool, nodes(), IDLE, now=NOW + timedelta(hours=9)) == ["training-0"]
 
 
+def test_what_is_still_starting_next_to_empty_nodes_goes_first() -> None:
+    members = [*nodes(3), a_node("training-3", phase=Phase.BOOTING)]
+
+    assert empty(a_lean_pool(3), members, IDLE, now=NOW) == ["training-3"]
+
+
 def test_while_much_is_broken_nothing_is_taken() -> None:
     assert empty(a_lean_pool(held="most is broken"), nodes(), IDLE, now=NOW) == []
 

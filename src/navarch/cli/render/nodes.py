@@ -86,6 +86,8 @@ def note(node: NodeView, canvas: Canvas) -> str:
         return f"{worst.check}: {worst.reason}"
     if node.cordoned is not None:
         return f"cordoned: {node.cordoned}"
+    if node.waiting and node.phase is Phase.READY:
+        return f"waits for the rest of {node.gang}"
     if node.phase in (Phase.REQUESTED, Phase.BOOTING):
         taking = f"for {duration(canvas.now - node.since)}"
         return f"{taking}, instead of {node.replaces}" if node.replaces else taking

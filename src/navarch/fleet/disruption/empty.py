@@ -15,6 +15,8 @@ from navarch.fleet.sizing import choose_surplus
 EMPTY_PCT = 5.0
 """Whose GPUs were never busier than this has had no work; a driver alone may show a little."""
 
+_STARTING = (Phase.REQUESTED, Phase.BOOTING)
+
 
 def empty(
     pool: Pool, nodes: Sequence[Node], peaks: Mapping[NodeId, float], *, now: datetime
@@ -23,7 +25,7 @@ def empty(
 
     `peaks` says how busy nodes were at most during `empty_after`; who is not in it has not been
     watched for so long. No more go than the minimum and the budget allow, and a gang goes as a
-    whole.
+    whole. What is still starting next to empty nodes is not needed either, and goes first.
     """
     if pool.deleted or pool.disruption.empty_after is None or pool.held is not None:
         return []
@@ -31,6 +33,10 @@ def empty(
     involved = {*coming, *(node.id for node in coming.values())}
     staying = [node for node in nodes if node.counts]
     found = [x for x in staying if _is_empty(x, peaks) and x.id not in involved]
+    starting = [x for x in staying if x.phase in _STARTING and x.id not in involved]
+    if not found or (pool.gang and starting):
+        return []
+    found += starting
     used = {node.gang for node in staying if node.gang and node not in found}
     spare = min(
         len(staying) - len(involved) // 2 - pool.nodes_min,
