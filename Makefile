@@ -43,7 +43,7 @@ test-all: check ## the gate, and what is too long for it
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
 
-bench-pools: setup ## time to capacity, refused calls, storms and planning rounds, as JSON
+bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
 	$(BIN)/python -m bench.pools $(ARGS)
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON

@@ -188,3 +188,27 @@ def test_a_decision_is_looked_at_again_before_it_is_carried_out(seed: int) -> No
         assert ("drain", victim) not in world.workloads.calls
 
     simulate(story, seed=seed, pools=[a_pool(size=3, nodes_max=5)])
+
+
+@pytest.mark.parametrize("seed", [28, 64, 264])
+def test_lost_messages_of_a_sound_node_do_not_take_a_pool_under_its_floor(seed: int) -> None:
+    """Agents say again what was lost; one that waited for its next beat passed for dead."""
+    name = PoolName("training")
+    served: list[int] = []
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(name)) == 6, within_s=4 * 3600)
+
+        def watch(committed: Committed) -> None:
+            served.append(sum(node.serving for node in committed.after.in_pool(name).values()))
+
+        leave = world.store.subscribe(watch)
+        for victim in world.serving(name)[:2]:
+            world.fail(victim, "XID 79")
+        await world.clock.sleep(1800)
+        leave()
+        await world.converge()
+
+    pool = a_pool(size=4, nodes_max=9, spares=2)
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1)
+    assert min(served) >= 4

@@ -21,12 +21,12 @@ def calls(world: World) -> int:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_thirty_two_nodes_without_stock_cost_two_calls_a_minute(seed: int) -> None:
+def test_thirty_two_nodes_without_stock_cost_six_calls_a_minute(seed: int) -> None:
     async def story(world: World) -> None:
         await world.clock.sleep(600)
         before = calls(world)
         await world.clock.sleep(3600)
-        assert 90 <= calls(world) - before <= 122
+        assert 270 <= calls(world) - before <= 385
         world.cloud.habits = replace(world.cloud.habits, stock=None)
         await world.until(
             lambda: len(world.serving(TRAINING)) == len(world.serving(BATCH)) == 16, within_s=600
@@ -42,7 +42,7 @@ def test_a_restart_remembers_what_was_refused(seed: int) -> None:
         before = calls(world)
         world.crash()
         await world.clock.sleep(60)
-        assert calls(world) - before <= 5
+        assert calls(world) - before <= 8
 
     simulate(story, seed=seed, pools=POOLS, habits=SOLD_OUT)
 
@@ -54,6 +54,6 @@ def test_why_shows_the_table_behind_each_choice() -> None:
         assert launch is not None
         why = await explain(world.store, about("launch", launch.token))
         (row,) = why.steps[-1].details
-        assert row.startswith("→ h100-8x at sim in region-1, 98.32/h, score -0, odds ")
+        assert row.startswith("→ h100-8x at sim in region-1, 98.32/h, score 0, odds ")
 
     simulate(story, seed=1, pools=POOLS)

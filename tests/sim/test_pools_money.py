@@ -11,7 +11,7 @@ from navarch.core.event import about
 from navarch.core.ids import PoolName
 from navarch.ports.api import CostBy
 from navarch.sim.world import World, simulate
-from navarch.testing.worlds import STORMY, a_pool
+from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
 RED = a_pool(size=4, nodes_max=6, labels={"team": "red"})
@@ -39,7 +39,34 @@ def test_every_way_to_add_up_equals_the_clouds_bill_to_the_cent(seed: int) -> No
     simulate(story, seed=seed, pools=[RED, BLUE], habits=STORMY, trouble=0.1)
 
 
-def test_a_spent_budget_stops_one_team_and_not_the_other_and_tells_people_once() -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_spot_machines_that_are_reclaimed_are_on_the_bill_at_the_price_of_their_day(
+    seed: int,
+) -> None:
+    spot = replace(H100, spot=True, price_per_hour=Decimal("31.07"))
+    pool = a_pool(size=4, nodes_max=6, offerings=(spot, H100))
+
+    def cheap(world: World) -> None:
+        world.cloud.spot_prices = {"h100-8x": Decimal("31.07")}
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=4 * 3600)
+        world.cloud.spot_prices = {"h100-8x": Decimal("44.44")}
+        for node in world.serving(TRAINING)[:2]:
+            world.reclaim(node)
+        world.crash()
+        await world.clock.sleep(1200)
+        await world.converge()
+        assert world.control is not None
+        report = await world.control.fleet.cost(CostBy.PROVIDER)
+        assert abs(report.total.spent - world.cloud.bill(world.clock.now())) < CENT
+        prices = {m.price_per_hour for m in world.cloud.machines.values() if m.request.spot}
+        assert prices == {Decimal("31.07"), Decimal("44.44")}
+
+    simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1, prepare=cheap)
+
+
+def test_a_spent_budget_stops_growth_of_one_team_but_replaces_what_breaks_or_is_lost() -> None:
     budget = Budget(
         of=BudgetOf.TEAM,
         name="red",
@@ -54,8 +81,15 @@ def test_a_spent_budget_stops_one_team_and_not_the_other_and_tells_people_once()
         await world.clock.sleep(1800)
         world.crash()
         await world.clock.sleep(1800)
-        assert len(world.serving(TRAINING)) == 3, "a replacement was bought for no money"
-        assert len(world.serving(PoolName("batch"))) == 2
+        assert len(world.serving(TRAINING)) == 4, "what broke was not replaced"
+        world.reclaim(world.serving(TRAINING)[0])
+        await world.clock.sleep(3600)
+        assert len(world.serving(TRAINING)) == 4, "what was lost was not replaced"
+        await world.ask(lambda fleet: fleet.scale(TRAINING, 6, reason="more"))
+        await world.ask(lambda fleet: fleet.scale(PoolName("batch"), 3, reason="more"))
+        await world.clock.sleep(1800)
+        assert len(world.serving(TRAINING)) == 4, "the pool grew for no money"
+        assert len(world.serving(PoolName("batch"))) == 3
         events = await world.store.events(about=about("budget", "team/red"))
         assert [entry.event.kind for entry in events] == ["budget.near", "budget.spent"]
 

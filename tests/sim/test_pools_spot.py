@@ -21,7 +21,7 @@ from navarch.testing.worlds import H100, STORMY, a_pool
 
 TRAINING = PoolName("training")
 SPOT = replace(H100, spot=True, price_per_hour=Decimal("30.00"))
-PRICES = {"h100-8x spot": Decimal("30.00"), "h100-8x": Decimal("98.32")}
+PRICES, SPOT_PRICES = {"h100-8x": Decimal("98.32")}, {"h100-8x": Decimal("30.00")}
 NOTICE_S = 120.0
 
 
@@ -38,7 +38,7 @@ def spot_pool(size: int = 3) -> Pool:
 
 
 def priced(world: World) -> None:
-    world.cloud.prices = PRICES
+    world.cloud.prices, world.cloud.spot_prices = PRICES, SPOT_PRICES
 
 
 def on_spot(world: World, node: NodeId) -> bool:

@@ -14,8 +14,10 @@ from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan, Request, Retire
+from navarch.fleet.plan import AskAgain, Plan, Request, Retire
 from navarch.fleet.planner import plan_pool
+from navarch.fleet.selection import Market, Wish
+from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
@@ -150,3 +152,54 @@ def test_a_plan_that_reuses_a_name_is_refused() -> None:
 def test_a_pool_above_a_lowered_maximum_gives_up_what_is_too_many() -> None:
     nodes = [a_node(f"training-{n}") for n in range(5)]
     assert len(retired(a_pool(size=1, nodes_max=3, nodes_wanted=5), nodes)) == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "scaled_ago", "replaced"),
+    [
+        ({}, None, True),
+        ({}, timedelta(hours=2), True),
+        ({}, timedelta(minutes=5), False),
+        ({"registered_at": None}, None, False),
+        ({"retiring": Retirement(reason="fewer", surplus=True)}, None, False),
+    ],
+    ids=["lost", "lost-since", "lost-before-the-size-changed", "never-came", "surplus"],
+)
+def test_a_node_that_was_lost_at_the_present_size_is_replaced_by_name(
+    facts: dict[str, object], scaled_ago: timedelta | None, replaced: bool
+) -> None:
+    gone = replace(a_node("training-0", phase=Phase.GONE, retiring=BROKEN), **facts)  # type: ignore[arg-type]
+    scaled_at = None if scaled_ago is None else NOW - scaled_ago
+    pool = a_pool(size=1, next_index=1, scaled_at=scaled_at)
+
+    (request,) = [a for a in plan(pool, [gone]).actions if isinstance(a, Request)]
+
+    assert (request.replaces == gone.id) is replaced
+
+
+def test_one_loss_is_made_good_once() -> None:
+    gone = a_node("training-0", phase=Phase.GONE, retiring=BROKEN)
+    heir = a_node("training-1", replaces=gone.id)
+    pool = a_pool(size=2, next_index=2)
+
+    (request,) = [a for a in plan(pool, [gone, heir]).actions if isinstance(a, Request)]
+
+    assert request.replaces is None
+
+
+def test_a_spent_budget_lets_a_pool_ask_again_for_what_replaces_a_lost_node() -> None:
+    def refuse(wish: Wish, _taken: object) -> str | None:
+        return None if wish.instead_of is not None else "no money"
+
+    gone = a_node("training-0", phase=Phase.GONE, retiring=BROKEN)
+    heir = a_node("training-1", phase=Phase.REQUESTED, launch=None, replaces=gone.id)
+    newcomer = a_node("training-2", phase=Phase.REQUESTED, launch=None)
+    tokens = (Token(f"t-{i}") for i in itertools.count())
+    pool = a_pool(size=2, next_index=3)
+    market = Market(Stockouts(), now=NOW, vetoes=[refuse])
+
+    found = plan_pool(
+        pool, [gone, newcomer, heir], now=NOW, new_tokens=tokens, market=market
+    ).actions
+
+    assert [a.launch.node for a in found if isinstance(a, AskAgain)] == [heir.id]

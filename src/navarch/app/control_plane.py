@@ -19,6 +19,7 @@ from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
 from navarch.control.launches import LaunchReconciler
+from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
 from navarch.control.loop import Loop, Reconciler
 from navarch.control.notices import NoticeReconciler
@@ -33,7 +34,7 @@ from navarch.core.budget import Budget
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.table import Table
@@ -42,7 +43,8 @@ from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.plan import Action, Hold, Plan, Retire
-from navarch.fleet.planner import plan_pool
+from navarch.fleet.planner import plan_pool, was_lost
+from navarch.fleet.stockouts import SPANS, Spans
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy
@@ -128,10 +130,14 @@ class Opinions:
     """Decisions that can be taken differently: each is a port with a default."""
 
     provision_scheduler: ProvisionScheduler = field(default_factory=FirstAvailable)
+    provision_schedulers: Mapping[PoolName, ProvisionScheduler] = field(default_factory=dict)
+    """For pools that have one of their own. Like the autoscalers and the budgets it is looked at
+    in every round, so that a reload may change what is in it."""
     remediator: Remediator = field(default_factory=CordonAndReplace)
     autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
     autoscale_interval: timedelta = timedelta(seconds=30)
     budgets: Sequence[Budget] = ()
+    stockout_spans: Spans = field(default_factory=lambda: SPANS)
 
 
 def build_control_plane(
@@ -158,12 +164,13 @@ def build_control_plane(
     for tests, wrong at three in the morning.
     """
     opinions = opinions or Opinions()
+    ledger = Ledger(clock, store)
     dressed = Providers(providers)
 
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
-        budgets = BudgetReconciler(clock, store, opinions.budgets)
-        memory = StockoutMemory(clock, store, vetoes=[budgets.veto])
+        budgets = BudgetReconciler(clock, store, opinions.budgets, ledger)
+        memory = StockoutMemory(clock, store, vetoes=[budgets.veto], spans=opinions.stockout_spans)
 
         def is_scaled(pool: Pool) -> bool:
             asked = pool.name in opinions.autoscalers or pool.autoscaling is not None
@@ -240,6 +247,7 @@ def build_control_plane(
             offerings=offerings,
             inject=inject,
             budgets=opinions.budgets,
+            ledger=ledger,
         ),
         agents=AgentService(
             clock,
@@ -254,7 +262,7 @@ def build_control_plane(
 
 def _plan_remediation(opinions: Opinions) -> PlanPool:
     def plan(pool: Pool, nodes: Table[NodeId, Node], _now: datetime) -> Plan:
-        known = list(nodes.values())
+        known = _present(nodes)
         hold = held(pool, known)
         actions: list[Action] = list(plan_notices(known))
         noticed = {action.node for action in actions if isinstance(action, Retire)}
@@ -289,8 +297,9 @@ def _plan_size(
         return {name: used for name, used in said if used is not None}
 
     def plan(pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
-        known = list(nodes.values())
-        market, scheduler = memory.market, opinions.provision_scheduler
+        known = _present(nodes, pool)
+        market = memory.market
+        scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
         dear = pool.disruption.savings_min is not None
         for_sale = market.for_sale(pool, scheduler, {}) if dear else None
         plan = plan_pool(
@@ -307,6 +316,18 @@ def _plan_size(
         return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 
     return plan
+
+
+def _present(nodes: Table[NodeId, Node], pool: Pool | None = None) -> list[Node]:
+    """Return the nodes that exist, and those that `pool` has lost.
+
+    A pool that churns remembers many that are gone, which concern no plan any more.
+    """
+    return [
+        node
+        for node in nodes.values()
+        if node.phase is not Phase.GONE or (pool is not None and was_lost(pool, node))
+    ]
 
 
 def _sooner(*moments: datetime | None) -> datetime | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from navarch.app.extensions import Extensions
 from navarch.app.server import Running, Server
 from navarch.config import Config, default_config
+from navarch.core.budget import Budget
 from navarch.core.errors import InvalidError
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
@@ -50,24 +51,30 @@ class ControlPlane:
         config: Config | None = None,
         providers: Sequence[Provider] = (),
         provision_scheduler: ProvisionScheduler | None = None,
+        provision_schedulers: Mapping[str, ProvisionScheduler] | None = None,
         autoscalers: Mapping[str, Autoscaler] | None = None,
         health_checks: Sequence[HealthCheck] = (),
         remediator: Remediator | None = None,
         workload_notifiers: Sequence[WorkloadNotifier] = (),
         alert_notifiers: Sequence[AlertNotifier] = (),
         metrics_sources: Sequence[MetricsSource] = (),
+        budgets: Sequence[Budget] = (),
         scheduler_plugins: Mapping[str, Callable[..., Plugin]] | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._config = config or default_config()
         self._extensions = Extensions(
             provision_scheduler=provision_scheduler or FirstAvailable(),
+            provision_schedulers={
+                PoolName(name): each for name, each in (provision_schedulers or {}).items()
+            },
             autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},
             health_checks=tuple(health_checks),
             remediator=remediator or CordonAndReplace(),
             workload_notifiers=tuple(workload_notifiers),
             alert_notifiers=tuple(alert_notifiers),
             metrics_sources=tuple(metrics_sources),
+            budgets=tuple(budgets),
         )
         for provider in providers:
             self.register_provider(provider)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from navarch.core.budget import Budget
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.ports.alerts import AlertNotifier
@@ -21,6 +22,9 @@ class Extensions:
 
     providers: Sequence[Provider] = ()
     provision_scheduler: ProvisionScheduler = field(default_factory=FirstAvailable)
+    """For pools whose configuration names no strategy of its own."""
+    provision_schedulers: Mapping[PoolName, ProvisionScheduler] = field(default_factory=dict)
+    """By the name of the pool for which they choose, whatever its configuration says."""
     autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
     """By the name of the pool whose size they decide."""
     health_checks: Sequence[HealthCheck] = ()
@@ -30,3 +34,5 @@ class Extensions:
     alert_notifiers: Sequence[AlertNotifier] = ()
     metrics_sources: Sequence[MetricsSource] = ()
     """Asked in order; what the first does not know, the next may."""
+    budgets: Sequence[Budget] = ()
+    """What may be spent, on top of what the configuration says."""

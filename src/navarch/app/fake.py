@@ -49,6 +49,7 @@ class FakeSettings:
     boot_s: tuple[float, float] = (3.0, 10.0)
     bad_boots: float = 0.1
     prices: Mapping[str, Decimal] = field(default_factory=dict)
+    spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -116,6 +117,7 @@ class FakeMachines:
             ),
             name=settings.name,
             prices={**{f"h100-{n}x": GPU_HOUR * n for n in (settings.gpus, 1)}, **settings.prices},
+            spot_prices=settings.spot_prices,
             price_per_hour=GPU_HOUR * settings.gpus,
             on_launch=self._launched,
             on_end=self._ended,

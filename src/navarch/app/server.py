@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -17,20 +18,24 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
 from navarch.app.addresses import Address, StartError, parse_listen_address
+from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
 from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.patience import Patience
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
+from navarch.config.budget import to_budget
 from navarch.config.metrics import PrometheusConfig
 from navarch.config.notifier import NotifierConfig
 from navarch.config.provider import FakeConfig
+from navarch.config.stockouts import to_spans
 from navarch.control.loads import Loads
+from navarch.core.budget import Budget
 from navarch.core.errors import NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.offering import Offering
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
@@ -41,6 +46,7 @@ from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.evidence import EvidenceService
 from navarch.stores.columns import Columns
@@ -49,6 +55,9 @@ from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
 
 log = structlog.get_logger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 READINGS = "readings"
 LOADS = "loads"
@@ -86,6 +95,19 @@ class Server:
         self._fakes: list[FakeMachines] = []
         self._plane: Plane | None = None
         self._patience: Patience | None = None
+        # Parts that a reload may change while they are used.
+        self._buying = _buying(config, self._extensions)
+        self._sizing = {**custom_autoscalers(config), **self._extensions.autoscalers}
+        self._budgets = _budgets(config, self._extensions)
+        self.opinions = Opinions(
+            provision_scheduler=self._extensions.provision_scheduler,
+            provision_schedulers=self._buying,
+            remediator=self._extensions.remediator,
+            autoscalers=self._sizing,
+            autoscale_interval=config.server.autoscale_interval,
+            budgets=self._budgets,
+            stockout_spans=to_spans(config.server.stockouts),
+        )
         self._loads = Loads()
         self._loads_due = self._clock.now() + LOADS_EVERY
         self._serving = False
@@ -168,7 +190,13 @@ class Server:
     async def reload(self, config: Config) -> Reload:
         """Apply what can be changed while running; the answer says what cannot."""
         change = compare(self._config, config)
+        # Everything that can fail is made before anything is changed.
+        buying = _buying(change.config, self._extensions)
+        sizing = {**custom_autoscalers(change.config), **self._extensions.autoscalers}
         self._config = change.config
+        _become(self._buying, buying)
+        _become(self._sizing, sizing)
+        self._budgets[:] = _budgets(change.config, self._extensions)
         token = _token(change.config)
         if (token is None) is (self._door.token is None):
             self._door.change(token)
@@ -248,12 +276,7 @@ class Server:
             notifier=self._notifier(stack),
             hearing=columns,
             timing=self._timing,
-            opinions=Opinions(
-                provision_scheduler=given.provision_scheduler,
-                remediator=given.remediator,
-                autoscalers=given.autoscalers,
-                autoscale_interval=self._config.server.autoscale_interval,
-            ),
+            opinions=self.opinions,
             alerts=[LogAlerts(), *given.alert_notifiers],
             metrics_source=Merged(
                 [
@@ -378,6 +401,21 @@ def _taken(address: Address, option: str, why: str) -> StartError:
     )
 
 
+def _buying(config: Config, extensions: Extensions) -> dict[PoolName, ProvisionScheduler]:
+    named = provision_schedulers(config, extensions.provision_scheduler)
+    return {**named, **extensions.provision_schedulers}
+
+
+def _budgets(config: Config, extensions: Extensions) -> list[Budget]:
+    return [*(to_budget(each) for each in config.budgets), *extensions.budgets]
+
+
+def _become(old: dict[K, V], new: Mapping[K, V]) -> None:
+    for gone in [key for key in old if key not in new]:
+        del old[gone]
+    old.update(new)
+
+
 def _fake_settings(config: FakeConfig) -> FakeSettings:
     return FakeSettings(
         name=config.name,
@@ -386,6 +424,7 @@ def _fake_settings(config: FakeConfig) -> FakeSettings:
         boot_s=(config.boot_min.total_seconds(), config.boot_max.total_seconds()),
         bad_boots=config.bad_boot_share,
         prices=config.prices,
+        spot_prices=config.spot_prices,
     )
 
 

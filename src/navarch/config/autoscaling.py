@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, TypeAlias
 
-from navarch.config.kinds import COUNT, Choice, Integer, Kind, ListOf, Real, Text
+from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
 from navarch.config.nesting import Nested, Tagged
 from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
@@ -113,6 +113,11 @@ class WindowConfig:
 _AUTOSCALING: Kind["AutoscalingConfig"] = Tagged(
     options=lambda _: AUTOSCALING_TYPES, unknown="unknown autoscaler type"
 )
+# One of yours decides for the pool as a whole; it is no value that could be stored with others.
+_MEMBER: Kind["AutoscalingConfig"] = Tagged(
+    options=lambda _: {k: v for k, v in AUTOSCALING_TYPES.items() if v is not CustomConfig},
+    unknown="unknown autoscaler type",
+)
 
 
 @block()
@@ -126,7 +131,7 @@ class ScheduledConfig:
     )
     time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours and days they are")
     fallback: "AutoscalingConfig | None" = key(
-        _AUTOSCALING,
+        _MEMBER,
         default=None,
         doc="the strategy within the bounds; the fewest nodes that the hour allows if left out",
     )
@@ -144,7 +149,7 @@ class PredictiveConfig:
         Real(least=0.01, most=100), default=1.2, doc="how far to follow the trend"
     )
     fallback: "AutoscalingConfig | None" = key(
-        _AUTOSCALING, default=None, doc="the strategy while there is too little to predict from"
+        _MEMBER, default=None, doc="the strategy while there is too little to predict from"
     )
 
 
@@ -157,7 +162,7 @@ class CompositeConfig:
         Choice(options=Mode), default=Mode.MAX, doc="which of the answers counts, or their mean"
     )
     autoscalers: "tuple[AutoscalingConfig, ...]" = key(
-        ListOf(each=_AUTOSCALING, empty=False), doc="the strategies to ask"
+        ListOf(each=_MEMBER, empty=False), doc="the strategies to ask"
     )
 
 
@@ -185,6 +190,20 @@ class CostAwareConfig:
     off_peak_nodes: int = key(NODES, default=0, doc="how many nodes to keep off peak")
 
 
+@block()
+class CustomConfig:
+    """Asks an autoscaler of yours, which goes before everything else that sizes the pool."""
+
+    type: ClassVar[str] = "custom"
+    factory: str = key(
+        FACTORY,
+        doc="`module:Class`, or what an installed package offers under `navarch.autoscalers`",
+    )
+    settings: Mapping[str, str | int | float | bool] = key(
+        SETTINGS, default_factory=dict, doc="what the factory is called with, by name"
+    )
+
+
 AutoscalingConfig: TypeAlias = (
     ReactiveConfig
     | QueueConfig
@@ -192,6 +211,7 @@ AutoscalingConfig: TypeAlias = (
     | PredictiveConfig
     | CompositeConfig
     | CostAwareConfig
+    | CustomConfig
 )
 
 AUTOSCALING_TYPES: Mapping[str, type] = {
@@ -203,6 +223,7 @@ AUTOSCALING_TYPES: Mapping[str, type] = {
         PredictiveConfig,
         CompositeConfig,
         CostAwareConfig,
+        CustomConfig,
     )
 }
 
@@ -222,9 +243,11 @@ def windows(config: AutoscalingConfig | None) -> Iterator[WindowConfig]:
                 yield from windows(each)
 
 
-def to_autoscaling(config: AutoscalingConfig) -> Autoscaling:
-    """Return a configured strategy as it is stored with its pool."""
+def to_autoscaling(config: AutoscalingConfig) -> Autoscaling | None:
+    """Return a configured strategy as it is stored with its pool; None for one of yours."""
     match config:
+        case CustomConfig():
+            return None
         case ReactiveConfig():
             reactive = ReactiveSettings(
                 scale_up_at=config.scale_up_at, scale_down_at=config.scale_down_at
@@ -247,7 +270,8 @@ def to_autoscaling(config: AutoscalingConfig) -> Autoscaling:
             )
             return Autoscaling(predictive=predictive)
         case CompositeConfig():
-            members = tuple(to_autoscaling(each) for each in config.autoscalers)
+            found = (to_autoscaling(each) for each in config.autoscalers)
+            members = tuple(each for each in found if each is not None)
             return Autoscaling(composite=CompositeSettings(members=members, mode=config.mode))
         case CostAwareConfig():
             cost_aware = CostAwareSettings(

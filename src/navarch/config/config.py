@@ -3,12 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
+from navarch.config.budget import BudgetConfig, to_budget
+from navarch.config.kinds import ListOf
 from navarch.config.nesting import Named, Nested
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults
 from navarch.config.problem import Problem
 from navarch.config.provider import PROVIDER, ProviderConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.server import ServerConfig
+from navarch.config.suggestion import suggest
+from navarch.core.budget import BudgetOf
 
 
 def _some_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
@@ -20,8 +24,42 @@ def _some_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
         )
 
 
+def _budgets_once(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
+    seen: set[tuple[BudgetOf, str | None]] = set()
+    for index, each in enumerate(budgets):
+        if (each.of, each.name) in seen:
+            yield Fault(
+                at=("budgets", index),
+                message=f"there is a budget for {to_budget(each)} already",
+                remedy="keep one of the two",
+            )
+        seen.add((each.of, each.name))
+
+
+def _budgets_held_by_somebody(
+    budgets: tuple[BudgetConfig, ...], pools: Mapping[str, PoolConfig]
+) -> Iterator[Fault]:
+    teams = {pool.labels["team"] for pool in pools.values() if "team" in pool.labels}
+    for index, each in enumerate(budgets):
+        if each.of is BudgetOf.FLEET or each.name is None:
+            continue
+        names = list(pools) if each.of is BudgetOf.POOL else sorted(teams)
+        if each.name in names:
+            continue
+        close = suggest(each.name, names)
+        hint = "pools made over the API may bear it"
+        if each.of is BudgetOf.TEAM:
+            hint = f"give the team's pools labels: {{team: {each.name}}}"
+        yield Fault(
+            at=("budgets", index, "name"),
+            message=f'no pool here belongs to the {each.of.value} "{each.name}"',
+            remedy=f'did you mean "{close}"?' if close else hint,
+            warning=True,
+        )
+
+
 # Declared in the order in which they are read: a pool is checked against what goes before.
-@block(rules=(_some_pool,))
+@block(rules=(_some_pool, _budgets_once, _budgets_held_by_somebody))
 class Config:
     """All that an operator has written down, with defaults filled in."""
 
@@ -42,6 +80,11 @@ class Config:
         Named(subject="pool", each=Nested(cls=PoolConfig), absent=pool_defaults),
         default_factory=dict,
         doc="groups of like nodes, by name",
+    )
+    budgets: tuple[BudgetConfig, ...] = key(
+        ListOf(each=Nested(cls=BudgetConfig)),
+        default=(),
+        doc="what may be spent in a month, by the fleet, a team or a pool",
     )
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     """What works, but probably not as intended."""

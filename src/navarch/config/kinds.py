@@ -267,6 +267,30 @@ class SecretText:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Scalar:
+    """A setting of somebody else's code: text, a number, true or false, as YAML has it."""
+
+    noun: str = "text, a number, true or false"
+
+    def read(self, node: Tree, scope: Scope) -> str | int | float | bool:
+        """Return the value."""
+        leaf = scope.leaf(node, self.noun, "10")
+        if leaf.tag == "null":
+            raise scope.wrong_type(leaf, self.noun, "10")
+        if leaf.tag == "bool" and leaf.text in ("true", "false"):
+            return leaf.text == "true"
+        if leaf.tag == "int" and _DECIMAL.fullmatch(leaf.text):
+            return int(leaf.text.replace("_", ""))
+        if leaf.tag in ("int", "float") and _REAL.fullmatch(leaf.text):
+            return float(leaf.text)
+        return leaf.text
+
+    def plain(self, value: str | float | bool) -> object:
+        """Return it in a way that puts no variables in when it is read again."""
+        return escape(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ListOf(Generic[T]):
     """A list of one kind."""
 
@@ -371,7 +395,16 @@ def name_remedy(text: str) -> str | None:
     return "use up to 50 letters, digits, dots, dashes and underscores, a letter or digit first"
 
 
+def factory_remedy(text: str) -> str | None:
+    """Return what to write in place of a text that names no factory."""
+    if _FACTORY.fullmatch(text):
+        return None
+    return "write module:Class, or the name under which an installed package offers it"
+
+
 TEXT = Text()
+FACTORY = Text(noun="a factory", example="my_package.buying:NightOwl", check=factory_remedy)
+SETTINGS = MapOf(each=Scalar())
 NAME = Text(noun="a name", check=name_remedy)
 URL = Text(noun="a URL", example="https://host/path", check=url_remedy)
 ADDRESS = Text(noun="an address", example='":50051"', check=address_remedy)
@@ -389,6 +422,7 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,17})", re.ASCII)
 _REAL = re.compile(r"[-+]?[0-9]{1,17}(\.[0-9]{0,17})?", re.ASCII)
 _AMOUNT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?", re.ASCII)
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._-]*):(?P<port>[0-9]{1,5})", re.ASCII)
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z0-9][\w.-]{0,49}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}", re.ASCII)
 
 

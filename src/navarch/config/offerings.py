@@ -22,16 +22,34 @@ from navarch.core.offering import Offering
 def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[Offering, ...]:
     """Return what a pool may buy, in the order of its strategy.
 
-    Within one provider the order is the file's: regions as listed, zones within each.
+    What is reserved comes first, then the terms: where spot is listed before on-demand, spot
+    is tried everywhere before anything is bought on demand. Within one provider the order is
+    the file's: regions as listed, zones within each.
     """
+    sources = sorted(pool.sources, key=lambda source: source.priority)
     choices = [
         offering
-        for source in sorted(pool.sources, key=lambda source: source.priority)
-        for offering in _at_provider(config.providers[source.name], source, pool, catalogue)
+        for source in sources
+        for offering in _reserved(config.providers[source.name], source, pool, catalogue)
+    ]
+    choices += [
+        offering
+        for terms in _terms(pool)
+        for source in sources
+        if terms in (source.capacity_types or pool.capacity_types)
+        for offering in _at_provider(config.providers[source.name], source, pool, catalogue, terms)
     ]
     if pool.strategy is Strategy.COST:
         choices.sort(key=_price_order)
     return tuple(choices)
+
+
+def _terms(pool: PoolConfig) -> Iterator[CapacityType]:
+    """Yield every kind of terms the pool buys on, its own order first."""
+    named = [*pool.capacity_types]
+    for source in pool.sources:
+        named += source.capacity_types or ()
+    yield from dict.fromkeys(named)
 
 
 def _price_order(offering: Offering) -> tuple[bool, Decimal]:
@@ -40,35 +58,46 @@ def _price_order(offering: Offering) -> tuple[bool, Decimal]:
 
 
 def _at_provider(
-    provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig, catalogue: Catalogue
+    provider: ProviderConfig,
+    source: PoolProviderConfig,
+    pool: PoolConfig,
+    catalogue: Catalogue,
+    terms: CapacityType,
 ) -> Iterator[Offering]:
     kind = machine_kind(provider, source.instance_type or pool.instance_type, catalogue)
-    usual = [
-        Offering(
+    spot = terms is CapacityType.SPOT
+    price = _spot_price(provider, kind) if spot else kind.price_per_hour
+    for region, zone in _places(provider, source, pool):
+        yield Offering(
             provider=ProviderName(provider.name),
             instance_type=kind.instance_type,
             region=region,
             zone=zone,
             gpus=kind.gpus,
             gpu_type=kind.gpu_type,
-            price_per_hour=kind.price_per_hour,
+            price_per_hour=price,
+            spot=spot,
         )
-        for region, zone in _places(provider, source, pool)
-    ]
-    if source.reservation:
-        # It is paid for whether it is used or not.
-        reserved = [replace(x, reservation=source.reservation) for x in usual]
-        yield from [replace(x, reserved_nodes=source.reserved_nodes) for x in reserved]
-    for capacity in pool.capacity:
-        spot = capacity is CapacityType.SPOT
-        yield from [_as_spot(provider, x) for x in usual] if spot else usual
 
 
-def _as_spot(provider: ProviderConfig, offering: Offering) -> Offering:
-    """Return `offering` as a spot machine, whose price is not in the catalogue."""
-    prices = provider.prices if isinstance(provider, FakeConfig) else {}
-    price = prices.get(f"{offering.instance_type} spot", Decimal(0))
-    return replace(offering, spot=True, price_per_hour=price)
+def _reserved(
+    provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig, catalogue: Catalogue
+) -> Iterator[Offering]:
+    """Yield what is paid for whether it is used or not."""
+    if source.reservation is None:
+        return
+    usual = _at_provider(provider, source, pool, catalogue, CapacityType.ON_DEMAND)
+    for offering in usual:
+        yield replace(
+            offering, reservation=source.reservation, reserved_nodes=source.reserved_nodes
+        )
+
+
+def _spot_price(provider: ProviderConfig, kind: MachineKind) -> Decimal:
+    # No catalogue can know what spot costs today; a provider that reports it goes before this.
+    if isinstance(provider, FakeConfig):
+        return provider.spot_prices.get(kind.instance_type, Decimal(0))
+    return Decimal(0)
 
 
 def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalogue) -> MachineKind:
@@ -102,17 +131,24 @@ def _places(
     provider: ProviderConfig, source: PoolProviderConfig, pool: PoolConfig
 ) -> Iterator[tuple[str, str]]:
     regions = source.regions or ((pool.region,) if pool.region else ())
-    if not regions and not pool.zones:
+    zones = source.zones or pool.zones
+    if not regions and not zones:
         yield _home(provider)
         return
-    left = list(pool.zones)
+    left = list(zones)
     for region in regions:
         within = [zone for zone in left if zone.startswith(region)]
-        yield from [(region, zone) for zone in within] or [(region, "")]
         left = [zone for zone in left if zone not in within]
-    if not source.regions:
+        if within:
+            yield from ((region, zone) for zone in within)
+        elif not left or len(regions) > 1:
+            yield region, ""
+    if source.zones or not source.regions:
         # Zones that do not carry their region's name, as at some providers.
-        yield from ((pool.region or "", zone) for zone in left)
+        first = regions[0] if regions else ""
+        yield from ((first, zone) for zone in left)
+    elif left and len(regions) == 1:
+        yield regions[0], ""
 
 
 def _home(provider: ProviderConfig) -> tuple[str, str]:

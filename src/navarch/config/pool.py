@@ -5,30 +5,27 @@ from datetime import timedelta
 from enum import StrEnum
 
 from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig, windows
+from navarch.config.disruption import DisruptionConfig
 from navarch.config.health import HealthConfig
 from navarch.config.kinds import (
     COMMAND,
     DURATION,
     DURATION_OR_ZERO,
+    FACTORY,
     PATH,
+    SETTINGS,
     TEXT,
     Choice,
     Integer,
     ListOf,
     MapOf,
+    Real,
 )
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
 
 ANY_NODES = Integer(most=100_000)
-
-
-class CapacityType(StrEnum):
-    """How machines are paid for, besides those that are reserved."""
-
-    SPOT = "spot"
-    ON_DEMAND = "on-demand"
 
 
 class Strategy(StrEnum):
@@ -38,6 +35,19 @@ class Strategy(StrEnum):
     COST = "cost"
     AVAILABILITY = "availability"
     ROUND_ROBIN = "round-robin"
+    FIRST_AVAILABLE = "first-available"
+    REGION_PREFERENCE = "region-preference"
+    CARBON_AWARE = "carbon-aware"
+
+
+class CapacityType(StrEnum):
+    """On what terms a machine is bought."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+
+
+CAPACITY_TYPES = ListOf(each=Choice(options=CapacityType), empty=False)
 
 
 @block()
@@ -52,6 +62,9 @@ class PoolProviderConfig:
     regions: tuple[str, ...] = key(
         ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's region if left out"
     )
+    zones: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's zones if left out"
+    )
     instance_type: str | None = key(
         TEXT, default=None, doc="what to buy there, if not the pool's instance type"
     )
@@ -62,6 +75,9 @@ class PoolProviderConfig:
         Integer(least=1, most=100_000),
         default=None,
         doc="how many machines the reservation holds; the provider's refusal tells if left out",
+    )
+    capacity_types: tuple[CapacityType, ...] | None = key(
+        CAPACITY_TYPES, default=None, doc="on what terms to buy there; the pool's if left out"
     )
 
 
@@ -228,12 +244,95 @@ def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterat
             )
 
 
-def _capacity_once(capacity: tuple[CapacityType, ...]) -> Iterator[Fault]:
-    if not capacity or len(set(capacity)) < len(capacity):
+def _strategy_has_what_it_needs(
+    strategy: Strategy, region_order: tuple[str, ...], carbon_g_per_kwh: Mapping[str, float]
+) -> Iterator[Fault]:
+    needs = (
+        (Strategy.REGION_PREFERENCE, "region_order", region_order, "[eu-north-1, eu-west-1]"),
+        (Strategy.CARBON_AWARE, "carbon_g_per_kwh", carbon_g_per_kwh, "{eu-north-1: 30}"),
+    )
+    for needing, name, given, example in needs:
+        if strategy is needing and not given:
+            yield Fault(
+                at=("strategy",),
+                message=f"the strategy {needing.value} needs {name}",
+                remedy=f"add {name}: {example}",
+            )
+        if given and strategy is not needing:
+            yield Fault(
+                at=(name,),
+                message=f"{name} is not used by the strategy {strategy.value}",
+                remedy=f"write strategy: {needing.value}, or leave {name} out",
+                warning=True,
+            )
+
+
+def _weights_used(strategy: Strategy, providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+    for index, each in enumerate(providers):
+        if each.weight != 1 and strategy is not Strategy.ROUND_ROBIN:
+            yield Fault(
+                at=("providers", index, "weight"),
+                message=f"weight is not used by the strategy {strategy.value}",
+                remedy="write strategy: round-robin, or leave weight out",
+                warning=True,
+            )
+
+
+def _one_way_to_choose(present: frozenset[str]) -> Iterator[Fault]:
+    if {"strategy", "provision_scheduler"} <= present:
         yield Fault(
-            at=("capacity",),
-            message="capacity must name each type at most once, and one at least",
-            remedy="write capacity: [spot, on-demand] to fall back from spot",
+            at=("provision_scheduler",),
+            message="cannot specify both strategy and provision_scheduler",
+            remedy="keep strategy for a built-in one, provision_scheduler for one of yours",
+        )
+    if "provision_settings" in present and "provision_scheduler" not in present:
+        yield Fault(
+            at=("provision_settings",),
+            message="provision_settings are for provision_scheduler, which is not there",
+            remedy="add provision_scheduler: module:Class, or leave the settings out",
+        )
+
+
+def _terms_once(
+    capacity_types: tuple[CapacityType, ...], providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
+    places: list[tuple[tuple[str | int, ...], tuple[CapacityType, ...]]] = [
+        (("capacity_types",), capacity_types)
+    ]
+    places += [
+        (("providers", i, "capacity_types"), each.capacity_types or ())
+        for i, each in enumerate(providers)
+    ]
+    for at, given in places:
+        if len(set(given)) < len(given):
+            yield Fault(
+                at=at, message="the same terms stand twice", remedy="keep the first of the two"
+            )
+
+
+def _room_for_spares(spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    if spares and 0 < max_nodes < min_nodes + spares:
+        yield Fault(
+            at=("spares",),
+            message=f"max_nodes leaves no room for {spares} spares next to {min_nodes} nodes",
+            remedy=f"write max_nodes: {min_nodes + spares} or more",
+        )
+
+
+def _room_for_successors(
+    disruption: DisruptionConfig, spares: int, min_nodes: int, max_nodes: int
+) -> Iterator[Fault]:
+    replaces = (
+        disruption.lifetime_max is not None
+        or disruption.replace_drifted
+        or disruption.savings_min is not None
+    )
+    if replaces and max_nodes > 0 and max_nodes == min_nodes + spares:
+        yield Fault(
+            at=("disruption",),
+            message="max_nodes leaves no room for a successor, so nothing sound is ever replaced",
+            remedy=f"write max_nodes: {max_nodes + 1} or more",
+            warning=True,
         )
 
 
@@ -259,7 +358,12 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
         _windows_within_bounds,
         _whole_gangs,
         _reservations_are_named,
-        _capacity_once,
+        _strategy_has_what_it_needs,
+        _weights_used,
+        _one_way_to_choose,
+        _terms_once,
+        _room_for_spares,
+        _room_for_successors,
         _label_is_ours,
     )
 )
@@ -278,6 +382,28 @@ class PoolConfig:
         default=Strategy.PRIORITY,
         doc="how the next machine's provider is chosen",
     )
+    region_order: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="regions, best first, for `region-preference`"
+    )
+    carbon_g_per_kwh: Mapping[str, float] = key(
+        MapOf(each=Real(least=0, most=10_000, example="30")),
+        default_factory=dict,
+        doc="grams of carbon dioxide per kilowatt-hour by region, for `carbon-aware`",
+    )
+    provision_scheduler: str | None = key(
+        FACTORY,
+        default=None,
+        doc="in place of `strategy`: `module:Class`, or what an installed package offers under "
+        "`navarch.provision_schedulers`",
+    )
+    provision_settings: Mapping[str, str | int | float | bool] = key(
+        SETTINGS, default_factory=dict, doc="what `provision_scheduler` is called with, by name"
+    )
+    capacity_types: tuple[CapacityType, ...] = key(
+        CAPACITY_TYPES,
+        default=(CapacityType.ON_DEMAND,),
+        doc="on what terms to buy, best first; with both, one stands in for the other",
+    )
     instance_type: str = key(
         TEXT, default="", doc="required: a provider's name for it, or one such as `h100-8x`"
     )
@@ -285,6 +411,11 @@ class PoolConfig:
     zones: tuple[str, ...] = key(ListOf(each=TEXT), default=(), doc="where to buy, best first")
     min_nodes: int = key(ANY_NODES, default=0, doc="never fewer nodes than this")
     max_nodes: int = key(ANY_NODES, default=0, doc="required: never more nodes than this")
+    spares: int = key(
+        Integer(least=0, most=100_000, example="2"),
+        default=0,
+        doc="how many nodes to keep above the size, ready to take over from one that breaks",
+    )
     cooldown: timedelta = key(
         DURATION_OR_ZERO,
         default=timedelta(minutes=5),
@@ -335,11 +466,6 @@ class PoolConfig:
     health: HealthConfig = key(
         Nested(cls=HealthConfig), default=HealthConfig(), doc="when nodes are given up"
     )
-    capacity: tuple[CapacityType, ...] = key(
-        ListOf(each=Choice(options=CapacityType, unknown="unknown capacity type")),
-        default=(CapacityType.ON_DEMAND,),
-        doc="how to pay for machines, best first: `[spot, on-demand]` falls back from spot",
-    )
     gang: int = key(
         ANY_NODES,
         default=0,
@@ -349,6 +475,11 @@ class PoolConfig:
         DURATION,
         default=timedelta(minutes=10),
         doc="how long a part of a gang is kept while the rest is not to be had",
+    )
+    disruption: DisruptionConfig = key(
+        Nested(cls=DisruptionConfig),
+        default=DisruptionConfig(),
+        doc="why and how fast sound nodes are replaced",
     )
     autoscaling: AutoscalingConfig | None = key(
         AUTOSCALING, default=None, doc="how the size follows the load; `min_nodes` if left out"

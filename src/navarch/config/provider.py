@@ -71,6 +71,12 @@ class FakeConfig:
         doc="price per hour by instance type",
         restart=_REBUILD,
     )
+    spot_prices: Mapping[str, Decimal] = key(
+        MapOf(each=MONEY),
+        default_factory=dict,
+        doc="price per hour of spot machines by instance type",
+        restart=_REBUILD,
+    )
     seed: int | None = key(
         Integer(least=0), default=None, doc="makes its troubles repeat", restart=_REBUILD
     )

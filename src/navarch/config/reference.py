@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
+from navarch.config.budget import BudgetConfig
 from navarch.config.config import Config
+from navarch.config.disruption import DisruptionBudgetConfig, DisruptionConfig
 from navarch.config.health import HealthConfig
 from navarch.config.metrics import MetricsConfig, PrometheusConfig
 from navarch.config.notifier import NotifierConfig, WebhookConfig
@@ -18,12 +20,14 @@ from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
 from navarch.config.schema import Key, keys_of
 from navarch.config.server import ServerConfig
+from navarch.config.stockouts import StockoutsConfig
 
 SECTIONS: Mapping[str, type] = {
     "top": Config,
     "server": ServerConfig,
     "server.metrics": MetricsConfig,
     "server.metrics.prometheus": PrometheusConfig,
+    "server.stockouts": StockoutsConfig,
     "server.notifier": NotifierConfig,
     "server.notifier.webhook": WebhookConfig,
     **{f"providers: {name}": cls for name, cls in PROVIDER_TYPES.items()},
@@ -31,9 +35,12 @@ SECTIONS: Mapping[str, type] = {
     "pools": PoolConfig,
     "pools.providers": PoolProviderConfig,
     "pools.health": HealthConfig,
+    "pools.disruption": DisruptionConfig,
+    "pools.disruption.budgets": DisruptionBudgetConfig,
     **{f"autoscaling: {name}": cls for name, cls in AUTOSCALING_TYPES.items()},
     "autoscaling: schedule": WindowConfig,
     "defaults": DefaultsConfig,
+    "budgets": BudgetConfig,
 }
 """Every block of the file, by the name its table has in the documentation."""
 

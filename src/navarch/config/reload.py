@@ -55,6 +55,9 @@ def compare(old: Config, new: Config) -> Reload:
     server = _merge("server", old.server, new.server, applied, waiting)
     providers = dict(_providers(old.providers, new.providers, applied, waiting))
     pools = dict(_pools(old.pools, new.pools, providers, applied, waiting))
+    if old.budgets != new.budgets:
+        count = f"{len(new.budgets)} of them" if new.budgets else "there are none any more"
+        applied.append(Difference(path="budgets", sentence=f"budgets have changed: {count}"))
     return Reload(
         config=replace(new, server=server, providers=providers, pools=pools),
         applied=tuple(applied),

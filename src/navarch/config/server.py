@@ -9,6 +9,7 @@ from navarch.config.nesting import Nested
 from navarch.config.notifier import NotifierConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
+from navarch.config.stockouts import StockoutsConfig
 
 
 def _timeout_above_interval(
@@ -91,6 +92,12 @@ class ServerConfig:
     )
     notifier: NotifierConfig = key(
         Nested(cls=NotifierConfig), default=NotifierConfig(), doc="how workload systems are told"
+    )
+
+    stockouts: StockoutsConfig = key(
+        Nested(cls=StockoutsConfig),
+        default=StockoutsConfig(),
+        doc="how long what refused is left alone",
     )
 
     @property

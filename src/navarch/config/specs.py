@@ -5,6 +5,7 @@ from dataclasses import fields
 from navarch.config.autoscaling import to_autoscaling
 from navarch.config.catalogue import Catalogue
 from navarch.config.config import Config
+from navarch.config.disruption import to_disruption
 from navarch.config.offerings import offerings
 from navarch.config.pool import PoolConfig
 from navarch.core.ids import PoolName
@@ -35,6 +36,8 @@ def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> Pool
         shrink_after=pool.scale_down_after,
         gang=pool.gang,
         gang_hold=pool.gang_hold,
+        spares=pool.spares,
+        disruption=to_disruption(pool.disruption),
     )
 
 

@@ -310,10 +310,10 @@ def _state(fleet: Fleet, pool: Pool, now: datetime) -> PoolState:
 
 def _is_replaced(node: Node, pool: Pool, now: datetime) -> bool:
     """Whether an unhealthy node is about to be replaced: growing for it would buy a second one."""
+    if not pool.auto_replace or node.health is not Health.UNHEALTHY:
+        return False
     since = min((condition.since for condition in node.conditions), default=now)
-    return (
-        pool.auto_replace and node.health is Health.UNHEALTHY and now < since + pool.boot_deadline
-    )
+    return now < since + pool.boot_deadline
 
 
 def _is_healthy(node: Node) -> bool:

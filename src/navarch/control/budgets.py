@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
-from navarch.core.launch import Launch
-from navarch.core.offering import Offering
-from navarch.core.pool import Pool
-from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
+from navarch.fleet.money.budgets import Level, Spending, levels_reached, veto
 from navarch.fleet.money.forecast import month_start
-from navarch.fleet.money.ledger import entries
-from navarch.fleet.selection import Take
+from navarch.fleet.selection import Take, Wish
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -26,28 +23,30 @@ class BudgetReconciler:
 
     name = "budgets"
 
-    def __init__(self, clock: Clock, store: Store, budgets: Sequence[Budget]) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, budgets: Sequence[Budget], ledger: Ledger
+    ) -> None:
+        """`budgets` is looked at in every round: a reload may change what is in it."""
         self._clock = clock
         self._store = store
-        self._budgets = tuple(budgets)
-        self._past: dict[tuple[Token, str], Launch] | None = None
-        self._newly_over: list[Launch] = []
+        self._budgets = budgets
+        self._ledger = ledger
         self._spending: tuple[Spending, ...] = ()
         self._asked_since: dict[Token, Take] = {}
         """Launches written down after the last count."""
         self._counted_at: datetime | None = None
+        self._counted_for: tuple[Budget, ...] = ()
         self._told: dict[str, Level] = {}
-        self._told_in: datetime | None = None
-        if self._budgets:
-            store.subscribe(self._changed)
+        self._told_for: tuple[datetime, tuple[Budget, ...]] | None = None
+        store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Count, and write down which budgets are nearly or wholly spent."""
-        if not self._budgets:
-            return None
         now = self._clock.now()
         await self.count(now)
-        if self._told_in != month_start(now):
+        if not self._counted_for:
+            return now + COUNT_EVERY
+        if self._told_for != (month_start(now), self._counted_for):
             await self._remember_what_was_told(now)
         reached = levels_reached(self._spending, self._told, now=now)
         if reached:
@@ -57,38 +56,27 @@ class BudgetReconciler:
         return now + COUNT_EVERY
 
     async def count(self, now: datetime) -> None:
-        """Bring the count up to date, unless it was taken lately."""
-        if not self._budgets or (self._counted_at and now < self._counted_at + COUNT_EVERY):
+        """Bring the count up to date, unless it was taken lately for the same budgets."""
+        budgets = tuple(self._budgets)
+        lately = self._counted_at is not None and now < self._counted_at + COUNT_EVERY
+        if lately and budgets == self._counted_for:
             return
-        if self._past is None:
-            past = await self._store.launches()
-            self._past = {(launch.token, launch.instance or ""): launch for launch in past}
-        self._past |= {(x.token, x.instance or ""): x for x in self._newly_over}
-        self._newly_over = []
-        since = month_start(now)
-        self._past = {
-            key: launch
-            for key, launch in self._past.items()
-            if launch.launched_at and (launch.ended_at is None or launch.ended_at >= since)
-        }
-        fleet = self._store.fleet()
-        asked = [x.launch for x in fleet.nodes.values() if x.launch and x.launch.open]
-        known = [*entries(self._past.values(), fleet), *asked]
+        # Before the count is taken: what is asked for while the books are read counts as well.
         self._asked_since = {}
-        self._spending = spendings(self._budgets, known, now=now)
-        self._counted_at = now
+        self._spending = await self._ledger.spendings(budgets, now=now)
+        self._counted_at, self._counted_for = now, budgets
 
-    def veto(self, pool: Pool, offering: Offering, taken: Sequence[Take]) -> str | None:
-        """Return why `pool` may not buy `offering` for money's sake, or None."""
+    def veto(self, wish: Wish, taken: Sequence[Take]) -> str | None:
+        """Return why `wish` may not be granted for money's sake, or None."""
         if not self._spending:
             return None
         also = (*self._asked_since.values(), *taken)
-        return veto(pool, offering, self._spending, taken=also, now=self._clock.now())
+        return veto(wish, self._spending, taken=also, now=self._clock.now())
 
     async def _remember_what_was_told(self, now: datetime) -> None:
         month = f"{now:%Y-%m}"
         self._told = {}
-        for budget in self._budgets:
+        for budget in self._counted_for:
             subject = about("budget", str(budget))
             number = 0
             while page := await self._store.events(after=number, about=subject):
@@ -96,10 +84,11 @@ class BudgetReconciler:
                     if entry.event.facts.get("month") == month:
                         self._told[str(budget)] = Level(entry.event.facts["level"])
                 number = page[-1].number
-        self._told_in = month_start(now)
+        self._told_for = (month_start(now), self._counted_for)
 
     def _changed(self, committed: Committed) -> None:
-        self._newly_over += committed.change.launches
+        if not self._budgets:
+            return
         for over in committed.change.launches:
             self._asked_since.pop(over.token, None)
         for node in committed.change.nodes:

@@ -11,7 +11,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.fleet.recollection import recollect, remember
 from navarch.fleet.selection import Market, Reservation, UnderWay, Veto
-from navarch.fleet.stockouts import Stockouts
+from navarch.fleet.stockouts import SPANS, Spans, Stockouts
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -23,10 +23,13 @@ is missed costs one refused call."""
 class StockoutMemory:
     """Learns from every launch that is written down, whoever asked for it."""
 
-    def __init__(self, clock: Clock, store: Store, vetoes: Sequence[Veto] = ()) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, vetoes: Sequence[Veto] = (), spans: Spans = SPANS
+    ) -> None:
         self._clock = clock
         self._store = store
         self._vetoes = vetoes
+        self._spans = spans
         self._stockouts: Stockouts | None = None
         self._missed: list[Committed] = []
         self._under_way: dict[Token, UnderWay] = {}
@@ -53,6 +56,7 @@ class StockoutMemory:
             under_way=self._under_way.values(),
             vetoes=self._vetoes,
             reserved=Counter(self._reserved.values()),
+            waiting=self.market.waiting,
         )
 
     async def _recall(self) -> None:
@@ -63,7 +67,7 @@ class StockoutMemory:
             number = page[-1].number
             if page[-1].revision > self._read_to:
                 break
-        self._stockouts = recollect(events)
+        self._stockouts = recollect(events, self._spans)
         for committed in self._missed:
             self._learn(committed)
         self._missed = []

@@ -25,13 +25,16 @@ class Usage:
 
     def note(self, nodes: Sequence[NodeId], now: datetime, *, keep: timedelta) -> None:
         """Look at `nodes`, which are all of a pool's, and forget what is older than `keep`."""
+        oldest = now - keep
         for node, used in zip(nodes, self._readings.utilization(nodes), strict=True):
             if used is None:
                 continue
-            looks = self._looks.setdefault(node, deque())
+            looks = self._looks.get(node)
+            if looks is None:
+                looks = self._looks[node] = deque()
             looks.append((now, used))
             # One look from before stays, as proof that the node was watched all the time.
-            while len(looks) > 1 and looks[1][0] <= now - keep:
+            while len(looks) > 1 and looks[1][0] <= oldest:
                 looks.popleft()
 
     def peaks(self, nodes: Sequence[NodeId], since: datetime) -> Mapping[NodeId, float]:

@@ -21,7 +21,7 @@ class OverBudget(StrEnum):
     DOWNGRADE = "downgrade"
     """Only spot machines are bought, or where a pool has none, the cheapest it lists."""
     REFUSE = "refuse"
-    """Nothing is bought, not even to replace what broke."""
+    """Nothing is bought, except in place of a machine that broke and cost as much."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

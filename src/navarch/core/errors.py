@@ -10,6 +10,7 @@ NavarchError
 ├── UnreachableError           the control plane does not answer; ask again later
 ├── ConfigError                a configuration file is wrong; see config/problem.py
 ├── StartError                 the server cannot start as asked; see app/addresses.py
+├── ExtensionError             a part of somebody else's cannot be had; install or correct it
 ├── StoreError                 the durable state cannot be read or written; stop
 ├── NotifierError              a workload system did not listen; tell it again later
 ├── MetricsError               nobody can say how busy a pool is; leave its size alone
@@ -54,6 +55,10 @@ class UnauthenticatedError(NavarchError):
 
 class UnreachableError(NavarchError):
     """The control plane cannot be reached, or did not answer in time."""
+
+
+class ExtensionError(NavarchError):
+    """A part that the configuration names is not installed, or cannot be made."""
 
 
 class StoreError(NavarchError):

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from navarch.core.gang import Gang
 from navarch.core.health import Health
@@ -77,7 +78,8 @@ def plan_pool(
         surplus = list(_shrink(pool, staying, loads))
     leaving = given_up | gone | {retire.node for retire in surplus}
     kept = [node for node in known if node.counts and node.id not in leaving]
-    asked_again = list(_ask_again(kept, launches))
+    market.waiting[pool.name] = _wanted(pool, staying, kept)
+    asked_again = list(_ask_again(known, kept, launches))
     if pool.gang:
         groups = group(known, [node for node in staying if node.id not in leaving])
         grown = list(_grow_gangs(pool, known, staying, groups, launches))
@@ -119,9 +121,13 @@ class _Launches:
         )
         self._turned_away = False
 
-    def launch(self, node: NodeId) -> tuple[Launch, Choice] | None:
-        """Return the next attempt to buy a machine for `node`; None while nobody would sell."""
-        choice = self._market.choose(self._pool, self._scheduler, self._held)
+    def launch(self, node: NodeId, instead_of: Node | None = None) -> tuple[Launch, Choice] | None:
+        """Return the next attempt to buy a machine for `node`; None while nobody would sell.
+
+        `instead_of` is the node whose place it takes, if that one is broken or lost.
+        """
+        price = None if instead_of is None else _price(instead_of)
+        choice = self._market.choose(self._pool, self._scheduler, self._held, instead_of=price)
         if choice is None:
             self._turned_away = True
             return None
@@ -136,9 +142,10 @@ class _Launches:
         found = Gang(id=gang, nodes=len(names), offering=choice.offering)
         return [self._written(name, found.offering, found) for name in names], choice
 
-    def join(self, node: NodeId, gang: Gang) -> Launch | None:
+    def join(self, node: NodeId, gang: Gang, instead_of: Node | None = None) -> Launch | None:
         """Return an attempt to buy one more machine for a gang; None if that may not be."""
-        if self._market.join(self._pool, gang) is not None:
+        price = None if instead_of is None else _price(instead_of)
+        if self._market.join(self._pool, gang, instead_of=price) is not None:
             self._turned_away = True
             return None
         return self._written(node, gang.offering, gang)
@@ -168,16 +175,17 @@ def _grow(
 ) -> Iterator[Request]:
     missing = pool.target - len(staying)
     room = pool.nodes_max - sum(not node.gone for node in known)
-    unreplaced = _unreplaced(known)
+    unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
-        found = launches.launch(pool.node_id(pool.next_index + extra))
+        lost = next(unreplaced, None)
+        found = launches.launch(pool.node_id(pool.next_index + extra), lost)
         if found is None:
             return
         launch, choice = found
         yield Request(
             launch=launch,
             reason=f"{len(staying)} of {pool.target} nodes",
-            replaces=next(unreplaced, None),
+            replaces=None if lost is None else lost.id,
             table=choice.table,
         )
 
@@ -192,17 +200,20 @@ def _grow_gangs(
     """Yield who is missing in gangs that have begun, then whole gangs, as far as there is room."""
     room = pool.nodes_max - sum(not node.gone for node in known)
     index = pool.next_index
-    unreplaced = {gang: _unreplaced(x for x in known if x.gang == gang) for gang in _gangs(known)}
+    unreplaced = {
+        gang: _unreplaced(pool, [x for x in known if x.gang == gang]) for gang in _gangs(known)
+    }
     for each in groups:
         for _ in range(min(each.missing, room)):
-            launch = launches.join(pool.node_id(index), each.gang)
+            lost = next(unreplaced[each.gang], None)
+            launch = launches.join(pool.node_id(index), each.gang, lost)
             if launch is None:
                 return
             index, room = index + 1, room - 1
             yield Request(
                 launch=launch,
                 reason=f"{len(each.members)} of {each.gang.nodes} in {each.gang.id}",
-                replaces=next(unreplaced[each.gang], None),
+                replaces=None if lost is None else lost.id,
                 waiting=each.waiting,
             )
     covered = _covered(staying, worth_keeping(pool, groups, now=launches.now))
@@ -307,21 +318,31 @@ def _worth(node: Node, busy: Mapping[NodeId, float]) -> tuple[int, float, dateti
     return rank, load, node.created_at, node.id
 
 
-def _ask_again(kept: Sequence[Node], launches: _Launches) -> Iterator[AskAgain]:
-    for node in kept:
-        if not _waits_to_ask(node) or not _may_ask(node, launches.now):
-            continue
+def _ask_again(
+    known: Sequence[Node], kept: Sequence[Node], launches: _Launches
+) -> Iterator[AskAgain]:
+    waiting = [node for node in kept if _waits_to_ask(node)]
+    broken = {node.id: node for node in known if not node.counts} if waiting else {}
+    due = [node for node in waiting if _may_ask(node, launches.now)]
+    # Who takes the place of a broken node goes first: a budget may grant that and nothing else.
+    for node in sorted(due, key=lambda node: node.replaces not in broken):
+        lost = None if node.replaces is None else broken.get(node.replaces)
         if node.gang is not None:
-            joined = launches.join(node.id, node.gang)
+            joined = launches.join(node.id, node.gang, lost)
             found = None if joined is None else (joined, "")
         else:
-            alone = launches.launch(node.id)
+            alone = launches.launch(node.id, lost)
             found = None if alone is None else (alone[0], alone[1].table)
         if found is None:
             return
         launch, table = found
         reason = f"attempt {node.attempts + 1}: {launch.offering}"
         yield AskAgain(launch=launch, reason=reason, table=table)
+
+
+def _wanted(pool: Pool, staying: Sequence[Node], kept: Sequence[Node]) -> int:
+    """Return how many machines are still to be found."""
+    return max(pool.target - len(staying), 0) + sum(_waits_to_ask(node) for node in kept)
 
 
 def _waits_to_ask(node: Node) -> bool:
@@ -350,9 +371,33 @@ def _first(*moments: datetime | None) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _unreplaced(nodes: Iterable[Node]) -> Iterator[NodeId]:
-    known = list(nodes)
+def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:
+    """Yield the nodes that are missed: those on their way out, and those that were lost."""
     replaced = {node.replaces for node in known}
     for node in known:
-        if node.retiring is not None and not node.retiring.surplus and node.id not in replaced:
-            yield node.id
+        if node.id in replaced:
+            continue
+        if was_lost(pool, node) or (not node.gone and _is_replaced(node)):
+            yield node
+
+
+def _is_replaced(node: Node) -> bool:
+    return node.retiring is not None and not node.retiring.surplus
+
+
+def was_lost(pool: Pool, node: Node) -> bool:
+    """Return whether `node` served `pool` at its present size, and went without being told to.
+
+    A change of size draws a line: what was lost before it is not missed any more.
+    """
+    if not node.gone or node.registered_at is None:
+        return False
+    if pool.scaled_at is not None and node.since < pool.scaled_at:
+        return False
+    return node.retiring is None or not node.retiring.surplus
+
+
+def _price(node: Node) -> Decimal | None:
+    if node.launch is not None:
+        return node.launch.price_per_hour
+    return None if node.offering is None else node.offering.price_per_hour

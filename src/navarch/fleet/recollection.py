@@ -8,7 +8,7 @@ from navarch.core.ids import ProviderName
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
-from navarch.fleet.stockouts import Stockouts
+from navarch.fleet.stockouts import SPANS, Spans, Stockouts
 
 
 def refusal_facts(launch: Launch) -> Mapping[str, str]:
@@ -40,14 +40,14 @@ KINDS = ("launch.refused", "gang.given_up")
 """Events that close a part of the market."""
 
 
-def recollect(events: Iterable[Event]) -> Stockouts:
+def recollect(events: Iterable[Event], spans: Spans = SPANS) -> Stockouts:
     """Return what the refusals among `events`, oldest first, have taught.
 
     Sales are left out: one that is missing closes an offering for half a minute at most, and a
     refusal that is missing costs one more call. So are refusals to members of a gang: whether
     they said more than that one block is full is not in the journal.
     """
-    stockouts = Stockouts()
+    stockouts = Stockouts(spans=spans)
     for event in events:
         if "gang" not in event.facts:
             stockouts = remember(stockouts, event)

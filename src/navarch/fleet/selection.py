@@ -4,12 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.stockouts import Scope, Stockouts
+from navarch.fleet.stockouts import Closure, Scope, Stockouts
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler
 
 PROBE_PATIENCE = timedelta(minutes=1)
@@ -21,8 +22,20 @@ ROWS_MAX = 20
 Take = tuple[Pool, Offering]
 """A launch that this round has decided on, and that is not written down yet."""
 
-Veto = Callable[[Pool, Offering, Sequence[Take]], str | None]
-"""Says why a pool may not buy an offering on top of what the round has taken, or None."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """One machine that a pool would like to buy."""
+
+    pool: Pool
+    offering: Offering
+    instead_of: Decimal | None = None
+    """What the broken machine cost by the hour whose place it takes; None if it adds to what
+    the pool has."""
+
+
+Veto = Callable[[Wish, Sequence[Take]], str | None]
+"""Says why a wish cannot be granted on top of what the round has taken, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +63,12 @@ class Row:
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = self.obstacle or "can be asked for"
-        capacity = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
-        capacity += f" {offering.reservation}" if offering.reservation else ""
+        terms = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
+        terms += f" {offering.reservation}" if offering.reservation else ""
         return (
-            f"{offering}{capacity}, {offering.price_per_hour}/h, "
-            f"score {self.score:.6g}, odds {self.option.odds:.0%}: {verdict}"
+            f"{offering}{terms}, {offering.price_per_hour}/h, "
+            # Adding nothing makes a negative zero a plain one.
+            f"score {self.score + 0.0:.6g}, odds {self.option.odds:.0%}: {verdict}"
         )
 
 
@@ -77,6 +91,14 @@ class Choice:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    """What is known about one offering of a pool for as long as a round lasts."""
+
+    offering: Offering
+    against: tuple[tuple[Scope, Closure], ...]
+
+
 class Market:
     """What can be bought in one round of planning, whoever is planning.
 
@@ -92,13 +114,17 @@ class Market:
         under_way: Iterable[UnderWay] = (),
         vetoes: Sequence[Veto] = (),
         reserved: Mapping[Reservation, int] | None = None,
+        waiting: Mapping[PoolName, int] | None = None,
     ) -> None:
         """`reserved` counts the machines that are taken from each reservation already."""
         self._stockouts = stockouts
+        self.waiting = dict(waiting or {})
+        """How many machines each pool still wants, as far as it has been planned."""
         self._now = now
         self._under_way = [x for x in under_way if now < x.asked_at + PROBE_PATIENCE]
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
+        self._standings: dict[tuple[PoolName, int], tuple[Pool, list[_Standing]]] = {}
         self._taken: list[Take] = []
         self._reserved = Counter(reserved or {})
         self.turned_away: dict[PoolName, None] = {}
@@ -111,6 +137,7 @@ class Market:
         held: Mapping[ProviderName, int],
         *,
         gang: int = 0,
+        instead_of: Decimal | None = None,
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
 
@@ -118,21 +145,25 @@ class Market:
         first. Between equal scores the one nearest to the first choice wins: same region, then
         same provider, then whoever else there is, each in the pool's own order. A `gang` of
         so many machines goes where no gang of that size has failed lately, if it can.
+        `instead_of` is what a broken machine cost by the hour whose place the new one takes.
         """
-        rows = self._rows(pool, scheduler, held, gang)
-        best = next((row for row in rows if row.obstacle is None), None)
-        if best is None:
+        known = self._known(pool, gang)
+        if all(self._bar(pool, each, gang, instead_of) is not None for each in known):
+            # The usual case in a drought, and looked at often: nothing needs to be weighed.
             self.turned_away[pool.name] = None
             return None
+        rows = self._rows(pool, scheduler, held, gang, instead_of)
+        best = next(row for row in rows if row.obstacle is None)
         self._take(pool, best.option.offering, gang)
         return Choice(offering=best.option.offering, rows=tuple(rows))
 
-    def join(self, pool: Pool, gang: Gang) -> str | None:
+    def join(self, pool: Pool, gang: Gang, *, instead_of: Decimal | None = None) -> str | None:
         """Take one more machine for a gang that has begun; or return why that cannot be.
 
         It has one place to go to, so what is sold out there for others does not matter.
         """
-        obstacle = self._veto(pool, gang.offering, 1) or self._no_room(gang.offering, 1)
+        wish = Wish(pool=pool, offering=gang.offering, instead_of=instead_of)
+        obstacle = self._veto(wish, 1) or self._no_room(gang.offering, 1)
         if obstacle is not None:
             self.turned_away[pool.name] = None
             return obstacle
@@ -158,11 +189,30 @@ class Market:
     def opens_at(self, pool: Pool) -> datetime | None:
         """Return when the first offering of `pool` that is closed by a date opens by halves."""
         moments = []
-        for offering in pool.offerings:
-            closures = [closure for _, closure in self._stockouts.against(offering, self._now)]
-            if any(closure.until > self._now for closure in closures):
-                moments.append(max(closure.until for closure in closures))
+        for known in self._known(pool, pool.gang):
+            moments_of_it = (closure.opens_at(self._crowd) for _, closure in known.against)
+            until = max(moments_of_it, default=self._now)
+            if until > self._now:
+                moments.append(until)
         return min(moments, default=None)
+
+    @property
+    def _crowd(self) -> int:
+        return sum(self.waiting.values())
+
+    def _known(self, pool: Pool, gang: int) -> list[_Standing]:
+        held = self._standings.get((pool.name, gang))
+        if held is not None and held[0] is pool:
+            return held[1]
+        found = [
+            _Standing(
+                offering=offering,
+                against=tuple(self._stockouts.against(offering, self._now, gang)),
+            )
+            for offering in pool.offerings
+        ]
+        self._standings[pool.name, gang] = (pool, found)
+        return found
 
     def _rows(
         self,
@@ -170,17 +220,19 @@ class Market:
         scheduler: ProvisionScheduler,
         held: Mapping[ProviderName, int],
         gang: int = 0,
+        instead_of: Decimal | None = None,
     ) -> list[Row]:
+        known = self._known(pool, gang)
         options = [
             ProvisionOption(
                 pool=pool.name,
-                offering=offering,
+                offering=each.offering,
                 position=place,
-                options=len(pool.offerings),
-                held=held.get(offering.provider, 0),
-                odds=self._stockouts.odds(offering, self._now),
+                options=len(known),
+                held=held.get(each.offering.provider, 0),
+                odds=self._stockouts.odds(each.offering, self._now),
             )
-            for place, offering in enumerate(pool.offerings)
+            for place, each in enumerate(known)
         ]
         scored = sorted(
             ((scheduler.score(option), option) for option in options),
@@ -197,7 +249,11 @@ class Market:
             )
         )
         return [
-            Row(option=option, score=score, obstacle=self._obstacle(pool, option.offering, gang))
+            Row(
+                option=option,
+                score=score,
+                obstacle=self._obstacle(pool, known[option.position], gang, instead_of),
+            )
             for score, option in scored
         ]
 
@@ -205,11 +261,11 @@ class Market:
         closures = self._stockouts.against(offering, self._now, gang)
         return any(scope.gang is not None for scope, _ in closures)
 
-    def _veto(self, pool: Pool, offering: Offering, machines: int) -> str | None:
+    def _veto(self, wish: Wish, machines: int) -> str | None:
         for veto in self._vetoes:
             for others in range(machines):
-                taken = [*self._taken, *[(pool, offering)] * others]
-                if (why := veto(pool, offering, taken)) is not None:
+                taken = [*self._taken, *[(wish.pool, wish.offering)] * others]
+                if (why := veto(wish, taken)) is not None:
                     return why
         return None
 
@@ -221,17 +277,30 @@ class Market:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
-    def _obstacle(self, pool: Pool, offering: Offering, gang: int = 0) -> str | None:
+    def _obstacle(
+        self, pool: Pool, known: _Standing, gang: int, instead_of: Decimal | None
+    ) -> str | None:
+        bar = self._bar(pool, known, gang, instead_of)
+        if bar is None or isinstance(bar, str):
+            return bar
+        opens_at = bar.opens_at(self._crowd)
+        if self._now < opens_at:
+            return f"closed until {opens_at:%H:%M:%S}: {bar.reason}"
+        return f"half open, and others are trying: {bar.reason}"
+
+    def _bar(
+        self, pool: Pool, known: _Standing, gang: int, instead_of: Decimal | None
+    ) -> Closure | str | None:
+        """Return the closure, or the words of the veto, that keeps `pool` from buying this."""
+        for scope, closure in known.against:
+            if (
+                self._now < closure.opens_at(self._crowd)
+                or self._probing(scope, closure.since) >= closure.allowance
+            ):
+                return closure
         machines = gang or 1
-        why = self._veto(pool, offering, machines) or self._no_room(offering, machines)
-        if why is not None:
-            return why
-        for scope, closure in self._stockouts.against(offering, self._now, gang):
-            if self._now < closure.until:
-                return f"closed until {closure.until:%H:%M:%S}: {closure.reason}"
-            if self._probing(scope, closure.since) >= closure.allowance:
-                return f"half open, and others are trying: {closure.reason}"
-        return None
+        wish = Wish(pool=pool, offering=known.offering, instead_of=instead_of)
+        return self._veto(wish, machines) or self._no_room(known.offering, machines)
 
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many try that part of the market already; a gang is one."""

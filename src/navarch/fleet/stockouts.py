@@ -3,12 +3,13 @@
 A refusal closes as much as its class warrants: a sold-out machine closes that offering, a
 quota the whole type at that provider, a bad key the provider. What is closed opens again by
 halves: one launch may try, and only if it succeeds may two, then four, then everybody. So a
-thousand launches that wait for one zone cost two calls a minute, not a thousand.
+thousand launches that wait for one zone cost a dozen calls a minute, not a thousand; ten cost two.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -21,10 +22,19 @@ QUIET = timedelta(minutes=30)
 ALLOWANCE_MAX = 64
 """With so many launches under way after one another's success, the drought is over."""
 
+CROWD = 10
+"""From so many waiting launches on, what is sold out is tried more often than its pause says; so
+many launches with a pause of their own would together call as often."""
+
+SHORTEST_PAUSE = timedelta(seconds=5)
+"""However many wait, nobody is called more often: providers limit calls, and count refused ones."""
+
 HALF_LIFE = timedelta(hours=1)
 """After so long an answer counts for half in the odds of getting a machine."""
 
-_SPANS: Mapping[Refusal, tuple[timedelta, timedelta]] = {
+Spans = Mapping[Refusal, tuple[timedelta, timedelta]]
+
+SPANS: Spans = {
     # Stock comes back within minutes or hours. Probing each offering twice a minute finds it
     # sooner than many launches that each come round every few minutes, with fewer calls.
     Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=30)),
@@ -64,6 +74,7 @@ class Scope:
         return self in scopes(offering, gang)
 
 
+@lru_cache(maxsize=4096)
 def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
     """Return the parts of the market that `offering` is in, narrowest first.
 
@@ -110,6 +121,17 @@ class Closure:
     allowance: int = 1
     """How many launches may be under way at once after `until`: one is the probe."""
 
+    def opens_at(self, waiting: int) -> datetime:
+        """Return when one launch may try again, while so many wait for a machine.
+
+        The more wait, the more a chance that is missed costs, and the more often it is worth a
+        call: stock that is there for seconds only is found. Few who wait call seldom.
+        """
+        if self.refusal is not Refusal.CAPACITY or waiting <= CROWD:
+            return self.until
+        pause = max((self.until - self.since) * CROWD / waiting, SHORTEST_PAUSE)
+        return min(self.until, self.since + pause)
+
     @property
     def forgotten_at(self) -> datetime:
         """When it says nothing any more."""
@@ -143,6 +165,8 @@ class Stockouts:
 
     closures: Mapping[Scope, Closure] = field(default_factory=dict)
     tallies: Mapping[Scope, Tally] = field(default_factory=dict)
+    spans: Spans = field(default_factory=lambda: SPANS)
+    """How long refusals of each class close."""
 
     def after_refusal(
         self,
@@ -161,12 +185,12 @@ class Stockouts:
         if before is not None and asked_at < before.since:
             return replace(self, tallies=tallies)
         strikes = 1 if before is None else before.strikes + 1
-        first, longest = _SPANS[refusal]
+        first, longest = self.spans[refusal]
         pause = min(first * (1 << min(strikes - 1, 16)), longest)
         closure = Closure(
             refusal=refusal, reason=reason, since=now, until=now + pause, strikes=strikes
         )
-        return Stockouts(closures={**self._kept(now), scope: closure}, tallies=tallies)
+        return replace(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
 
     def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
         """Return what is known once `offering` was sold to a launch asked for at `asked_at`."""
@@ -180,7 +204,8 @@ class Stockouts:
                 del closures[scope]
             else:
                 closures[scope] = replace(before, allowance=allowance, strikes=0, until=now)
-        return Stockouts(closures=closures, tallies=self._tallied(offering, now, sold=1.0))
+        tallies = self._tallied(offering, now, sold=1.0)
+        return replace(self, closures=closures, tallies=tallies)
 
     def after_gang(self, offering: Offering, gang: int) -> "Stockouts":
         """Return what is known once a gang of so many was complete at `offering`."""

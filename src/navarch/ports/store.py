@@ -70,8 +70,17 @@ class Store(Protocol):
         """Drop the part of the journal that is older than `before`."""
         ...
 
-    async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
-        """Return the launches that are over, in the order in which they were asked for."""
+    async def launches(
+        self,
+        *,
+        pool: PoolName | None = None,
+        after: Launch | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Launch]:
+        """Return the launches that are over, in the order in which they were asked for.
+
+        With `limit` at most so many, beginning behind `after`, the last one of the page before.
+        """
         ...
 
     async def inventory(self, node: NodeId) -> Inventory | None:

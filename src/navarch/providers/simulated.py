@@ -118,6 +118,8 @@ class SimulatedCloud:
     habits: Habits = field(default_factory=Habits)
     name: str = "sim"
     prices: Mapping[str, Decimal] = field(default_factory=dict)
+    spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
+    """Where one is missing, spot costs what any other machine does."""
     price_per_hour: Decimal = Decimal("98.32")
     on_launch: Callable[[Machine], None] = lambda _: None
     on_end: Callable[[Machine], None] = lambda _: None
@@ -394,8 +396,8 @@ class SimulatedCloud:
                 self._listed[name] = self._instance(machine, status)
 
     def _price(self, request: ProvisionRequest) -> Decimal:
-        usual = self.prices.get(request.instance_type, self.price_per_hour)
-        return self.prices.get(_shelf(request), usual)
+        price = self.prices.get(request.instance_type, self.price_per_hour)
+        return self.spot_prices.get(request.instance_type, price) if request.spot else price
 
     def _place(self, request: ProvisionRequest) -> str:
         if self.habits.blocks is None:

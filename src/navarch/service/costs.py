@@ -3,16 +3,15 @@
 from collections.abc import Iterable
 from datetime import datetime
 
+from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget
-from navarch.core.launch import Launch
-from navarch.fleet.money.budgets import spendings
 from navarch.fleet.money.forecast import forecast, month_start
-from navarch.fleet.money.ledger import Account, accounts
+from navarch.fleet.money.ledger import Account
 from navarch.ports.api import BudgetView, CostBy, CostLine, CostReport
 
 
-def cost_report(
-    launches: Iterable[Launch],
+async def cost_report(
+    ledger: Ledger,
     budgets: Iterable[Budget],
     *,
     by: CostBy,
@@ -20,10 +19,10 @@ def cost_report(
     now: datetime,
 ) -> CostReport:
     """Return what each group has cost since `since`, the beginning of the month if None."""
-    known = list(launches)
-    begin = month_start(now) if since is None else since
-    shown = accounts(known, lambda launch: _group(launch, by), since=begin, until=now)
-    month = accounts(known, lambda launch: _group(launch, by), since=month_start(now), until=now)
+    month_began = month_start(now)
+    begin = month_began if since is None else since
+    shown = await ledger.accounts(by, since=begin, until=now)
+    month = await ledger.accounts(by, since=month_began, until=now)
     lines = tuple(
         _line(name, account, month.get(name, Account()), now) for name, account in shown.items()
     )
@@ -43,19 +42,9 @@ def cost_report(
                 when_spent=each.budget.when_spent,
                 level=str(each.level(now)),
             )
-            for each in spendings(budgets, known, now=now)
+            for each in await ledger.spendings(budgets, now=now)
         ),
     )
-
-
-def _group(launch: Launch, by: CostBy) -> str:
-    match by:
-        case CostBy.POOL:
-            return launch.pool
-        case CostBy.TEAM:
-            return launch.team
-        case CostBy.PROVIDER:
-            return launch.offering.provider
 
 
 def _line(name: str, account: Account, month: Account, now: datetime) -> CostLine:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
 
+from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -27,7 +28,6 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.version import VERSION
 from navarch.fleet.changes import retired
-from navarch.fleet.money.ledger import entries
 from navarch.fleet.verdicts import overridden
 from navarch.ports.api import (
     PAGE_SIZE_MAX,
@@ -104,6 +104,7 @@ class FleetService:
         offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
         inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
         budgets: Sequence[Budget] = (),
+        ledger: Ledger | None = None,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -112,6 +113,7 @@ class FleetService:
         self._offerings = offerings
         self._inject = inject
         self._budgets = budgets
+        self._ledger = ledger or Ledger(clock, store)
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -412,9 +414,7 @@ class FleetService:
         now = self._clock.now()
         if since is not None and since > now:
             raise InvalidError("since: lies in the future")
-        past = await self._store.launches()
-        known = entries(past, self._store.fleet())
-        return cost_report(known, self._budgets, by=by, since=since, now=now)
+        return await cost_report(self._ledger, self._budgets, by=by, since=since, now=now)
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons behind the state of a node, a pool or a launch."""

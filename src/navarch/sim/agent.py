@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from navarch.agent.backoff import Backoff
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
@@ -54,6 +55,12 @@ class SimAgent:
     _beat: int = 0
     _messages: int = 0
     _found: tuple[CheckResult, ...] = ()
+    _lost: bool = False
+    """Whether the last message did not get through."""
+    _backoff: Backoff = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._backoff = Backoff(self.entropy)
 
     @property
     def node(self) -> NodeId:
@@ -77,15 +84,29 @@ class SimAgent:
             under_way = False
             if self.computed and settled:
                 under_way = await self._rest()
+            elif self._lost:
+                await self._wait_to_retry()
+                continue
             else:
                 self._beat = self.pulse.first_start_after(self.clock.monotonic())
             if not under_way:
                 await self.clock.sleep_until(self.pulse.starts_at(self._beat))
 
+    async def _wait_to_retry(self) -> None:
+        """Wait as the real agent does, or two lost messages would pass for a dead machine."""
+        now = self.clock.monotonic()
+        retry_at = now + self._backoff.next_s()
+        following = self.pulse.first_start_after(now)
+        if self.pulse.starts_at(following) <= retry_at:
+            self._beat = following
+            retry_at = self.pulse.starts_at(following)
+        await self.clock.sleep_until(retry_at)
+
     async def _carry_out(self) -> bool:
         """Make one beat; return whether another would change nothing, as things are."""
         self._roused.clear()
         self._messages = 0
+        self._lost = True
         try:
             if not self._registered:
                 await self._register()
@@ -94,8 +115,10 @@ class SimAgent:
         except NotFoundError:
             self._registered = False
         except (NavarchError, Crash):
-            pass  # Unreachable, or died while it served us: the next beat tries again.
+            pass  # Unreachable, or died while it served us: tried again soon.
         else:
+            self._lost = False
+            self._backoff.reset()
             told_all = self._found == tuple(self.results.values())
             return told_all and not self._roused.is_set() and not self.hung
         return False

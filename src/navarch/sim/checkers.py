@@ -60,17 +60,16 @@ def _check_move(old: Node, new: Node) -> None:
 
 def _check_size(before: Fleet, after: Fleet, name: PoolName) -> None:
     pool = after.pools[name]
-    machines = sum(not node.gone for node in after.in_pool(name).values())
-    had = sum(not node.gone for node in before.in_pool(name).values())
-    assert machines <= max(pool.nodes_max, had), f"{name}: {machines} of {pool.nodes_max} nodes"
-    leaving = [
-        node
-        for node in after.in_pool(name).values()
-        if node.retiring and node.retiring.surplus and before.nodes[node.id].retiring is None
-    ]
-    if leaving:
-        served = sum(node.serving for node in before.in_pool(name).values())
-        serving = sum(node.serving for node in after.in_pool(name).values())
+    had = [node for node in before.in_pool(name).values() if not node.gone]
+    has = [node for node in after.in_pool(name).values() if not node.gone]
+    machines_max = max(pool.nodes_max, len(had))
+    assert len(has) <= machines_max, f"{name}: {len(has)} of {pool.nodes_max} nodes"
+    if any(x.retiring and x.retiring.surplus and _stayed(before, x) for x in has):
+        served, serving = (sum(node.serving for node in nodes) for nodes in (had, has))
         assert serving >= min(served, pool.size), f"{name} shrank to {serving} serving nodes"
-    staying = sum(node.counts for node in after.in_pool(name).values())
-    assert staying <= max(pool.nodes_max, had), f"{name} wants {staying} of {pool.nodes_max}"
+    staying = sum(node.counts for node in has)
+    assert staying <= machines_max, f"{name} wants {staying} of {pool.nodes_max}"
+
+
+def _stayed(before: Fleet, node: Node) -> bool:
+    return before.nodes[node.id].retiring is None

@@ -119,9 +119,15 @@ class WiredStore:
         """Drop the oldest part of the journal."""
         await self.wire.call("prune", lambda: self.store.prune(before))
 
-    async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
+    async def launches(
+        self,
+        *,
+        pool: PoolName | None = None,
+        after: Launch | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Launch]:
         """Return the launches that are over."""
-        return await self.store.launches(pool=pool)
+        return await self.store.launches(pool=pool, after=after, limit=limit)
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return what an agent found."""

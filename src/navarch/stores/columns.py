@@ -151,7 +151,8 @@ class Columns:
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
         """Return the average over each node's GPUs, in percent; None if it never said."""
         found: list[float | None] = [None] * len(nodes)
-        rows = np.array([self._rows.get(node, -1) for node in nodes], np.int64)
+        known = self._rows.get
+        rows = np.array([known(node, -1) for node in nodes], np.int64)
         gpus = np.where(rows < 0, 0, self._gpus[rows])
         few = np.flatnonzero((gpus > 0) & (gpus <= GPUS_PER_ROW))
         used = self._readings[rows[few], _UTILIZATION]

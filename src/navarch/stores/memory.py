@@ -87,11 +87,27 @@ class MemoryStore:
             for entry in self._journal:
                 self._by_subject.setdefault(entry.event.about, []).append(entry)
 
-    async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
+    async def launches(
+        self,
+        *,
+        pool: PoolName | None = None,
+        after: Launch | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Launch]:
         """Return the launches that are over."""
-        past = sorted(self._launches.items(), key=lambda item: (item[1].asked_at, item[0]))
-        return [launch for _, launch in past if pool is None or launch.pool == pool]
+        past = sorted(self._launches.values(), key=_place)
+        found = [
+            launch
+            for launch in past
+            if (pool is None or launch.pool == pool)
+            and (after is None or _place(launch) > _place(after))
+        ]
+        return found if limit is None else found[:limit]
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return what the agent of `node` found."""
         return self._inventories.get(node)
+
+
+def _place(launch: Launch) -> tuple[datetime, str, str]:
+    return launch.asked_at, launch.token, launch.instance or ""

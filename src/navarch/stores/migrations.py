@@ -26,6 +26,8 @@ STEPS: tuple[str, ...] = (
     CREATE INDEX events_by_revision ON events (revision);
     CREATE INDEX events_by_time ON events (at);
     """,
+    # The ledger is read a page at a time.
+    "CREATE INDEX launches_by_time ON launches (asked_at, token, instance);",
 )
 """Each takes a file from one version to the next. Add to the end; never change one that shipped."""
 

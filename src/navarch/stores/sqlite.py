@@ -131,14 +131,27 @@ class SqliteStore:
             start = await self._offload.run(lambda: self._prune(before))
             self._journal_start = max(self._journal_start, start)
 
-    async def launches(self, *, pool: PoolName | None = None) -> Sequence[Launch]:
+    async def launches(
+        self,
+        *,
+        pool: PoolName | None = None,
+        after: Launch | None = None,
+        limit: int | None = None,
+    ) -> Sequence[Launch]:
         """Return the launches that are over."""
         query = (
-            "SELECT body FROM launches WHERE ?1 IS NULL OR pool = ?1 "
-            "ORDER BY asked_at, token, instance"
+            "SELECT body FROM launches WHERE (?1 IS NULL OR pool = ?1) "
+            "AND (?2 IS NULL OR (asked_at, token, instance) > (?2, ?3, ?4)) "
+            "ORDER BY asked_at, token, instance LIMIT ?5"
         )
+        place = (
+            (None, None, None)
+            if after is None
+            else (after.asked_at.isoformat(), after.token, after.instance or "")
+        )
+        asked = (pool, *place, -1 if limit is None else limit)
         return await self._offload.run(
-            lambda: [_LAUNCH.decode(body) for (body,) in self._database.execute(query, (pool,))]
+            lambda: [_LAUNCH.decode(body) for (body,) in self._database.execute(query, asked)]
         )
 
     async def inventory(self, node: NodeId) -> Inventory | None:

@@ -12,8 +12,9 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.ids import CommandId, NodeId
+from navarch.core.ids import CommandId, InstanceId, NodeId, Token
 from navarch.core.inventory import Gpu, Inventory
+from navarch.core.launch import Launch
 from navarch.core.node import Phase
 from navarch.ports.store import Committed, Store
 from navarch.testing.worlds import NOW, a_node, a_pool
@@ -165,6 +166,26 @@ class StoreContract:
             ("", None),
             (launch.instance or "", NOW),
         ]
+
+    def test_the_ledger_can_be_read_a_page_at_a_time(self) -> None:
+        launch = NODE.launch
+        assert launch is not None
+        all_of_them = [
+            replace(launch, token=Token(f"t-{i % 4}"), instance=InstanceId(f"i-{i}"))
+            for i in range(7)
+        ]
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(launches=all_of_them), based_on=0)
+
+        store = self.reopen(self.run(story))
+        whole = list(asyncio.run(_of(store.launches())))
+        paged: list[Launch] = []
+        while page := asyncio.run(_of(store.launches(after=paged[-1] if paged else None, limit=3))):
+            assert len(page) <= 3
+            paged += page
+        assert paged == whole
+        assert len(paged) == 7
 
     def test_listeners_see_every_commit_in_order_until_they_leave(self) -> None:
         seen: list[tuple[int, int]] = []

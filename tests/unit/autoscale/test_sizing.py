@@ -5,13 +5,21 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.core.autoscaling import Autoscaling, ReactiveSettings, ScheduledSettings
+from navarch.autoscale.building import build_autoscaler
+from navarch.core.autoscaling import (
+    Autoscaling,
+    CompositeSettings,
+    ReactiveSettings,
+    ScheduledSettings,
+)
 from navarch.core.health import Health
+from navarch.core.ids import PoolName
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
 from navarch.core.schedule import Window
 from navarch.fleet.sizing import Opinion, bounds_at, choose_surplus, plan_size
 from navarch.ports.api import Capacity
+from navarch.ports.autoscaler import PoolState
 from navarch.service.capacity import plan_capacity
 from navarch.service.specs import pool_from
 from navarch.testing.worlds import NOW, a_node, a_pool
@@ -108,6 +116,23 @@ def test_a_schedule_narrows_the_bounds_and_never_widens_them(
     found = bounds_at(a_scaled_pool(3, autoscaling=SCHEDULED), NOW.replace(hour=hour))
 
     assert (found.nodes_min, found.nodes_max) == bounds
+
+
+def test_a_schedule_inside_another_strategy_bounds_its_member_and_not_the_pool() -> None:
+    nested = Autoscaling(composite=CompositeSettings(members=(SCHEDULED,)))
+    night = NOW.replace(hour=23)
+    found = bounds_at(a_scaled_pool(3, autoscaling=nested), night)
+    state = PoolState(
+        pool=PoolName("p"),
+        now=night,
+        current_nodes=3,
+        healthy_nodes=3,
+        min_nodes=found.nodes_min,
+        max_nodes=found.nodes_max,
+    )
+
+    assert (found.nodes_min, found.nodes_max) == (1, 10)
+    assert build_autoscaler(nested).recommend(state).target_nodes <= 2
 
 
 @pytest.mark.parametrize(("hour", "size"), [(9, 4), (23, 2), (18, 3)])

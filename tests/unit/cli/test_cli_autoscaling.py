@@ -14,6 +14,7 @@ from navarch.core.autoscaling import (
     PredictiveSettings,
     ScheduledSettings,
 )
+from navarch.core.disruption import Cause, Disruption, DisruptionBudget
 from navarch.core.schedule import Day, Window
 from navarch.service.autoscaling import check_autoscaling
 
@@ -49,6 +50,21 @@ def test_a_pool_says_how_its_size_follows_its_load(asked: Autoscaling, words: st
     assert f"Autoscaling:     {words}" in lines
     assert "Cooldown:        3m" in lines
     assert "Shrinks After:   5m of low use" in lines
+
+
+def test_a_pool_says_why_and_how_fast_sound_nodes_are_replaced() -> None:
+    budget = DisruptionBudget(
+        nodes_max=2, share_max=0.1, causes=(Cause.COSTLY,), days=(0, 6), hours="08:00-18:00"
+    )
+    disruption = Disruption(lifetime_max=timedelta(days=30), savings_min=0.3, budgets=(budget,))
+    spec = replace(POOL.spec, spares=2, disruption=disruption)
+    lines = render_pool(replace(POOL, spec=spec)).splitlines()
+
+    assert "Spares:          2 above the size" in lines
+    assert (
+        "Replaced:        after 30d; when 30% can be saved; "
+        "at most 2 or 10% on mon, sun at 08:00-18:00 UTC (costly)"
+    ) in lines
 
 
 @pytest.mark.parametrize("name", sorted(STRATEGIES))

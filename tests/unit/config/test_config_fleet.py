@@ -467,13 +467,14 @@ def test_reserved_machines_come_first_then_the_capacity_types_as_listed() -> Non
 providers:
   f:
     type: fake
-    prices: {h100-8x: 98.32, h100-8x spot: 30}
+    prices: {h100-8x: 98.32}
+    spot_prices: {h100-8x: 30}
 pools:
   p:
     providers: [{name: f, reservation: cr-1, reserved_nodes: 4}]
     instance_type: h100-8x
     zones: [a, b]
-    capacity: [spot, on-demand]
+    capacity_types: [spot, on-demand]
     min_nodes: 4
     max_nodes: 9
     gang: 4

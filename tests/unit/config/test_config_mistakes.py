@@ -199,8 +199,6 @@ def test_autoscaling_that_cannot_work_is_refused(block: str, expected: str) -> N
         ),
         ("gang_hold: 0s", '6:16: {} gang_hold must be a duration above zero, not "0s"'),
         ("gang: 2", "6:11: {} 2 nodes together are more than max_nodes"),
-        ("capacity: [moon]", "6:16: {} unknown capacity type: moon"),
-        ("capacity: []", "6:5: {} capacity must name each type at most once, and one at least"),
         ("cooldown: [1m]", "6:15: {} cooldown must be a duration, zero or more, not a list"),
         ("cooldown:", "6:14: {} cooldown must be a duration, zero or more, not nothing"),
         (

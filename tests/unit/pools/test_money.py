@@ -1,22 +1,33 @@
 """What machines have cost, what the month will, and what may not be bought any more."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
+from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
+from navarch.core.ownership import Cluster
+from navarch.fleet.money.books import SETTLED_AFTER, Books
 from navarch.fleet.money.budgets import Level, Spending, levels_reached, spendings, veto
 from navarch.fleet.money.forecast import forecast, month_end, month_start
 from navarch.fleet.money.ledger import Account, accounts
 from navarch.fleet.reality import bought
-from navarch.ports.api import CostBy
+from navarch.fleet.selection import Wish
+from navarch.ports.api import CostBy, CostReport
 from navarch.service.costs import cost_report
-from navarch.testing.worlds import H100, a_pool
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import H100, a_node, a_pool
 
 NOW = datetime(2026, 3, 16, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -60,13 +71,106 @@ def test_only_the_part_within_the_window_is_counted() -> None:
     )
 
 
+async def _report(launches: list[Launch], by: CostBy) -> CostReport:
+    store = MemoryStore(Cluster(id="c", secret=b"s"))
+    await store.commit(Change(launches=launches), based_on=0)
+    return await cost_report(Ledger(SimClock(), store), [], by=by, since=None, now=NOW)
+
+
+MOMENTS = st.integers(-2_000_000_000_000, 2_000_000_000_000).map(
+    lambda us: NOW + timedelta(microseconds=us)
+)
+LAUNCHES = st.builds(
+    lambda name, began, lasted, pool, team, price: a_launch(
+        str(name),
+        began=began,
+        ended=None if lasted is None else began + timedelta(microseconds=lasted),
+        pool=pool,
+        team=team,
+        price=price,
+    ),
+    st.integers(0, 9),
+    MOMENTS,
+    st.none() | st.integers(0, 3_000_000_000_000),
+    st.sampled_from(["p", "q"]),
+    st.sampled_from(["", "red", "blue"]),
+    st.sampled_from([Decimal("0.333333"), Decimal("98.32"), TEN]),
+)
+
+
+@given(st.lists(LAUNCHES, max_size=30), st.none() | MOMENTS, MOMENTS)
+def test_the_books_add_up_to_what_adding_up_one_by_one_does(
+    launches: list[Launch], since: datetime | None, until: datetime
+) -> None:
+    books = Books()
+    newest: dict[Token, Launch] = {}
+    for launch in launches:
+        # What has ended has ended: of one machine only its end is news.
+        if launch.token not in newest or newest[launch.token].ended_at is None:
+            newest[launch.token] = launch
+            books.note(launch)
+    for by, name in (
+        (CostBy.POOL, lambda x: x.pool),
+        (CostBy.TEAM, lambda x: x.team),
+        (CostBy.PROVIDER, lambda x: x.offering.provider),
+    ):
+        expected = accounts(newest.values(), name, since=since, until=until)
+        found = books.accounts(by, [], since=since, until=until)
+        assert {k: (v.machines, v.machine_time, v.per_hour) for k, v in found.items()} == {
+            k: (v.machines, v.machine_time, v.per_hour) for k, v in expected.items()
+        }
+        assert all(abs(found[k].spent - expected[k].spent) < Decimal("1e-9") for k in expected)
+
+
+def test_a_machine_heard_of_twice_is_paid_once_even_after_its_name_was_forgotten() -> None:
+    books = Books()
+    over = a_launch(ended=NOW - HOUR)
+    books.note(replace(over, ended_at=None))
+    books.note(over)
+    books.note(over)
+    (once,) = books.accounts(CostBy.POOL, [over], since=None, until=NOW).values()
+    books.settle(NOW + SETTLED_AFTER + HOUR)
+    (still,) = books.accounts(CostBy.POOL, [], since=None, until=NOW).values()
+    assert len(books) == once.machines == still.machines == 1
+    assert once.spent == still.spent == TEN
+
+
+async def _asked_twice() -> tuple[CostReport, CostReport, int]:
+    class CountingStore(MemoryStore):
+        reads = 0
+
+        async def launches(self, **asked: object) -> list[Launch]:
+            CountingStore.reads += 1
+            return list(await super().launches(**asked))  # type: ignore[arg-type]
+
+    store = CountingStore(Cluster(id="c", secret=b"s"))
+    ledger = Ledger(SimClock(), store)
+    await store.commit(Change(launches=[a_launch("a", ended=NOW - HOUR)]), based_on=0)
+    first = await cost_report(ledger, [], by=CostBy.POOL, since=None, now=NOW)
+    reads = CountingStore.reads
+    running = replace(a_node("n"), launch=a_launch("n"))
+    later = Change(launches=[a_launch("b", ended=NOW)], nodes=[running])
+    await store.commit(later, based_on=1)
+    second = await cost_report(ledger, [], by=CostBy.POOL, since=None, now=NOW)
+    return first, second, CountingStore.reads - reads
+
+
+def test_the_ledger_is_read_once_and_then_kept_up() -> None:
+    with asyncio.Runner(loop_factory=lambda: SimLoop(0.0)) as runner:
+        first, second, reads = runner.run(_asked_twice())
+    assert first.total.spent == TEN
+    assert (second.total.spent, second.total.machines, second.total.running) == (TEN * 5, 3, 1)
+    assert reads == 0
+
+
 @pytest.mark.parametrize(
     ("by", "names"),
     [(CostBy.POOL, ["batch", "training"]), (CostBy.TEAM, ["", "red"]), (CostBy.PROVIDER, ["sim"])],
 )
 def test_a_report_adds_up_by_pool_team_or_provider(by: CostBy, names: list[str]) -> None:
     launches = [a_launch("a"), a_launch("b", pool="batch", team="")]
-    report = cost_report(launches, [], by=by, since=None, now=NOW)
+    with asyncio.Runner(loop_factory=lambda: SimLoop(0.0)) as runner:
+        report = runner.run(_report(launches, by))
     assert [line.name for line in report.lines] == names
     assert report.total.spent == sum(line.spent for line in report.lines) == Decimal(40)
     assert report.since == datetime(2026, 3, 1, tzinfo=UTC)
@@ -112,7 +216,11 @@ def a_budget(limit: int, **settings: object) -> Budget:
 
 
 def spending(budget: Budget, *launches: Launch) -> Spending:
-    (found,) = spendings([budget], launches, now=NOW)
+    month = {"since": month_start(NOW), "until": NOW}
+    by_pool = accounts(launches, lambda launch: launch.pool, **month)
+    by_team = accounts(launches, lambda launch: launch.team, **month)
+    asked = [launch for launch in launches if launch.open]
+    (found,) = spendings([budget], by_pool, by_team, asked, now=NOW)
     return found
 
 
@@ -135,7 +243,7 @@ def test_a_spent_budget_warns_downgrades_or_refuses(when_spent: OverBudget) -> N
     spot = replace(H100, spot=True)
     pool = a_pool(size=1, offerings=(H100, spot))
     spent = spending(a_budget(1, when_spent=when_spent), a_launch())
-    vetoed = [x.spot for x in pool.offerings if veto(pool, x, [spent], now=NOW)]
+    vetoed = [x.spot for x in pool.offerings if veto(Wish(pool=pool, offering=x), [spent], now=NOW)]
     expected = {OverBudget.WARN: [], OverBudget.DOWNGRADE: [False]}
     assert vetoed == expected.get(when_spent, [False, True])
 
@@ -144,7 +252,9 @@ def test_a_pool_without_spot_machines_is_downgraded_to_its_cheapest() -> None:
     cheap = replace(H100, price_per_hour=Decimal(50))
     pool = a_pool(size=1, offerings=(H100, cheap))
     spent = spending(a_budget(1, when_spent=OverBudget.DOWNGRADE), a_launch())
-    assert [x for x in pool.offerings if not veto(pool, x, [spent], now=NOW)] == [cheap]
+    assert [
+        x for x in pool.offerings if not veto(Wish(pool=pool, offering=x), [spent], now=NOW)
+    ] == [cheap]
 
 
 def test_a_budget_holds_nobody_elses_spending() -> None:
@@ -154,8 +264,28 @@ def test_a_budget_holds_nobody_elses_spending() -> None:
     blue_pool = a_pool(size=1, labels={"team": "blue"})
     red_pool = a_pool(size=1, labels={"team": "red"})
     spent = [spending(red, a_launch()), spending(batch, a_launch())]
-    assert veto(blue_pool, H100, spent, now=NOW) is None
-    assert veto(red_pool, H100, spent, now=NOW) == (
-        "the budget of team/red is spent: 20.00 of 1.00 spent this month, "
-        "3,740.00 by its end if nothing changes"
+    assert veto(Wish(pool=blue_pool, offering=H100), spent, now=NOW) is None
+    assert veto(Wish(pool=red_pool, offering=H100), spent, now=NOW) == (
+        "the budget of team/red has no room for an hour of it: 20.00 of 1.00 spent this month, "
+        "and with it everything would cost 108.32 an hour"
     )
+
+
+@pytest.mark.parametrize(
+    ("cost_before", "when_spent", "granted"),
+    [
+        (H100.price_per_hour, OverBudget.REFUSE, True),
+        (H100.price_per_hour - 1, OverBudget.REFUSE, False),
+        (None, OverBudget.REFUSE, False),
+        (H100.price_per_hour, OverBudget.DOWNGRADE, False),
+        (None, OverBudget.WARN, True),
+    ],
+)
+def test_a_spent_budget_still_replaces_what_broke_if_it_costs_no_more(
+    cost_before: Decimal | None, when_spent: OverBudget, granted: bool
+) -> None:
+    spot = replace(H100, spot=True, price_per_hour=TEN)
+    pool = a_pool(size=1, offerings=(spot, H100))
+    spent = spending(a_budget(1, when_spent=when_spent), a_launch())
+    wish = Wish(pool=pool, offering=H100, instead_of=cost_before)
+    assert (veto(wish, [spent], now=NOW) is None) is granted

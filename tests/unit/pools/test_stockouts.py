@@ -11,7 +11,7 @@ from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
 from navarch.fleet.pacing import HUMAN_PAUSE
 from navarch.fleet.selection import Market, UnderWay
-from navarch.fleet.stockouts import QUIET, Stockouts
+from navarch.fleet.stockouts import CROWD, QUIET, Stockouts
 from navarch.provision.first_available import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
@@ -165,3 +165,21 @@ def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
     assert good.odds(A, NOW) > 0.6
     assert bad.odds(A, NOW + timedelta(days=2)) == pytest.approx(0.5, abs=0.01)
     assert bad.odds(B, NOW) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("refusal", "waiting", "pause_s"),
+    [
+        (Refusal.CAPACITY, 0, 15.0),
+        (Refusal.CAPACITY, CROWD, 15.0),
+        (Refusal.CAPACITY, 2 * CROWD, 7.5),
+        (Refusal.CAPACITY, 100 * CROWD, 5.0),
+        (Refusal.QUOTA, 1000, 900.0),
+    ],
+)
+def test_what_is_sold_out_is_tried_more_often_the_more_launches_wait(
+    refusal: Refusal, waiting: int, pause_s: float
+) -> None:
+    after = Stockouts().after_refusal(H100, refusal, "no", asked_at=NOW, now=NOW)
+    ((_, closure),) = after.against(H100, NOW)
+    assert (closure.opens_at(waiting) - NOW).total_seconds() == pause_s

@@ -14,8 +14,9 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
+from navarch.core.disruption import Disruption
 from navarch.core.offering import Offering
-from navarch.core.schedule import Window
+from navarch.core.schedule import DAYS, Window
 from navarch.ports.api import PoolView
 
 COLUMNS = (
@@ -86,7 +87,26 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
     if spec.autoscaling is not None:
         yield "Cooldown", exact_duration(spec.cooldown)
         yield "Shrinks After", f"{exact_duration(spec.shrink_after)} of low use"
+    yield "Spares", f"{spec.spares} above the size" if spec.spares else ""
+    yield "Replaced", "; ".join(_replaced(spec.disruption))
     yield "SSH Keys", ", ".join(spec.ssh_keys)
+
+
+def _replaced(disruption: Disruption) -> Iterator[str]:
+    """Yield why sound nodes of a pool are replaced, and how many at once."""
+    if disruption.lifetime_max is not None:
+        yield f"after {exact_duration(disruption.lifetime_max)}"
+    if disruption.replace_drifted:
+        yield "when no longer listed"
+    if disruption.savings_min is not None:
+        yield f"when {disruption.savings_min:.0%} can be saved"
+    for budget in disruption.budgets:
+        share = f" or {budget.share_max:.0%}" if budget.share_max else ""
+        when = f" at {budget.hours} UTC" if budget.hours else ""
+        days = ", ".join(DAYS[day].value[:3] for day in budget.days)
+        what = ", ".join(cause.value for cause in budget.causes)
+        words = (f"at most {budget.nodes_max}{share}", f" on {days}" if days else "", when)
+        yield "".join((*words, f" ({what})" if what else ""))
 
 
 def _autoscaling(asked: Autoscaling | None) -> str:

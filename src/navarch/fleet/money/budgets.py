@@ -11,8 +11,9 @@ from navarch.core.launch import Launch
 from navarch.core.money import cost
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.money.forecast import forecast, month_start
-from navarch.fleet.money.ledger import Account, account
+from navarch.fleet.money.forecast import forecast
+from navarch.fleet.money.ledger import Account
+from navarch.fleet.selection import Wish
 
 
 class Level(StrEnum):
@@ -56,6 +57,15 @@ class Spending:
         near = self.spent(now) >= limit * Decimal(str(self.budget.warn_at))
         return Level.NEAR if near or self.forecast(now) > limit else Level.FINE
 
+    def explain_no_room(self, price_per_hour: Decimal, now: datetime) -> str:
+        """Return why another machine at that price does not fit, in a sentence."""
+        rate = self.account.per_hour + self.asked_per_hour + price_per_hour
+        return (
+            f"the budget of {self.budget} has no room for an hour of it: {money(self.spent(now))} "
+            f"of {money(self.budget.limit_per_month)} spent this month, and with it everything "
+            f"would cost {money(rate)} an hour"
+        )
+
     def explain(self, now: datetime) -> str:
         """Return how things stand, in a sentence."""
         return (
@@ -65,49 +75,71 @@ class Spending:
 
 
 def spendings(
-    budgets: Iterable[Budget], launches: Iterable[Launch], *, now: datetime
+    budgets: Iterable[Budget],
+    by_pool: Mapping[str, Account],
+    by_team: Mapping[str, Account],
+    asked: Iterable[Launch],
+    *,
+    now: datetime,
 ) -> tuple[Spending, ...]:
-    """Return each budget with what was spent of it this month."""
-    since = month_start(now)
-    known = list(launches)
-    this_month = [(x, account(x, since=since, until=now)) for x in known]
+    """Return each budget with what was spent of it this month.
+
+    `by_pool` and `by_team` are the accounts of this month, `asked` the launches without an answer.
+    """
+    open_launches = list(asked)
     return tuple(
         Spending(
             budget=budget,
             at=now,
-            account=sum(
-                (entry for x, entry in this_month if entry is not None and _pays(budget, x)),
-                Account(),
-            ),
+            account=_account(budget, by_pool, by_team),
             asked_per_hour=sum(
-                (x.price_per_hour for x in known if x.open and _pays(budget, x)), Decimal(0)
+                (x.price_per_hour for x in open_launches if _pays(budget, x)), Decimal(0)
             ),
         )
         for budget in budgets
     )
 
 
+def _account(
+    budget: Budget, by_pool: Mapping[str, Account], by_team: Mapping[str, Account]
+) -> Account:
+    match budget.of:
+        case BudgetOf.POOL:
+            return by_pool.get(budget.name, Account())
+        case BudgetOf.TEAM:
+            return by_team.get(budget.name, Account())
+        case BudgetOf.FLEET:
+            return sum(by_pool.values(), Account())
+
+
 def veto(
-    pool: Pool,
-    offering: Offering,
+    wish: Wish,
     spending: Iterable[Spending],
     *,
     taken: Iterable[tuple[Pool, Offering]] = (),
     now: datetime,
 ) -> str | None:
-    """Return why `pool` may not buy `offering`, on top of what is `taken`; or None."""
+    """Return why `wish` may not be granted, on top of what is `taken`; or None.
+
+    A machine that takes the place of a broken one, and costs no more, is no further spending: a
+    spent budget keeps a pool from growing, it does not let it die.
+    """
     also = list(taken)
+    pool, offering = wish.pool, wish.offering
+    replaces = wish.instead_of is not None and offering.price_per_hour <= wish.instead_of
     for known in spending:
         budget = known.budget
-        extra = [each.price_per_hour for other, each in also if concerns(budget, other)]
-        each = replace(known, asked_per_hour=sum(extra, known.asked_per_hour))
         if budget.when_spent is OverBudget.WARN or not concerns(budget, pool):
             continue
+        if budget.when_spent is OverBudget.REFUSE and replaces:
+            continue
+        extra = [each.price_per_hour for other, each in also if concerns(budget, other)]
+        each = replace(known, asked_per_hour=sum(extra, known.asked_per_hour))
         if each.has_room_for(offering.price_per_hour, now):
             continue
         if budget.when_spent is OverBudget.DOWNGRADE and offering in _modest(pool):
             continue
-        return f"the budget of {budget} is spent: {each.explain(now)}"
+        return each.explain_no_room(offering.price_per_hour, now)
     return None
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from navarch.core.fleet import Fleet
 from navarch.core.launch import Launch
 from navarch.core.money import cost
 
@@ -33,13 +32,6 @@ class Account:
             spent=self.spent + other.spent,
             per_hour=self.per_hour + other.per_hour,
         )
-
-
-def entries(past: Iterable[Launch], fleet: Fleet) -> list[Launch]:
-    """Return every launch that has bought a machine: those that are over, and those in use."""
-    living = (node.launch for node in fleet.nodes.values() if node.launch and not node.gone)
-    found = {(launch.token, launch.instance): launch for launch in (*past, *living)}
-    return [launch for launch in found.values() if launch.launched_at is not None]
 
 
 def accounts(

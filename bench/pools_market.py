@@ -1,0 +1,301 @@
+"""How soon capacity is found, and with how many refused calls.
+
+Replays a synthetic trace of stock coming and going at six offerings, and compares the shared
+memory of refusals (the product's own Market and Stockouts) with a blocklist that each launch
+keeps for itself, as SkyPilot does, and with a cache that all launches share for three minutes,
+as Karpenter does. A fourth buyer knows the stock: nobody can be quicker than `clairvoyant`, and
+what the others take beyond it is what their policy costs.
+"""
+
+import heapq
+import itertools
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from navarch.core.offering import Offering
+from navarch.core.refusal import Refusal
+from navarch.fleet.selection import Market, UnderWay
+from navarch.fleet.stockouts import Stockouts
+from navarch.provision.first_available import FirstAvailable
+from navarch.testing.worlds import H100, NOW, a_pool
+
+OFFERINGS = tuple(replace(H100, region=f"region-{i // 3}", zone=f"zone-{i}") for i in range(6))
+CALL_S = 2.0
+CACHE_S = 180.0
+BLOCKLIST_GAP_S = (30.0, 150.0)
+"""The first and the longest pause of a launch that every offering has refused."""
+
+
+@dataclass
+class Story:
+    """One trace, and what one policy made of it."""
+
+    stock: list[tuple[float, int, int]]
+    """When an offering has so many machines: (at, offering, machines)."""
+    demands: list[tuple[float, int]]
+    refused: int = 0
+    waits: list[float] = field(default_factory=list)
+
+
+def a_story(seed: int, days: float) -> Story:
+    chance = random.Random(seed)
+    stock = []
+    for offering in range(len(OFFERINGS)):
+        at = 0.0
+        while at < days * 86400:
+            stock.append((at, offering, 0))
+            at += chance.expovariate(1 / (4 * 3600))
+            stock.append((at, offering, chance.randint(2, 24)))
+            at += chance.expovariate(1 / (2 * 3600))
+    demands, at = [], 0.0
+    while (at := at + chance.expovariate(1 / (8 * 3600))) < days * 86400:
+        demands.append((at, chance.randint(8, 24)))
+    return Story(stock=sorted(stock), demands=demands)
+
+
+class Clockwork:
+    """Runs events in order of time. What happens at one time happens in the order given."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = itertools.count()
+
+    def at(self, moment: float, do: Callable[[], None]) -> None:
+        """Do something then."""
+        heapq.heappush(self._queue, (moment, next(self._number), do))
+
+    def run(self, until: float) -> None:
+        """Let time pass."""
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, do = heapq.heappop(self._queue)
+            do()
+
+
+class Buyer:
+    """A policy: told of nodes that want a machine, it decides where and when to ask."""
+
+    def __init__(self, story: Story, seed: int, days: float) -> None:
+        self.story = story
+        self.clock = Clockwork()
+        self.chance = random.Random(f"buyer/{seed}")
+        self.stock = [0] * len(OFFERINGS)
+        for at, offering, machines in story.stock:
+            self.clock.at(at, partial(self._restock, offering, machines))
+        for at, nodes in story.demands:
+            self.clock.at(at, partial(self._demand, nodes))
+        self.clock.run(until=(days + 3) * 86400)
+        assert len(story.waits) == sum(nodes for _, nodes in story.demands), "some never came"
+
+    def _restock(self, offering: int, machines: int) -> None:
+        self.stock[offering] = machines
+
+    def _demand(self, nodes: int) -> None:
+        for _ in range(nodes):
+            self.want(self.clock.now)
+
+    def want(self, since: float) -> None:
+        """Get a machine for a node that has wanted one since then."""
+        raise NotImplementedError
+
+    def ask(
+        self,
+        offering: int,
+        since: float,
+        refused: Callable[[], None],
+        sold: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Ask for a machine; one of the two is called with the answer."""
+
+        def answer() -> None:
+            if self.stock[offering]:
+                self.stock[offering] -= 1
+                self.story.waits.append(self.clock.now - since)
+                sold()
+            else:
+                self.story.refused += 1
+                refused()
+
+        self.clock.at(self.clock.now + CALL_S * self.chance.uniform(0.5, 1.5), answer)
+
+
+class Blocklist(Buyer):
+    """Each launch goes through all offerings by itself, and then waits by itself."""
+
+    def want(self, since: float) -> None:
+        """Get a machine for a node that has wanted one since then."""
+        self._try(since, 0, BLOCKLIST_GAP_S[0])
+
+    def _try(self, since: float, offering: int, gap: float) -> None:
+        if offering < len(OFFERINGS):
+            self.ask(offering, since, lambda: self._try(since, offering + 1, gap))
+            return
+        again = self.clock.now + gap * self.chance.uniform(0.8, 1.2)
+        longer = min(gap * 1.6, BLOCKLIST_GAP_S[1])
+        self.clock.at(again, lambda: self._try(since, 0, longer))
+
+
+class Cache(Buyer):
+    """All launches leave an offering alone for three minutes after any refusal."""
+
+    closed_until: tuple[float, ...] = (0.0,) * len(OFFERINGS)
+
+    def want(self, since: float) -> None:
+        """Get a machine for a node that has wanted one since then."""
+        for offering, until in enumerate(self.closed_until):
+            if until <= self.clock.now:
+                self.ask(offering, since, partial(self._refused, offering, since))
+                return
+        self.clock.at(min(self.closed_until), lambda: self.want(since))
+
+    def _refused(self, offering: int, since: float) -> None:
+        closed = list(self.closed_until)
+        closed[offering] = self.clock.now + CACHE_S
+        self.closed_until = tuple(closed)
+        self.want(since)
+
+
+class Memory(Buyer):
+    """The product's own market, shared by all launches."""
+
+    def __init__(self, story: Story, seed: int, days: float) -> None:
+        self.stockouts = Stockouts()
+        self.waiting: deque[float] = deque()
+        self.under_way: dict[int, UnderWay] = {}
+        self.launches = itertools.count()
+        self.pool = a_pool(size=1, offerings=OFFERINGS)
+        self.woken_at = -1.0
+        super().__init__(story, seed, days)
+
+    def want(self, since: float) -> None:
+        """Get a machine for a node that has wanted one since then."""
+        self.waiting.append(since)
+        if len(self.waiting) == 1:
+            self.clock.at(self.clock.now, self._round)
+
+    def _round(self) -> None:
+        now = NOW + timedelta(seconds=self.clock.now)
+        waiting = {self.pool.name: len(self.waiting)}
+        market = Market(self.stockouts, now=now, under_way=self.under_way.values(), waiting=waiting)
+        while self.waiting:
+            choice = market.choose(self.pool, FirstAvailable(), {})
+            if choice is None:
+                self._wake(market)
+                return
+            self._launch(choice.offering, self.waiting.popleft())
+
+    def _wake(self, market: Market) -> None:
+        opens_at = market.opens_at(self.pool)
+        moment = (opens_at - NOW).total_seconds() if opens_at else self.clock.now + 30.0
+        if not self.clock.now < self.woken_at <= moment:
+            self.woken_at = moment
+            self.clock.at(moment, self._round)
+
+    def _launch(self, offering: Offering, since: float) -> None:
+        number, asked_at = next(self.launches), NOW + timedelta(seconds=self.clock.now)
+        self.under_way[number] = UnderWay(offering=offering, asked_at=asked_at)
+
+        def refused() -> None:
+            del self.under_way[number]
+            self.stockouts = self.stockouts.after_refusal(
+                offering, Refusal.CAPACITY, "no", asked_at=asked_at, now=self._now()
+            )
+            self.waiting.appendleft(since)
+            self._round()
+
+        def sold() -> None:
+            del self.under_way[number]
+            self.stockouts = self.stockouts.after_sale(offering, asked_at=asked_at, now=self._now())
+            self._round()
+
+        self.ask(OFFERINGS.index(offering), since, refused, sold)
+
+    def _now(self) -> datetime:
+        return NOW + timedelta(seconds=self.clock.now)
+
+
+class Clairvoyant(Buyer):
+    """Knows where there is a machine, and asks nowhere else: as quick as anybody can be."""
+
+    def __init__(self, story: Story, seed: int, days: float) -> None:
+        self.waiting: deque[float] = deque()
+        self.promised = [0] * len(OFFERINGS)
+        super().__init__(story, seed, days)
+
+    def want(self, since: float) -> None:
+        """Get a machine for a node that has wanted one since then."""
+        self.waiting.append(since)
+        self._buy()
+
+    def _restock(self, offering: int, machines: int) -> None:
+        super()._restock(offering, machines)
+        self._buy()
+
+    def _buy(self) -> None:
+        for offering, machines in enumerate(self.stock):
+            while self.waiting and self.promised[offering] < machines:
+                self._launch(offering, self.waiting.popleft())
+
+    def _launch(self, offering: int, since: float) -> None:
+        self.promised[offering] += 1
+
+        def over(*, sold: bool) -> None:
+            self.promised[offering] -= 1
+            if not sold:  # It was sold out while the call was on its way.
+                self.want(since)
+
+        self.ask(offering, since, partial(over, sold=False), partial(over, sold=True))
+
+
+POLICIES: tuple[type[Buyer], ...] = (Memory, Blocklist, Cache, Clairvoyant)
+RIVALS = ("blocklist", "cache")
+
+
+def market(seeds: int, days: float, first: int = 0) -> dict[str, object]:
+    """Compare the policies on the same traces."""
+    began = time.process_time()
+    found: dict[str, list[tuple[float, int]]] = {}
+    for seed in range(first, first + seeds):
+        for policy in POLICIES:
+            story = a_story(seed, days)
+            policy(story, seed, days)
+            mean_s = statistics.mean(story.waits)
+            found.setdefault(policy.__name__.lower(), []).append((mean_s, story.refused))
+    return {
+        "seeds": f"{first}..{first + seeds - 1}",
+        "days": days,
+        **{name: _summary(runs, found["clairvoyant"]) for name, runs in found.items()},
+        **{f"against_{name}": _against(found["memory"], found[name]) for name in RIVALS},
+        "cpu_s": round(time.process_time() - began, 1),
+    }
+
+
+def _summary(
+    runs: list[tuple[float, int]], best: list[tuple[float, int]]
+) -> dict[str, float | int]:
+    avoidable = [mine[0] - ideal[0] for mine, ideal in zip(runs, best, strict=True)]
+    return {
+        "time_to_capacity_s": round(statistics.mean(x[0] for x in runs), 1),
+        "of_that_avoidable_s": round(statistics.mean(avoidable), 1),
+        "refused_calls": round(statistics.mean(x[1] for x in runs)),
+    }
+
+
+def _against(
+    ours: list[tuple[float, int]], theirs: list[tuple[float, int]]
+) -> dict[str, float | int]:
+    """Return on how many seeds we win, and by how little at worst."""
+    quicker = [b[0] - a[0] for a, b in zip(ours, theirs, strict=True)]
+    fewer = [b[1] / max(a[1], 1) for a, b in zip(ours, theirs, strict=True)]
+    return {
+        "seeds_won_in_time": sum(x > 0 for x in quicker),
+        "seeds_won_in_calls": sum(x > 1 for x in fewer),
+        "worst_seconds_saved": round(min(quicker), 2),
+        "worst_ratio_of_calls": round(min(fewer), 2),
+    }

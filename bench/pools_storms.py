@@ -1,0 +1,80 @@
+"""Whether a pool keeps its floor while machines break in a cloud with every bad habit.
+
+Four nodes must serve, two spares stand by, and two of the six fail at once: by a dead GPU, by
+falling silent, or by being taken away. The cloud loses answers, lies, denies machines, hangs and
+is sold out now and then; in every third storm the control plane is killed as well. There is
+capacity all the time, though not at every call.
+"""
+
+import random
+import time
+
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.store import Committed
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+NAME = PoolName("training")
+FLOOR = 4
+SPARES = 2
+
+
+def storms(count: int, first: int = 0) -> dict[str, object]:
+    """Raise storms from seed `first` on; count those in which fewer than the floor served."""
+    began = time.process_time()
+    under: list[int] = []
+    machines, leaked, crashes = 0, 0, 0
+    for seed in range(first, first + count):
+        world, lowest = _storm(seed)
+        if lowest < FLOOR:
+            under.append(seed)
+        machines += len(world.cloud.machines)
+        crashes += world.crashes
+        known = {node.instance for node in world.fleet().nodes.values() if not node.gone}
+        leaked += sum(machine.id not in known for machine in world.cloud.alive())
+    return {
+        "seeds": f"{first}..{first + count - 1}",
+        "storms": count,
+        "under_floor": len(under),
+        "seeds_under_floor": under,
+        "machines_bought": machines,
+        "machines_leaked": leaked,
+        "control_plane_crashes": crashes,
+        "cpu_s": round(time.process_time() - began, 1),
+    }
+
+
+def _storm(seed: int) -> tuple[World, int]:
+    chance = random.Random(f"storm/{seed}")
+    served: list[int] = [FLOOR + SPARES]
+
+    def watch(committed: Committed) -> None:
+        nodes = committed.after.in_pool(NAME).values()
+        served.append(sum(node.serving for node in nodes))
+
+    async def story(world: World) -> None:
+        whole = FLOOR + SPARES
+        await world.until(lambda: len(world.serving(NAME)) == whole, within_s=4 * 3600)
+        leave = world.store.subscribe(watch)
+        for victim in chance.sample(world.serving(NAME), SPARES):
+            _break(world, victim, chance)
+        if seed % 3 == 0:
+            await world.clock.sleep(chance.uniform(0, 120))
+            world.crash()
+        await world.clock.sleep(1800)
+        leave()
+        await world.converge()
+
+    pool = a_pool(str(NAME), size=FLOOR, nodes_max=FLOOR + SPARES + 3, spares=SPARES)
+    world = simulate(story, seed=seed, pools=[pool], habits=STORMY, trouble=0.1)
+    return world, min(served)
+
+
+def _break(world: World, node: NodeId, chance: random.Random) -> None:
+    match chance.choice(("gpu", "silence", "reclaim")):
+        case "gpu":
+            world.fail(node, "XID 79")
+        case "silence":
+            world.silence(node)
+        case "reclaim":
+            world.reclaim(node)

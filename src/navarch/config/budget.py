@@ -1,0 +1,63 @@
+"""Budgets: what the fleet, a team or a pool may spend in a month."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+from navarch.config.kinds import MONEY, TEXT, Choice, Real
+from navarch.config.schema import Fault, block, key
+from navarch.core.budget import Budget, BudgetOf, OverBudget
+
+
+def _named_or_whole(of: BudgetOf, name: str | None) -> Iterator[Fault]:
+    if of is BudgetOf.FLEET and name:
+        yield Fault(
+            at=("name",),
+            message="the budget of the fleet has no name",
+            remedy="leave name out, or write of: team or of: pool",
+        )
+    if of is not BudgetOf.FLEET and not name:
+        yield Fault(
+            message=f"name is required for the budget of a {of.value}",
+            remedy=f"add name: with the name of the {of.value}",
+        )
+
+
+def _limit_above_zero(limit_per_month: Decimal) -> Iterator[Fault]:
+    if limit_per_month <= 0:
+        yield Fault(
+            at=("limit_per_month",),
+            message="limit_per_month must be above zero",
+            remedy="write what may be spent in a calendar month, such as 5000",
+        )
+
+
+@block(rules=(_named_or_whole, _limit_above_zero))
+class BudgetConfig:
+    """A limit for one calendar month, in UTC, in the currency of the prices."""
+
+    of: BudgetOf = key(Choice(options=BudgetOf), doc="whose spending it holds")
+    name: str | None = key(
+        TEXT, default=None, doc="the pool, or the team that pools name with the label `team`"
+    )
+    limit_per_month: Decimal = key(MONEY, doc="what may be spent in a calendar month")
+    when_spent: OverBudget = key(
+        Choice(options=OverBudget),
+        default=OverBudget.WARN,
+        doc="only say so, buy only spot or the cheapest, or buy nothing new",
+    )
+    warn_at: float = key(
+        Real(least=0.01, most=1, example="0.8"),
+        default=0.8,
+        doc="the share of the limit from which people are told",
+    )
+
+
+def to_budget(config: BudgetConfig) -> Budget:
+    """Return a configured budget as the control plane holds it."""
+    return Budget(
+        of=config.of,
+        name=config.name or "",
+        limit_per_month=config.limit_per_month,
+        when_spent=config.when_spent,
+        warn_at=config.warn_at,
+    )

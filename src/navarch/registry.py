@@ -1,0 +1,76 @@
+"""Parts of others: what `module:Class` or an installed package's entry point stands for."""
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from navarch.core.errors import ExtensionError
+
+
+def build_part(
+    kind: str,
+    name: str,
+    settings: Mapping[str, object],
+    *,
+    method: str,
+    installed: Iterable[EntryPoint] | None = None,
+) -> object:
+    """Return what the factory called `name` makes of `settings`.
+
+    `kind` is the group of entry points without `navarch.`; `method` is what the part must be
+    able to do. Whatever goes wrong is a ExtensionError that names the factory and the remedy.
+    """
+    points = entry_points(group=f"navarch.{kind}") if installed is None else installed
+    factory = _imported(kind, name) if ":" in name else _offered(kind, name, points)
+    try:
+        part = factory(**settings)
+    except Exception as error:
+        given = ", ".join(f"{key}={value!r}" for key, value in settings.items())
+        raise ExtensionError(
+            f"{kind}: {name}({given}) failed: {error!r}; check settings"
+        ) from error
+    if not callable(getattr(part, method, None)):
+        raise ExtensionError(
+            f"{kind}: what {name} makes has no method {method}; see navarch.ports for what it needs"
+        )
+    return part
+
+
+def _imported(kind: str, name: str) -> Callable[..., Any]:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(import_module(module), attribute)
+    except ImportError as error:
+        raise ExtensionError(
+            f"{kind}: cannot import {module}: {error}; install its package next to navarch"
+        ) from error
+    except AttributeError as error:
+        raise ExtensionError(f"{kind}: {module} has no {attribute}; check the spelling") from error
+    return _callable(kind, name, found)
+
+
+def _offered(kind: str, name: str, points: Iterable[EntryPoint]) -> Callable[..., Any]:
+    known = list(points)
+    matching = [point for point in known if point.name == name]
+    if len(matching) > 1:
+        raise ExtensionError(
+            f"{kind}: two packages offer {name}; remove one, or write module:Class"
+        )
+    if not matching:
+        names = ", ".join(sorted(point.name for point in known)) or "none"
+        raise ExtensionError(
+            f"{kind}: no installed package offers {name}; installed are {names}. "
+            "Install it, or write module:Class"
+        )
+    try:
+        found = matching[0].load()
+    except (ImportError, AttributeError) as error:
+        raise ExtensionError(f"{kind}: {name} cannot be loaded: {error}") from error
+    return _callable(kind, name, found)
+
+
+def _callable(kind: str, name: str, found: object) -> Callable[..., Any]:
+    if not callable(found):
+        raise ExtensionError(f"{kind}: {name} is {found!r}, which cannot be called")
+    return found

@@ -1,0 +1,261 @@
+"""Every bad definition of a pool that the reference refuses, and every one it let through.
+
+Each row is a file, where the mistake is, its words, and the remedy that goes with it. In the
+texts `@` marks the character that the message must point at.
+"""
+
+import pytest
+
+from navarch.config import ConfigError, parse_config
+
+HEAD = "providers:\n  c: {type: fake}\n  d: {type: fake}\n"
+
+
+def a_pool(lines: str, head: str = HEAD) -> str:
+    body = "".join(f"    {line}\n" for line in lines.splitlines())
+    return f"{head}pools:\n  p:\n{body}"
+
+
+GOOD = "provider: c\ninstance_type: x\nmax_nodes: 9\n"
+
+
+def refused(text: str) -> tuple[list[tuple[int, int, str, str]], tuple[int, int]]:
+    """Return the problems of a text, and the place that its `@` marks."""
+    before = text[: text.index("@")]
+    marked = before.count("\n") + 1, len(before) - before.rfind("\n")
+    with pytest.raises(ConfigError) as caught:
+        parse_config(text.replace("@", "", 1), source="f")
+    found = [
+        (p.place.line, p.place.column, p.message, p.remedy)
+        for p in caught.value.problems
+        if p.place is not None
+    ]
+    return found, marked
+
+
+REFERENCE = [
+    ("@providers: {c: {type: fake}}\n", "at least one pool is required", "add pools:"),
+    (
+        a_pool("instance_type: x\nmax_nodes: 1").replace("  p:", "  @p:"),
+        'pool "p": must specify provider or providers',
+        "add provider:",
+    ),
+    (
+        a_pool(GOOD + "@providers: [{name: d}]"),
+        'pool "p": cannot specify both provider and providers',
+        "keep provider for one",
+    ),
+    (
+        a_pool("provider: c\nmax_nodes: 1").replace("  p:", "  @p:"),
+        'pool "p": instance_type is required',
+        "add instance_type:",
+    ),
+    (
+        a_pool("provider: c\ninstance_type: x\nmax_nodes: @0"),
+        'pool "p": max_nodes must be > 0',
+        "max_nodes: 10",
+    ),
+    (a_pool(GOOD + "min_nodes: @-1"), 'pool "p": min_nodes must be >= 0', "min_nodes: 0"),
+    (
+        a_pool(GOOD + "min_nodes: @10"),
+        'pool "p": min_nodes cannot exceed max_nodes',
+        "min_nodes: 9 or less",
+    ),
+    (
+        a_pool("provider: @x\ninstance_type: x\nmax_nodes: 1"),
+        'pool "p": unknown provider "x"',
+        "configured are c, d",
+    ),
+    (
+        a_pool(GOOD + "@setup_commands: [echo]"),
+        'pool "p": ssh_private_key_path is required when setup_commands are configured',
+        "add ssh_private_key_path",
+    ),
+    (
+        a_pool(GOOD, head="providers:\n  @c: {gpu_count: 8}\n"),
+        'provider "c": type is required',
+        "write type: ",
+    ),
+]
+"""The reference's list, item by item."""
+
+SCALER = "autoscaling: "
+
+MISSED = [
+    # Thresholds
+    (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @101}"), "scale_up_at", "0 to 100"),
+    (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @-1}"), "scale_up_at", "0 to 100"),
+    (
+        a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @20, scale_down_at: 80}"),
+        "must be above scale_down_at",
+        "leave a gap",
+    ),
+    (a_pool(GOOD + SCALER + "{type: queue, jobs_per_node: @0}"), "jobs_per_node", "10"),
+    (a_pool(GOOD + SCALER + "{type: cost-aware, scale_up_at: @200}"), "scale_up_at", "0 to 100"),
+    (a_pool(GOOD + SCALER + "{type: predictive, growth_factor: @0}"), "growth_factor", "1.5"),
+    (a_pool(GOOD + SCALER + "{type: predictive, lookback_window: @1}"), "lookback_window", "10"),
+    (a_pool(GOOD + "health: {unhealthy_after: @0}"), "unhealthy_after", "1 or more"),
+    (a_pool(GOOD + "disruption: {savings_min: @1.5}"), "savings_min", "0.3"),
+    (a_pool(GOOD + "disruption: {budgets: [{share_max: @2}]}"), "share_max", "0.1"),
+    (a_pool(GOOD + "disruption: {budgets: [{nodes_max: @-1}]}"), "nodes_max", "1"),
+    (a_pool(GOOD + "spares: @-1"), "spares", "2"),
+    (a_pool(GOOD + "min_nodes: 8\nspares: @2"), "no room for 2 spares", "max_nodes: 10"),
+    # Hours and days
+    (
+        a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{start: @25}]}"),
+        "start",
+        "0 to 24",
+    ),
+    (
+        a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{start: @9, end: 9}]}"),
+        "is empty",
+        "start: 0 and end: 24",
+    ),
+    (
+        a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{days: [@funday]}]}"),
+        "must be a day of the week",
+        "monday or mon",
+    ),
+    (
+        a_pool(GOOD + SCALER + "{type: scheduled, time_zone: @Mars, schedule: [{start: 1}]}"),
+        "must be a time zone",
+        "Europe/Berlin",
+    ),
+    (
+        a_pool(GOOD + SCALER + "{type: cost-aware, peak_start: @9, peak_end: 9}"),
+        "are none",
+        "peak_start: 9",
+    ),
+    (
+        a_pool(GOOD + 'disruption: {budgets: [{hours: @"9 to 5"}]}'),
+        "must be hours of the day",
+        "09:00-17:30",
+    ),
+    (
+        a_pool(GOOD + 'disruption: {budgets: [{hours: @"25:00-26:00"}]}'),
+        "must be hours of the day",
+        "09:00-17:30",
+    ),
+    (
+        a_pool(GOOD + 'disruption: {budgets: [{hours: @"09:00-09:00"}]}'),
+        "must be hours of the day",
+        "leave hours out",
+    ),
+    # Weights
+    (
+        a_pool("providers: [{name: c, weight: @0}]\ninstance_type: x\nmax_nodes: 1"),
+        "weight",
+        "1 to 1000000",
+    ),
+    (
+        a_pool("providers: [{name: c, weight: @-3}]\ninstance_type: x\nmax_nodes: 1"),
+        "weight",
+        "1 to 1000000",
+    ),
+    (
+        a_pool("providers: [{name: c, priority: @-1}]\ninstance_type: x\nmax_nodes: 1"),
+        "priority",
+        "0 to 1000000",
+    ),
+    # Names that stand twice
+    (
+        a_pool("providers: [{name: c}, {name: @c}]\ninstance_type: x\nmax_nodes: 1"),
+        'the provider "c" stands twice',
+        "keep one of the two",
+    ),
+    (HEAD + "  @c: {type: fake}\n" + a_pool(GOOD, head=""), "c", "keep one"),
+    (a_pool(GOOD) + "  @p: {}\n", "p", "keep one"),
+    (
+        a_pool(GOOD + "capacity_types: [spot, spot]").replace("cap", "@cap"),
+        "twice",
+        "keep the first",
+    ),
+    # The strategy, when the file is read
+    (a_pool(GOOD + "strategy: @cheapest"), "unknown provider strategy: cheapest", "write "),
+    (a_pool(GOOD + "strategy: @carbon-aware"), "needs carbon_g_per_kwh", "add carbon_g_per_kwh:"),
+    (a_pool(GOOD + "strategy: @region-preference"), "needs region_order", "add region_order:"),
+    (a_pool(GOOD + "provision_scheduler: @no spaces"), "must be a factory", "module:Class"),
+    (
+        a_pool(GOOD + "strategy: cost\nprovision_scheduler: @m:C"),
+        "cannot specify both strategy and provision_scheduler",
+        "keep strategy",
+    ),
+    (
+        a_pool(GOOD + "@provision_settings: {a: 1}"),
+        "which is not there",
+        "add provision_scheduler",
+    ),
+    (
+        a_pool(GOOD + SCALER + "{type: composite, autoscalers: [{type: @custom, factory: m:C}]}"),
+        "unknown autoscaler type: custom",
+        "known are reactive",
+    ),
+    # Durations
+    *(
+        (a_pool(GOOD + f"{name}: @-5m"), f"{name} must be a duration", "1h30m")
+        for name in (
+            "cooldown",
+            "scale_down_after",
+            "boot_deadline",
+            "drain_timeout",
+            "ip_wait_timeout",
+            "ssh_timeout",
+            "ssh_connect_timeout",
+            "command_timeout",
+        )
+    ),
+    (a_pool(GOOD + "disruption: {lifetime_max: @-1h}"), "lifetime_max", "1h30m"),
+    (a_pool(GOOD + "boot_deadline: @0s"), "boot_deadline must be a duration above zero", "1h30m"),
+    (
+        "server: {stockouts: {sold_out_first: @5m, sold_out_longest: 1m}}\n" + a_pool(GOOD),
+        "sold_out_first cannot exceed sold_out_longest",
+        "make sold_out_longest the longer",
+    ),
+    # Budgets
+    ("budgets: [{of: fleet, limit_per_month: @0}]\n" + a_pool(GOOD), "above zero", "5000"),
+    (
+        "budgets: [@{of: team, limit_per_month: 5}]\n" + a_pool(GOOD),
+        "name is required",
+        "add name:",
+    ),
+    (
+        "budgets: [{of: fleet, name: @x, limit_per_month: 5}]\n" + a_pool(GOOD),
+        "has no name",
+        "leave name out",
+    ),
+    (
+        "budgets: [{of: pool, name: p, limit_per_month: 5}, @{of: pool, name: p, "
+        "limit_per_month: 6}]\n" + a_pool(GOOD),
+        "there is a budget for pool/p already",
+        "keep one of the two",
+    ),
+    (
+        "budgets: [{of: fleet, limit_per_month: 5, warn_at: @1.5}]\n" + a_pool(GOOD),
+        "warn_at",
+        "0.8",
+    ),
+    (
+        "budgets: [{of: fleet, limit_per_month: 5, when_spent: @explode}]\n" + a_pool(GOOD),
+        "when_spent must be warn, downgrade or refuse",
+        "write ",
+    ),
+]
+"""What the reference let through: thresholds, hours, weights, names that stand twice, strategies
+that are found out too late, durations below zero; and the same of what it did not have."""
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "remedy"),
+    [*REFERENCE, *MISSED],
+    ids=[f"reference-{i}" for i in range(len(REFERENCE))]
+    + [f"missed-{i}" for i in range(len(MISSED))],
+)
+def test_a_bad_pool_is_refused_at_its_place_and_with_a_remedy(
+    text: str, words: str, remedy: str
+) -> None:
+    found, marked = refused(text)
+    assert [(line, column) for line, column, *_ in found] == [marked], found
+    (_, _, message, help_text) = found[0]
+    assert words in message
+    assert remedy in f"{message} {help_text}"
+    assert help_text, "no remedy"

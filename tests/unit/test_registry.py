@@ -1,0 +1,77 @@
+"""Parts of others, by `module:Class` or by entry point, and every way in which they fail."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from navarch.core.errors import ExtensionError
+from navarch.provision.region_preference import RegionPreference
+from navarch.registry import build_part
+
+KIND = "provision_schedulers"
+HERE = "tests.unit.test_registry"
+
+
+class NightOwl:
+    """Made with settings, as the file gives them."""
+
+    def __init__(self, factor: int = 1) -> None:
+        if factor < 0:
+            raise ValueError("factor must not be negative")
+        self.factor = factor
+
+    def score(self, option: object) -> float:
+        del option
+        return float(self.factor)
+
+
+NOT_A_FACTORY = 7
+
+
+class Mute:
+    """Cannot do what is asked of it."""
+
+
+def point(name: str, value: str) -> EntryPoint:
+    return EntryPoint(name=name, value=value, group=f"navarch.{KIND}")
+
+
+OWL = f"{__name__}:NightOwl"
+
+
+def test_a_class_is_found_by_its_module_and_made_with_its_settings() -> None:
+    made = build_part(KIND, OWL, {"factor": 3}, method="score")
+    assert isinstance(made, NightOwl)
+    assert made.factor == 3
+
+
+def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
+    installed = [
+        point("owl", OWL),
+        point("regions", "navarch.provision.region_preference:RegionPreference"),
+    ]
+    made = build_part(KIND, "regions", {"regions": ("a",)}, method="score", installed=installed)
+    assert isinstance(made, RegionPreference)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "installed", "words"),
+    [
+        ("no.such:Thing", {}, [], "cannot import no.such"),
+        (f"{__name__}:Nobody", {}, [], "has no Nobody; check the spelling"),
+        (f"{__name__}:NOT_A_FACTORY", {}, [], "cannot be called"),
+        (f"{__name__}:Mute", {}, [], "has no method score"),
+        (OWL, {"speed": 1}, [], "failed: TypeError"),
+        (OWL, {"factor": -1}, [], "factor must not be negative"),
+        ("owl", {}, [], "no installed package offers owl; installed are none"),
+        ("owl", {}, [point("cat", OWL)], "installed are cat. Install it, or write module:Class"),
+        ("owl", {}, [point("owl", OWL), point("owl", OWL)], "two packages offer owl"),
+        ("owl", {}, [point("owl", "no.such:Thing")], "owl cannot be loaded"),
+    ],
+)
+def test_a_part_that_cannot_be_had_is_refused_by_name(
+    name: str, settings: dict[str, object], installed: list[EntryPoint], words: str
+) -> None:
+    with pytest.raises(ExtensionError, match="provision_schedulers") as caught:
+        build_part(KIND, name, settings, method="score", installed=installed)
+    assert words in str(caught.value)
