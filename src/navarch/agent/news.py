@@ -29,13 +29,13 @@ class News:
         """Take note of what was found."""
         for result in results:
             self._gathered[result.check] = result
-            changed = self._told.get(result.check) != (result.health, result.fatal)
+            changed = self._told.get(_subject(result)) != (result.health, result.fatal)
             if changed or (result.lasting and self._is_first_of_late(result, now)):
                 self._urgent = True
 
     def _is_first_of_late(self, result: CheckResult, now: float) -> bool:
         """Return whether this is not one of many: a storm is told of once an interval."""
-        told_at = self._happened.get(result.check)
+        told_at = self._happened.get(_subject(result))
         return told_at is None or now - told_at >= self._interval_s
 
     def hurry(self) -> None:
@@ -52,9 +52,9 @@ class News:
     def told(self, results: Iterable[CheckResult], now: float) -> None:
         """Note that `results` are written down to be reported."""
         for result in results:
-            self._told[result.check] = (result.health, result.fatal)
+            self._told[_subject(result)] = (result.health, result.fatal)
             if result.lasting:
-                self._happened[result.check] = now
+                self._happened[_subject(result)] = now
         self._gathered.clear()
         self._urgent = False
         self._told_at = now
@@ -64,3 +64,9 @@ class News:
         self._told.clear()
         self._happened.clear()
         self._told_at = None
+
+
+def _subject(result: CheckResult) -> str:
+    """Return what a result is about, without the process: a program that crashes in a loop is a
+    storm like any other, however many processes it gets through."""
+    return "/".join(result.check.split("/")[:3]) if result.lasting else result.check

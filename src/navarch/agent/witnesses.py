@@ -21,6 +21,8 @@ NVML = "nvml"
 KMSG = "kmsg"
 TEXT_MAX = 400
 """The longest line a driver prints, about. A finding is no place for more."""
+NAME_MAX = 64
+"""The kernel keeps fifteen characters of a process' name; the driver prints no more."""
 
 
 class Witnesses:
@@ -135,6 +137,9 @@ class Witnesses:
                             device=self._uuids.get(device, device),
                             code=line.code,
                             text=line.text[:TEXT_MAX],
+                            pid=line.pid,
+                            process=(line.name or "")[:NAME_MAX],
+                            pci=device if line.pci else "",
                             place=record.sequence,
                         )
                     )
@@ -199,6 +204,10 @@ class Witnesses:
             gpu=event.device,
             code=event.code,
             text=event.text,
+            pid=event.pid,
+            process=event.process,
+            pci=event.pci,
+            sources=tuple(sorted(event.sources)),
         )
 
 

@@ -130,6 +130,12 @@ class GpuEvent:
     """The GPU's uuid, or whatever else its source knows it by."""
     code: int
     text: str = ""
+    pid: int | None = None
+    """The process it happened to, where the driver says."""
+    process: str = ""
+    pci: str = ""
+    sources: tuple[str, ...] = ()
+    """Who saw it, such as the kernel's log and NVML."""
 
 
 class GpuReader(Protocol):

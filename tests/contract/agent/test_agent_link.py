@@ -52,7 +52,21 @@ REGISTRATION = Registration(
 )
 REPORT = HealthReport(
     results=(
-        CheckResult(check="xid/79/GPU-0", health=Health.UNHEALTHY, reason="“gone”", fatal=True),
+        CheckResult(
+            check="xid/79/GPU-0",
+            health=Health.UNHEALTHY,
+            reason="“gone”",
+            fatal=True,
+            lasting=True,
+            action="reboot_node",
+            facts={
+                "code": "79",
+                "gpu": "GPU-0",
+                "pid": "7",
+                "process": "ü c",
+                "sources": "kmsg,nvml",
+            },
+        ),
     ),
     stream="s",
     number=3,

@@ -80,7 +80,11 @@ def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() ->
     plane, _ = played(read_recording(trace()))
 
     found = xids(plane)
-    assert {result.check for result in found} == {f"xid/{code}/{H200}" for code in (13, 31, 43)}
+    codes = (13, 31, 43)
+    assert {result.check.rpartition("/")[0] for result in found} == {
+        f"xid/{c}/{H200}" for c in codes
+    }
+    assert len({result.facts["pid"] for result in found}) == 8, "each process is told of by itself"
     assert {result.health for result in found} == {Health.HEALTHY}
     assert not any(result.fatal for result in plane.results())
     reasons = " ".join(result.reason for result in found)
@@ -188,7 +192,8 @@ def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon()
     assert (kmsg.lines, kmsg.events, kmsg.missed) == (2, 2, 0)
     assert (nvml.lines, nvml.events, nvml.missed) == (2, 2, 0)
     found = xids(plane)
-    assert {result.check for result in found} == {f"xid/31/{H200}"}
+    assert {result.check for result in found} == {f"xid/31/{H200}/409"}
+    assert found[-1].facts["sources"] == "kmsg,nvml"
     assert "FAULT_PDE ACCESS_TYPE_VIRT_WRITE" in found[0].reason
     assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
 

@@ -5,6 +5,8 @@ list calls a node unhealthy because a program on it crashed.
 """
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC
+from typing import Any
 
 from navarch.core.health import CheckResult, Health
 from navarch.health.checks.xid import judge_xid
@@ -29,7 +31,9 @@ def judge_events(events: Iterable[pb.HealthEvent]) -> Iterator[CheckResult]:
             continue
         health = _judge(event)
         if worst is None or _WORST.index(health) > _WORST.index(worst.health):
-            worst = CheckResult(check=EVENTS_CHECK, health=health, reason=_told(event))
+            worst = CheckResult(
+                check=EVENTS_CHECK, health=health, reason=_told(event), facts=_facts(event)
+            )
     if worst is not None and worst.health is not Health.HEALTHY:
         yield worst
 
@@ -42,7 +46,28 @@ def _judge_xid(event: pb.HealthEvent) -> CheckResult:
         reason=_told(event),
         fatal=ruling.fatal,
         lasting=ruling.fatal,
+        action=str(ruling.action),
+        facts={"code": str(_xid_code(event)), "class": str(ruling.entry.origin), **_facts(event)},
     )
+
+
+def _facts(event: pb.HealthEvent) -> dict[str, str]:
+    """Return an event as its sender wrote it, for policies that speak the reference's words."""
+    kind, system = event.event_type, event.system
+    known = {
+        "event_type": _word(_TYPES, kind, "HEALTH_EVENT_TYPE_").lower(),
+        "system": f"DCGM_HEALTH_WATCH_{_word(_SYSTEMS, system, 'HEALTH_WATCH_SYSTEM_')}",
+        "gpu": event.gpu_uuid,
+        "gpu_index": str(event.gpu_index),
+        "text": event.message,
+        "at": event.timestamp.ToDatetime(tzinfo=UTC).isoformat() if event.timestamp.seconds else "",
+    }
+    measured = {f"metrics.{name}": value for name, value in event.metrics.items()}
+    return {name: value for name, value in (known | measured).items() if value}
+
+
+def _word(words: Any, number: int, prefix: str) -> str:  # noqa: ANN401 - protobuf's enum wrapper
+    return str(words.Name(number)).removeprefix(prefix) if number in words.values() else "UNKNOWN"
 
 
 def _xid_code(event: pb.HealthEvent) -> int:

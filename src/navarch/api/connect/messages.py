@@ -107,7 +107,12 @@ _HEALTHS = {
 def check_results(results: Iterable[pb.HealthCheckResult]) -> list[CheckResult]:
     """Return what the checks say; one that knows nothing says nothing."""
     return [
-        CheckResult(check=result.check_name, health=_HEALTHS[result.status], reason=result.message)
+        CheckResult(
+            check=result.check_name,
+            health=_HEALTHS[result.status],
+            reason=result.message,
+            facts=dict(result.details),
+        )
         for result in results
         if result.status in _HEALTHS
     ]

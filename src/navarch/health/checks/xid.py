@@ -16,6 +16,8 @@ CONTEXT_SWITCH = 109
 """A long kernel or a debugger causes one as well as a broken GPU does. Acted on when it comes
 again; at once, where the driver asks for a reset (`recovery`, and XID 154)."""
 REPEATED_WITHIN = timedelta(hours=24)
+ONE_CRASH = timedelta(seconds=1)
+"""Errors on one GPU this close to each other are of one process, as far as one is named."""
 
 _SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
@@ -34,24 +36,36 @@ class XidCheck:
         """Report what has happened since the last settled round."""
         yield CheckResult(check=self.name, health=Health.HEALTHY)
         yield from (self._silence(source) for source in view.sources)
-        together: dict[tuple[int, str], list[GpuEvent]] = {}
-        for event in view.gpus.events():
-            together.setdefault((event.code, event.gpu), []).append(event)
-        names, branch = _names(view.gpus) if together else ({}, None)
-        for (code, gpu), events in together.items():
-            event, ruling = _gravest(events, branch)
-            if code == CONTEXT_SWITCH and not _is_repeated(events, view):
+        events = _with_processes(view.gpus.events())
+        names, branch = _names(view.gpus) if events else ({}, None)
+        together: dict[str, list[GpuEvent]] = {}
+        for event in events:
+            together.setdefault(self._subject(event, branch), []).append(event)
+        for subject, alike in together.items():
+            event, ruling = _gravest(alike, branch)
+            if event.code == CONTEXT_SWITCH and not _is_repeated(alike, view):
                 ruling = replace(ruling, fatal=False, health=Health.DEGRADED)
-            again = f" ({len(events)} times)" if len(events) > 1 else ""
+            again = f" ({len(alike)} times)" if len(alike) > 1 else ""
+            where = names.get(event.gpu, event.gpu)
             yield CheckResult(
-                check=f"{self.name}/{code}/{gpu}",
+                check=subject,
                 health=ruling.health,
-                reason=f"{label(code)} on {names.get(gpu, gpu)}{again}: {say(ruling, event.text)}",
+                reason=f"{label(event.code)} on {where}{again}: {say(ruling, event.text)}",
                 fatal=ruling.fatal,
                 lasting=True,
                 action=str(ruling.action),
-                facts={"code": str(code), "kind": str(_kind(code)), "gpu": gpu, "text": event.text},
+                facts=_facts(event, ruling, where, len(alike)),
             )
+
+    def _subject(self, event: GpuEvent, branch: int | None) -> str:
+        """Return what a result is about: a code on a GPU, and for user code its process.
+
+        Two programs that crash are two stories. They leave nothing behind on the node, so that
+        a name for each does no harm.
+        """
+        subject = f"{self.name}/{event.code}/{event.gpu}"
+        harmless = judge_xid(event.code, event.text, branch=branch).health is Health.HEALTHY
+        return f"{subject}/{event.pid}" if harmless and event.pid is not None else subject
 
     def _silence(self, source: EventSource) -> CheckResult:
         """Say whether a source that should have told of errors has told of them.
@@ -100,6 +114,46 @@ def say(ruling: Ruling, text: str) -> str:
     said = text or ruling.entry.meaning
     wanted = "" if ruling.action is Action.NONE else f"; {ruling.action.words}"
     return f"{said}{wanted}"
+
+
+def _with_processes(events: Sequence[GpuEvent]) -> list[GpuEvent]:
+    """Return `events`, those without a process given the one that is named right beside them.
+
+    A stack overflow is told of by two lines without a process and one with it.
+    """
+    named = [event for event in events if event.pid is not None]
+    return [_named_after(event, named) for event in events]
+
+
+def _named_after(event: GpuEvent, named: Sequence[GpuEvent]) -> GpuEvent:
+    if event.pid is not None or event.code >= 10_000:
+        return event
+    near = [
+        other for other in named if other.gpu == event.gpu and abs(other.at - event.at) <= ONE_CRASH
+    ]
+    if not near:
+        return event
+    other = min(near, key=lambda other: (abs(other.at - event.at), other.number))
+    return replace(event, pid=other.pid, process=other.process)
+
+
+def _facts(event: GpuEvent, ruling: Ruling, where: str, times: int) -> dict[str, str]:
+    """Return what policies and incidents ask about; what nobody knows is left out."""
+    known = {
+        "code": str(event.code),
+        "kind": str(_kind(event.code)),
+        "class": str(ruling.entry.origin),
+        "gpu": event.gpu,
+        "gpu_index": where.removeprefix("GPU ") if where != event.gpu else "",
+        "text": event.text,
+        "at": event.at.isoformat(),
+        "pid": "" if event.pid is None else str(event.pid),
+        "process": event.process,
+        "pci": event.pci,
+        "sources": ",".join(event.sources),
+        "times": str(times) if times > 1 else "",
+    }
+    return {name: value for name, value in known.items() if value}
 
 
 def _kind(code: int) -> Kind:

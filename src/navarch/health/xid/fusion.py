@@ -29,6 +29,9 @@ class Sighting:
     device: str
     code: int
     text: str = ""
+    pid: int | None = None
+    process: str = ""
+    pci: str = ""
     place: int = 0
     """Where its source keeps it, so that the source can be told when it is dealt with."""
 
@@ -48,6 +51,21 @@ class Event:
     def sources(self) -> frozenset[str]:
         """Who saw it."""
         return frozenset(sighting.source for sighting in self.sightings)
+
+    @property
+    def pid(self) -> int | None:
+        """The process it happened to; of an exception's lines only the last may name it."""
+        return next((s.pid for s in self.sightings if s.pid is not None), None)
+
+    @property
+    def process(self) -> str:
+        """That process' name."""
+        return next((s.process for s in self.sightings if s.process), "")
+
+    @property
+    def pci(self) -> str:
+        """The device's address, where a source gave it."""
+        return next((s.pci for s in self.sightings if s.pci), "")
 
 
 class Fusion:
