@@ -109,8 +109,10 @@ class Witnesses:
     def _take(self, sightings: Sequence[Sighting]) -> None:
         for event in self._fusion.see(sightings, now=self._clock.now()):
             is_new = event.number > self._made
-            # An event that was settled while it had no text may be decided otherwise by it.
-            if is_new or event.number in self._unsettled or _brings_text(event):
+            # An event that was settled while it had no text may be decided otherwise by it, and
+            # so may one that only now has a second witness.
+            is_more = _brings_text(event) or _brings_witness(event)
+            if is_new or event.number in self._unsettled or is_more:
                 self._unsettled[event.number] = event
             self._made = max(self._made, event.number)
 
@@ -218,6 +220,11 @@ def address(pci: str) -> str:
     """
     domain, _, rest = pci.lower().partition(":")
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest.partition('.')[0]}"
+
+
+def _brings_witness(event: Event) -> bool:
+    """Return whether the latest sighting is the first by its source."""
+    return event.sightings[-1].source not in {s.source for s in event.sightings[:-1]}
 
 
 def _brings_text(event: Event) -> bool:

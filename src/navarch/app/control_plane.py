@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Protocol
 
+from navarch.config.policy import default_policy
 from navarch.control.alerts import AlertReconciler
 from navarch.control.announcements import AnnouncementReconciler
 from navarch.control.autoscaling import AutoscalingReconciler
@@ -18,6 +19,7 @@ from navarch.control.errands import Errands
 from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
+from navarch.control.incidents import IncidentReconciler
 from navarch.control.launches import LaunchReconciler
 from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
@@ -45,6 +47,7 @@ from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.plan import Action, Hold, Plan, Retire
 from navarch.fleet.planner import plan_pool, was_lost
 from navarch.fleet.stockouts import SPANS, Spans
+from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy
@@ -150,6 +153,7 @@ def build_control_plane(
     hearing: Hearing,
     timing: Callable[[], Timing] = Timing,
     opinions: Opinions | None = None,
+    policies: Callable[[], PolicyBook] | None = None,
     alerts: Sequence[AlertNotifier] = (),
     metrics_source: MetricsSource | None = None,
     loads: Loads | None = None,
@@ -166,6 +170,7 @@ def build_control_plane(
     opinions = opinions or Opinions()
     ledger = Ledger(clock, store)
     dressed = Providers(providers)
+    default_book = policy_book(default_policy())
 
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
@@ -201,6 +206,7 @@ def build_control_plane(
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
             EmptinessReconciler(clock, store, hearing, is_scaled=is_scaled),
+            IncidentReconciler(clock, store),
             budgets,
         ]
         found += [
@@ -254,6 +260,8 @@ def build_control_plane(
             store,
             hearing,
             timing=timing,
+            policies=policies or (lambda: default_book),
+            utilization=hearing.utilization,
         ),
         reconcilers=reconcilers,
         strict=strict,

@@ -23,6 +23,7 @@ from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
 from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.patience import Patience
+from navarch.app.policies import load_policies
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.budget import to_budget
@@ -108,6 +109,7 @@ class Server:
             budgets=self._budgets,
             stockout_spans=to_spans(config.server.stockouts),
         )
+        self._policies = load_policies(config)
         self._loads = Loads()
         self._loads_due = self._clock.now() + LOADS_EVERY
         self._serving = False
@@ -188,7 +190,12 @@ class Server:
                 )
 
     async def reload(self, config: Config) -> Reload:
-        """Apply what can be changed while running; the answer says what cannot."""
+        """Apply what can be changed while running; the answer says what cannot.
+
+        Policies are read again even where only the files have changed. One that cannot be used
+        is refused with everything else in the file: the old ones stay in force.
+        """
+        policies = load_policies(config)
         change = compare(self._config, config)
         # Everything that can fail is made before anything is changed.
         buying = _buying(change.config, self._extensions)
@@ -197,6 +204,7 @@ class Server:
         _become(self._buying, buying)
         _become(self._sizing, sizing)
         self._budgets[:] = _budgets(change.config, self._extensions)
+        self._policies = policies
         token = _token(change.config)
         if (token is None) is (self._door.token is None):
             self._door.change(token)
@@ -277,6 +285,7 @@ class Server:
             hearing=columns,
             timing=self._timing,
             opinions=self.opinions,
+            policies=lambda: self._policies,
             alerts=[LogAlerts(), *given.alert_notifiers],
             metrics_source=Merged(
                 [

@@ -1,6 +1,6 @@
 """Health: when a pool's node is given up."""
 
-from navarch.config.kinds import BOOLEAN, COUNT
+from navarch.config.kinds import BOOLEAN, COUNT, PATH
 from navarch.config.schema import block, key
 
 
@@ -19,4 +19,9 @@ class HealthConfig:
     )
     auto_replace: bool = key(
         BOOLEAN, default=True, doc="replace unhealthy nodes without being asked"
+    )
+    policy: str | None = key(
+        PATH,
+        default=None,
+        doc="a file of rules for these nodes' health events; the server's if left out",
     )

@@ -29,7 +29,7 @@ def load_config(
     """
     source = os.fspath(path)
     return parse_config(
-        _read_text(source),
+        read_text(source),
         source=source,
         # Absolute, so that paths still lead to the same files when a daemon changes folder.
         folder=Path(source).absolute().parent,
@@ -117,7 +117,8 @@ def _names(tree: Tree, section: str) -> tuple[str, ...]:
     return tuple(each.key.text for each in entry.value.entries)
 
 
-def _read_text(source: str) -> str:
+def read_text(source: str) -> str:
+    """Return what a file holds, or raise ConfigError."""
     try:
         with open(source, "rb") as file:
             held = file.read(4 * TEXT_MAX + 1)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from navarch.core.command import Command
 from navarch.core.event import Event
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Node
@@ -23,6 +24,7 @@ class Fleet:
     pools: Table[PoolName, Pool] = field(default_factory=Table)
     nodes: Table[NodeId, Node] = field(default_factory=Table)
     commands: Table[CommandId, Command] = field(default_factory=Table)
+    incidents: Table[IncidentId, Incident] = field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = field(default_factory=dict)
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
@@ -37,11 +39,13 @@ class Change:
     pools: Sequence[Pool] = ()
     nodes: Sequence[Node] = ()
     commands: Sequence[Command] = ()
+    incidents: Sequence[Incident] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; those under way travel with their node."""
     inventories: Mapping[NodeId, Inventory] = field(default_factory=dict)
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
+    forget_incidents: Sequence[IncidentId] = ()
     events: Sequence[Event] = ()
     bookmarks: Mapping[str, int] = field(default_factory=dict)
     """How far into the journal somebody has read, by their name."""
@@ -56,10 +60,12 @@ class Change:
             self.pools
             or self.nodes
             or self.commands
+            or self.incidents
             or self.launches
             or self.inventories
             or self.forget_nodes
             or self.forget_commands
+            or self.forget_incidents
             or self.events
             or self.bookmarks
         )
@@ -71,11 +77,14 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
     nodes |= dict.fromkeys(change.forget_nodes)
     commands: dict[CommandId, Command | None] = {c.id: c for c in change.commands}
     commands |= dict.fromkeys(change.forget_commands)
+    incidents: dict[IncidentId, Incident | None] = {i.id: i for i in change.incidents}
+    incidents |= dict.fromkeys(change.forget_incidents)
     return Fleet(
         revision=fleet.revision + 1,
         pools=fleet.pools.with_changes({pool.name: pool for pool in change.pools}),
         nodes=fleet.nodes.with_changes(nodes),
         commands=fleet.commands.with_changes(commands),
+        incidents=fleet.incidents.with_changes(incidents),
         by_pool=_regroup(fleet, nodes),
     )
 

@@ -15,3 +15,4 @@ Token = NewType("Token", str)
 """Names one attempt to buy one machine, written down before the provider is asked."""
 
 CommandId = NewType("CommandId", str)
+IncidentId = NewType("IncidentId", str)

@@ -112,6 +112,8 @@ class Node:
     retry_at: datetime | None = None
     registered_at: datetime | None = None
     boot_id: str = ""
+    booted_at: datetime | None = None
+    """When its agent was first heard of in this boot."""
     offering: Offering | None = None
     """What the agent said about where it runs, for a machine that nobody here bought."""
     gpus: int | None = None

@@ -13,11 +13,13 @@ from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
-from navarch.fleet.verdicts import with_results
+from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.policy import BELIEVE_CHECKS
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 from navarch.service.attempts import until_no_conflict
+from navarch.service.weighing import Utilization, Weighing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +34,11 @@ class Timing:
     def silence(self) -> timedelta:
         """How long a node may go unheard before it is held to be unhealthy."""
         return self.heartbeat_timeout or 3 * self.heartbeat_interval
+
+
+def nobody_knows(nodes: Sequence[NodeId]) -> Sequence[float | None]:
+    """Return that nothing is known about how busy `nodes` are."""
+    return [None] * len(nodes)
 
 
 class Heard(Protocol):
@@ -56,11 +63,17 @@ class AgentService:
         heard: Heard,
         *,
         timing: Callable[[], Timing] = Timing,
+        policies: Callable[[], PolicyBook] | None = None,
+        utilization: Utilization = nobody_knows,
     ) -> None:
         self._clock = clock
         self._store = store
         self._heard = heard
         self._timing = timing
+        believing = policy_book(BELIEVE_CHECKS)
+        self._weighing = Weighing(
+            clock, store, policies=policies or (lambda: believing), utilization=utilization
+        )
         self._waiting: dict[NodeId, dict[CommandId, Command]] = {}
         self._strangers: set[NodeId] = set()
         for command in store.fleet().commands.values():
@@ -138,12 +151,14 @@ class AgentService:
             raise NotFoundError(f"node not found: {name}")
         if node.gone or _is_repeated(node, report):
             return node_status(node)
-        after, events = with_results(node, report.results, now=self._clock.now())
-        if after != node:
-            after = replace(after, report_stream=report.stream, report_number=report.number)
-            change = Change(nodes=[after], events=events)
-            await self._store.commit(change, based_on=fleet.revision)
-        return node_status(after)
+        weighed = await self._weighing.weigh(fleet, node, report)
+        if not weighed.change.empty:
+            after = replace(weighed.node, report_stream=report.stream, report_number=report.number)
+            await self._store.commit(
+                replace(weighed.change, nodes=[after]), based_on=fleet.revision
+            )
+        weighed.note()
+        return node_status(weighed.node)
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Take readings that come late."""
@@ -234,14 +249,17 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
             created_at=now,
             registered_at=now,
             boot_id=registration.boot_id,
+            booted_at=now,
             offering=registration.place,
             gpus=len(registration.inventory.gpus),
             labels=registration.inventory.labels,
         )
         return stranger, "a machine that nobody here bought has registered"
+    is_same_boot = before.registered_at is not None and before.boot_id == registration.boot_id
     after = replace(
         before,
         boot_id=registration.boot_id,
+        booted_at=before.booted_at if is_same_boot else now,
         registered_at=before.registered_at or now,
         gpus=len(registration.inventory.gpus),
         labels=registration.inventory.labels,

@@ -66,3 +66,7 @@ def _written(change: Change) -> Iterator[str]:
     yield from (f"node {node}" for node in change.forget_nodes)
     yield from (f"command {command.id}" for command in change.commands)
     yield from (f"command {command}" for command in change.forget_commands)
+    yield from (f"incident {incident.id}" for incident in change.incidents)
+    yield from (f"incident {incident}" for incident in change.forget_incidents)
+    # Two reports must not each open an incident for what they both saw a part of.
+    yield from (f"incidents of {incident.place}" for incident in change.incidents)

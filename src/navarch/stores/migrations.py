@@ -28,6 +28,9 @@ STEPS: tuple[str, ...] = (
     """,
     # The ledger is read a page at a time.
     "CREATE INDEX launches_by_time ON launches (asked_at, token, instance);",
+    """
+    CREATE TABLE incidents (id TEXT PRIMARY KEY, body BLOB NOT NULL);
+    """,
 )
 """Each takes a file from one version to the next. Add to the end; never change one that shipped."""
 

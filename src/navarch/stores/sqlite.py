@@ -18,6 +18,7 @@ from navarch.core.errors import StoreError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Node
@@ -203,6 +204,11 @@ class SqliteStore:
                 [(command.id, _encode(command)) for command in change.commands],
             ),
             (
+                "INSERT INTO incidents (id, body) VALUES (?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+                [(incident.id, _encode(incident)) for incident in change.incidents],
+            ),
+            (
                 "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)",
                 [
                     (
@@ -222,6 +228,7 @@ class SqliteStore:
             ("DELETE FROM nodes WHERE id = ?", [(node,) for node in change.forget_nodes]),
             ("DELETE FROM inventories WHERE node = ?", [(node,) for node in change.forget_nodes]),
             ("DELETE FROM commands WHERE id = ?", [(name,) for name in change.forget_commands]),
+            ("DELETE FROM incidents WHERE id = ?", [(name,) for name in change.forget_incidents]),
             (
                 "INSERT INTO events (revision, at, about, body) VALUES (?, ?, ?, ?)",
                 [
@@ -316,6 +323,9 @@ def _load(database: sqlite3.Connection) -> Fleet:
         pools = _decode(_POOL, database.execute("SELECT body FROM pools ORDER BY rowid"))
         nodes = _decode(_NODE, database.execute("SELECT body FROM nodes ORDER BY rowid"))
         commands = _decode(_COMMAND, database.execute("SELECT body FROM commands ORDER BY rowid"))
+        incidents = _decode(
+            _INCIDENT, database.execute("SELECT body FROM incidents ORDER BY rowid")
+        )
         by_pool: dict[PoolName, dict[NodeId, Node]] = {}
         for node in nodes:
             if node.pool is not None:
@@ -325,6 +335,7 @@ def _load(database: sqlite3.Connection) -> Fleet:
             pools=Table({pool.name: pool for pool in pools}),
             nodes=Table({node.id: node for node in nodes}),
             commands=Table({command.id: command for command in commands}),
+            incidents=Table({incident.id: incident for incident in incidents}),
             by_pool={name: Table(members) for name, members in by_pool.items()},
         )
     finally:
@@ -340,6 +351,7 @@ _encode = msgspec.json.Encoder().encode
 _POOL = msgspec.json.Decoder(Pool)
 _NODE = msgspec.json.Decoder(Node)
 _COMMAND = msgspec.json.Decoder(Command)
+_INCIDENT = msgspec.json.Decoder(Incident)
 _LAUNCH = msgspec.json.Decoder(Launch)
 _EVENT = msgspec.json.Decoder(Event)
 _INVENTORY = msgspec.json.Decoder(Inventory)

@@ -1,0 +1,337 @@
+"""Policies: files of rules for health events, read like any other configuration."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from navarch.config.block import read_block
+from navarch.config.document import parse_document
+from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
+from navarch.config.loading import read_text
+from navarch.config.nesting import Nested
+from navarch.config.place import Place
+from navarch.config.problem import ConfigError, Problem
+from navarch.config.reading import FileText, Reading, Refused, Scope, TooManyProblems
+from navarch.config.schema import Fault, block, key
+from navarch.config.source import Source
+from navarch.config.tree import Entries, Leaf, Tree
+from navarch.core.health import Health
+from navarch.health.policy.expression import Flaw, compile_condition, constant
+from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import BOOT_GRACE, COUNT_MAX, WINDOW_MAX, Policy, Rule
+from navarch.health.policy.policy import Scope as CountedPer
+from navarch.health.xid.action import Action
+
+VERSIONS = ("v1", "1")
+SOURCES_MAX = 3
+"""The kernel's log, its tracepoint and NVML."""
+
+DEFAULT = "default"
+"""The word for the policy that Navarch brings along, wherever a file can be named."""
+
+
+class RuleResult(StrEnum):
+    """What a rule may conclude."""
+
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    UNHEALTHY = "unhealthy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """An expression in CEL, checked where it stands."""
+
+    noun: str = "a condition in CEL"
+
+    def read(self, node: Tree, scope: Scope) -> str:
+        """Return the text of a condition that can be used."""
+        if not isinstance(node, Leaf):
+            raise scope.wrong_type(node, self.noun, "'event.event_type == \"xid\"'")
+        if node.tag == "null" or not node.text.strip():
+            raise scope.refuse(
+                scope.home, "condition is required", 'write condition: "true" to match everything'
+            )
+        found = compile_condition(node.text)
+        if isinstance(found, Flaw):
+            place = _place_within(scope.reading.source, node, found)
+            raise scope.refuse(place, found.message, found.remedy)
+        return node.text
+
+    def plain(self, value: str) -> object:
+        """Return it as it is."""
+        return value
+
+
+def _counting(count: int, within: timedelta | None, distinct: str | None) -> Iterator[Fault]:
+    if count > 1 and within is None:
+        yield Fault(
+            at=("count",),
+            message="count needs to know over how long",
+            remedy="add within: 10m, or whatever the window is",
+        )
+    if within is not None and count == 1:
+        yield Fault(
+            at=("within",),
+            message="within counts nothing as long as one event is enough",
+            remedy="add count: 2 or more, or leave within out",
+        )
+    if within is not None and within > WINDOW_MAX:
+        yield Fault(
+            at=("within",),
+            message="within reaches further back than 30 days",
+            remedy="write within: 720h or less",
+        )
+    if distinct and within is None:
+        yield Fault(
+            at=("distinct",),
+            message="distinct says what is counted, but nothing is",
+            remedy="add count and within",
+        )
+
+
+def _deadly(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
+    if fatal and result is not RuleResult.UNHEALTHY:
+        yield Fault(
+            at=("fatal",),
+            message=f"what is {result} is not fatal",
+            remedy="write result: unhealthy, or leave fatal out",
+        )
+
+
+@block(rules=(_counting, _deadly))
+class RuleConfig:
+    """One rule: when all that it asks for is so, its result is the verdict."""
+
+    name: str = key(TEXT, doc="what it is called; no two rules may share a name")
+    description: str = key(TEXT, default="", doc="what it is for, in words")
+    condition: str = key(Condition(), doc="a boolean expression in CEL")
+    result: RuleResult = key(
+        Choice(options=RuleResult, unknown="invalid result"), doc="what the event means"
+    )
+    action: Action | None = key(
+        Choice(options=Action),
+        default=None,
+        doc="what to do about it; what the check says, if left out",
+    )
+    fatal: bool | None = key(
+        BOOLEAN,
+        default=None,
+        doc="act at once; if left out, as the check says, and always for a thing that happened",
+    )
+    count: int = key(
+        Integer(least=1, most=COUNT_MAX),
+        default=1,
+        doc="how many events the condition must have held for",
+    )
+    within: timedelta | None = key(DURATION, default=None, doc="over how long they are counted")
+    per: CountedPer = key(
+        Choice(options=CountedPer), default=CountedPer.GPU, doc="what has a count of its own"
+    )
+    distinct: str | None = key(
+        TEXT, default=None, doc="count different values of this fact, such as `pid`, not events"
+    )
+    sources: int = key(
+        Integer(least=1, most=SOURCES_MAX),
+        default=1,
+        doc="how many sources must have seen the event",
+    )
+    phases: tuple[MachinePhase, ...] = key(
+        ListOf(each=Choice(options=MachinePhase)),
+        default=(),
+        doc="what the machine must be at; anything, if left out",
+    )
+
+
+@block()
+class MetadataConfig:
+    """What the policy is called."""
+
+    name: str = key(TEXT, default="unnamed", doc="what it is called in reasons and listings")
+    description: str = key(TEXT, default="", doc="what it is for, in words")
+
+
+def _version_known(version: str) -> Iterator[Fault]:
+    if version not in VERSIONS:
+        yield Fault(
+            at=("version",),
+            message=f'policies of version "{version}" are not known here',
+            remedy="write version: v1",
+        )
+
+
+def _some_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+    if not rules:
+        yield Fault(
+            at=("rules",),
+            message="policy must have at least one rule",
+            remedy="add rules: with a name, a condition and a result",
+        )
+
+
+def _names_once(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, rule in enumerate(rules):
+        if rule.name in seen:
+            yield Fault(
+                at=("rules", index, "name"),
+                message=f'rule "{rule.name}": duplicate rule name',
+                remedy="give it a name of its own: reasons quote it",
+            )
+        seen.add(rule.name)
+
+
+def _reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+    catching: RuleConfig | None = None
+    earlier: dict[str, str] = {}
+    for index, rule in enumerate(rules):
+        at = ("rules", index, "condition")
+        text = " ".join(rule.condition.split())
+        always = constant(rule.condition)
+        hiding = catching.name if catching else earlier.get(text)
+        if hiding is not None:
+            yield Fault(
+                at=at,
+                message=f'rule "{rule.name}" is never reached: "{hiding}" above it matches first',
+                remedy=f'move it above "{hiding}", or delete it',
+            )
+        elif always is False:
+            yield Fault(
+                at=at, message=f'rule "{rule.name}" can never match', remedy="delete it, or mend it"
+            )
+        if _rule(rule).unconditional:
+            earlier.setdefault(text, rule.name)
+            if always and catching is None:
+                catching = rule
+
+
+@block(rules=(_version_known, _some_rule, _names_once, _reachable))
+class PolicyConfig:
+    """A policy as it stands in its file."""
+
+    version: str = key(TEXT, default="v1", doc="of the format; v1")
+    metadata: MetadataConfig = key(
+        Nested(cls=MetadataConfig), default=MetadataConfig(), doc="what the policy is called"
+    )
+    boot_grace: timedelta = key(
+        DURATION_OR_ZERO,
+        default=BOOT_GRACE,
+        doc="for how long after a start a machine's phase is booting",
+    )
+    rules: tuple[RuleConfig, ...] = key(
+        ListOf(each=Nested(cls=RuleConfig)), default=(), doc="tried in this order, for every event"
+    )
+
+
+def load_policy(path: str | os.PathLike[str]) -> Policy:
+    """Return the policy in a file, or raise ConfigError with all that is wrong with it."""
+    source = os.fspath(path)
+    return default_policy() if source == DEFAULT else parse_policy(read_text(source), source=source)
+
+
+def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
+    """Return the policy in a text, or raise ConfigError with all that is wrong with it."""
+    reading = Reading(
+        source=Source(source, text.removeprefix("\ufeff")),
+        folder=Path(),
+        environment={},
+        read_file=_no_files,
+    )
+    scope = Scope(reading=reading)
+    root = parse_document(reading.source, reading.problems)
+    tree = Entries(entries=(), place=scope.home) if root is None else root
+    found: PolicyConfig | None = None
+    try:
+        if not isinstance(tree, Entries):
+            raise scope.within("a policy").wrong_type(tree, "a mapping", "")
+        found = read_block(PolicyConfig, tree, scope)
+    except (Refused, TooManyProblems):
+        assert reading.problems, "refused without a reason"
+    if found is None or reading.problems:
+        raise ConfigError(sorted(reading.problems, key=_order), stage="invalid policy")
+    return Policy(
+        name=found.metadata.name,
+        description=found.metadata.description,
+        version=found.version,
+        boot_grace=found.boot_grace,
+        rules=tuple(_rule(rule) for rule in found.rules),
+    )
+
+
+@cache
+def default_policy() -> Policy:
+    """Return the policy that Navarch brings along."""
+    return parse_policy(default_policy_text(), source="the built-in policy")
+
+
+def default_policy_text() -> str:
+    """Return the built-in policy as one would write it."""
+    file = resources.files("navarch.health.policy").joinpath("data", "default.yaml")
+    return file.read_text(encoding="utf-8")
+
+
+def _rule(rule: RuleConfig) -> Rule:
+    return Rule(
+        name=rule.name,
+        description=rule.description,
+        condition=rule.condition,
+        result=Health(rule.result.value),
+        action=None if rule.action is None else str(rule.action),
+        fatal=rule.fatal,
+        count=rule.count,
+        within=rule.within,
+        per=rule.per,
+        distinct=rule.distinct or "",
+        sources=rule.sources,
+        phases=rule.phases,
+    )
+
+
+def _place_within(source: Source, leaf: Leaf, flaw: Flaw) -> Place:
+    """Return where in the file a place within a condition is.
+
+    A condition may be a block of lines (`|`), folded into one (`>`), quoted or bare.
+    """
+    line, column = leaf.place.line, leaf.place.column
+    mark = source.lines[line - 1][column - 1 : column]
+    offset = sum(len(part) + 1 for part in leaf.text.split("\n")[: flaw.line - 1]) + flaw.column - 1
+    if mark not in ("|", ">"):
+        is_one_line = "\n" not in leaf.text and flaw.line == 1
+        return Place(line, column + (not leaf.plain) + offset) if is_one_line else leaf.place
+    block_lines = source.lines[line:]
+    indent = next((len(x) - len(x.lstrip()) for x in block_lines if x.strip()), 0)
+    for number, written in enumerate(block_lines, start=line + 1):
+        length = len(written[indent:])
+        if offset <= length:
+            return Place(number, indent + offset + 1)
+        offset -= length + 1
+    return leaf.place
+
+
+def _no_files(_path: Path) -> FileText:
+    raise FileNotFoundError(2, "there are no files here")
+
+
+def _order(problem: Problem) -> tuple[int, int]:
+    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
+
+
+def rule_facts(rule: Rule) -> Mapping[str, Any]:
+    """Return what a rule asks for besides its condition, by the names that the file has."""
+    asked: dict[str, Any] = {
+        "action": rule.action,
+        "fatal": rule.fatal,
+        "count": rule.count if rule.count > 1 else None,
+        "within": rule.within,
+        "per": str(rule.per) if rule.within and rule.per is not CountedPer.GPU else None,
+        "distinct": rule.distinct or None,
+        "sources": rule.sources if rule.sources > 1 else None,
+        "phases": ", ".join(rule.phases) or None,
+    }
+    return {name: value for name, value in asked.items() if value is not None}

@@ -1,0 +1,42 @@
+"""When an incident is over."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from navarch.core.ids import NodeId
+from navarch.core.incident import SILENCE, Incident, IncidentState
+from navarch.core.node import Node
+
+
+def quiet_at(incident: Incident) -> datetime:
+    """Return when a burst is over, if nothing more is seen of it."""
+    return incident.last_at + SILENCE
+
+
+def end_of(incident: Incident, nodes: Mapping[NodeId, Node], *, now: datetime) -> str | None:
+    """Return why an incident is over, or None if it is not.
+
+    It is not over while anything of it still stands as a condition of a node: silence is no
+    proof that a GPU that fell off the bus is back.
+    """
+    there = [nodes[name] for name in incident.nodes if name in nodes and not nodes[name].gone]
+    if not there:
+        return "its node is gone"
+    checks = {symptom.check for symptom in incident.symptoms}
+    if any(condition.check in checks for node in there for condition in node.conditions):
+        return None
+    if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
+        return None  # Whoever recovers it says when that is done.
+    if now < quiet_at(incident):
+        return None
+    return f"nothing seen of it for {SILENCE.total_seconds():.0f} s"
+
+
+def ended(incident: Incident, nodes: Mapping[NodeId, Node], *, now: datetime) -> Incident | None:
+    """Return an incident that is over as it is put on file; None if it is not over."""
+    why = end_of(incident, nodes, now=now)
+    if why is None:
+        return None
+    note = f"{incident.note}; {why}" if incident.note else why
+    return replace(incident, state=IncidentState.RESOLVED, closed_at=now, note=note)

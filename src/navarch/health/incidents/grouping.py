@@ -1,0 +1,295 @@
+"""Grouping: which incident a finding belongs to, and what it makes of it.
+
+Application faults belong together by process: one boot, one pid. Everything else belongs
+together by device, and a fault of the fabric by NVLink domain, until nothing has been seen of it
+for three minutes. What is only a sign of something else goes where that something is.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from navarch.core.ids import IncidentId, NodeId
+from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState, Symptom
+from navarch.health.incidents.finding import Finding, rank_of
+from navarch.health.xid.action import Action, strongest
+
+T = TypeVar("T", bound=str)
+
+SETTLING = timedelta(seconds=5)
+"""A cause may be reported after what it caused, by this much."""
+
+SYMPTOMS_MAX = 64
+"""Of one incident; what comes after is counted with the last of its kind."""
+
+TITLE_MAX = 200
+
+OFF_THE_BUS = "79"
+
+_APPLICATION = IncidentKind.APPLICATION
+_DEVICES = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC})
+
+
+def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[Incident]:
+    """Return the incidents that `findings` open or change, given those that are open around them.
+
+    An incident that turns out to be a part of another is closed, and says so.
+    """
+    known = {incident.id: incident for incident in incidents if incident.is_open}
+    changed: dict[IncidentId, None] = {}
+    for finding in sorted(findings, key=lambda f: (f.at, f.rank, f.result.check)):
+        for incident in _placed(list(known.values()), finding):
+            known[incident.id] = incident
+            changed[incident.id] = None
+    return [known[name] for name in changed]
+
+
+def _placed(known: Sequence[Incident], finding: Finding) -> list[Incident]:
+    home = _home(known, finding)
+    if home is None:
+        return [_opened(finding)] if finding.opens else []
+    grown = _grown(home, finding)
+    if home.kind is not _APPLICATION or finding.kind is _APPLICATION:
+        return [grown]
+    # What looked like a program's fault was a sign of the device's.
+    others = [
+        incident
+        for incident in _settling(known, finding)
+        if incident.id != home.id and incident.kind is _APPLICATION
+    ]
+    for other in others:
+        grown = _merged(grown, other)
+    return [grown, *(_absorbed(other, grown, finding.at) for other in others)]
+
+
+def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
+    """Return the incident that a finding belongs to, if there is one."""
+    here = [incident for incident in known if finding.node.id in incident.nodes]
+    if finding.kind is _APPLICATION:
+        # A process that dies while its device breaks is no story of its own.
+        breaking = (i for i in _covering(here, finding) if _fresh(i, finding))
+        return (
+            _first(_of_process(here, finding))
+            or _first(breaking)
+            or _first(_without_process(here, finding))
+        )
+    if finding.kind is IncidentKind.FABRIC:
+        fabric = (i for i in known if i.kind is IncidentKind.FABRIC and i.domain == finding.domain)
+        return (
+            _first(_covering(here, finding))
+            or _first(_lost_peer(here, finding))
+            or _first(fabric)
+            or _first(_settled(here, finding))
+        )
+    if finding.kind is IncidentKind.HARDWARE:
+        return _first(_covering(here, finding)) or _first(_settled(here, finding))
+    alike = (i for i in here if i.kind is finding.kind and i.check == finding.result.check)
+    return _first(alike)
+
+
+def _of_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
+    """Yield incidents of the same process, still fresh."""
+    for incident in here:
+        is_same = incident.pid == finding.pid and incident.boot_id == finding.node.boot_id
+        if finding.pid and is_same and incident.kind is _APPLICATION and _fresh(incident, finding):
+            yield incident
+
+
+def _without_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
+    """Yield incidents of a moment ago on the same GPU, where one side does not name a process."""
+    for incident in _settling(list(here), finding):
+        if incident.kind is _APPLICATION and not (incident.pid and finding.pid):
+            yield incident
+
+
+def _covering(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
+    """Yield incidents of the device that a finding is about.
+
+    One that is still open counts however old it is: the device has not been mended since.
+    """
+    for incident in here:
+        if incident.kind not in _DEVICES or incident.boot_id != finding.node.boot_id:
+            continue
+        if not finding.gpu or finding.gpu in incident.gpus or not incident.gpus:
+            yield incident
+
+
+def _lost_peer(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
+    """Yield incidents of a GPU that has just fallen off the bus: its peers lose their links."""
+    for incident in here:
+        if incident.code == OFF_THE_BUS and abs(finding.at - incident.opened_at) <= SETTLING:
+            yield incident
+
+
+def _settled(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
+    """Yield what looked like a program's fault a moment ago, on the same device."""
+    return (i for i in _settling(list(here), finding) if i.kind is _APPLICATION)
+
+
+def _settling(known: Sequence[Incident], finding: Finding) -> list[Incident]:
+    return [
+        incident
+        for incident in known
+        if finding.node.id in incident.nodes
+        and finding.gpu in incident.gpus
+        and abs(finding.at - incident.last_at) <= SETTLING
+    ]
+
+
+def _fresh(incident: Incident, finding: Finding) -> bool:
+    return incident.opened_at - SILENCE <= finding.at <= incident.last_at + SILENCE
+
+
+def _first(incidents: Iterable[Incident]) -> Incident | None:
+    return min(incidents, key=lambda i: (i.opened_at, i.id), default=None)
+
+
+def _opened(finding: Finding) -> Incident:
+    node, result = finding.node, finding.result
+    incident = Incident(
+        id=_name(finding),
+        kind=finding.kind,
+        node=node.id,
+        nodes=(node.id,),
+        pool=node.pool,
+        domain=finding.domain if finding.kind is IncidentKind.FABRIC else "",
+        gpus=(finding.gpu,) if finding.gpu else (),
+        boot_id=node.boot_id,
+        pid=finding.pid if finding.kind is _APPLICATION else "",
+        process=result.facts.get("process", "") if finding.kind is _APPLICATION else "",
+        opened_at=finding.at,
+        last_at=finding.at,
+        title=result.reason[:TITLE_MAX],
+        check=result.check,
+        code=finding.code,
+        symptoms=(_symptom(finding),),
+    )
+    return _concluded(incident)
+
+
+def _grown(incident: Incident, finding: Finding) -> Incident:
+    kind = _kind_after(incident, finding)
+    is_program = kind is _APPLICATION
+    return _concluded(
+        replace(
+            incident,
+            kind=kind,
+            nodes=_with(incident.nodes, finding.node.id),
+            gpus=_with(incident.gpus, finding.gpu) if finding.gpu else incident.gpus,
+            domain=incident.domain or (finding.domain if kind is IncidentKind.FABRIC else ""),
+            pid=(incident.pid or finding.pid) if is_program else "",
+            process=(incident.process or finding.result.facts.get("process", ""))
+            if is_program
+            else "",
+            opened_at=min(incident.opened_at, finding.at),
+            last_at=max(incident.last_at, finding.at),
+            symptoms=_with_symptom(incident.symptoms, _symptom(finding)),
+        )
+    )
+
+
+def _kind_after(incident: Incident, finding: Finding) -> IncidentKind:
+    """Return whose fault it is, now that this was found, too."""
+    is_device = finding.kind in _DEVICES
+    # A number says more than a check that only saw that something is wrong.
+    is_vague = incident.kind is IncidentKind.HARDWARE and not incident.code and bool(finding.code)
+    return (
+        finding.kind if is_device and (incident.kind is _APPLICATION or is_vague) else incident.kind
+    )
+
+
+def _merged(incident: Incident, part: Incident) -> Incident:
+    symptoms = incident.symptoms
+    for symptom in part.symptoms:
+        symptoms = _with_symptom(symptoms, symptom)
+    return _concluded(
+        replace(
+            incident,
+            symptoms=symptoms,
+            opened_at=min(incident.opened_at, part.opened_at),
+            last_at=max(incident.last_at, part.last_at),
+        )
+    )
+
+
+def _absorbed(part: Incident, whole: Incident, at: datetime) -> Incident:
+    return replace(
+        part,
+        state=IncidentState.RESOLVED,
+        closed_at=max(at, part.last_at),
+        note=f"a part of {whole.id}",
+    )
+
+
+def _concluded(incident: Incident) -> Incident:
+    """Return the incident with its cause chosen, and the most that any part of it asks for."""
+    cause = min(
+        incident.symptoms, key=lambda s: (rank_of(s.code, s.reason), s.first_at, s.node, s.check)
+    )
+    actions = [Action(s.action) for s in incident.symptoms if s.action in _ACTIONS]
+    return replace(
+        incident,
+        node=cause.node,
+        check=cause.check,
+        code=cause.code,
+        title=cause.reason[:TITLE_MAX],
+        action=str(strongest(*actions)) if actions else "",
+    )
+
+
+_ACTIONS = frozenset(str(action) for action in Action)
+
+
+def _symptom(finding: Finding) -> Symptom:
+    result = finding.result
+    times = result.facts.get("times", "")
+    return Symptom(
+        check=result.check,
+        code=finding.code,
+        node=finding.node.id,
+        gpu=finding.gpu,
+        reason=result.reason,
+        action=result.action,
+        rule=result.facts.get("rule", ""),
+        first_at=finding.at,
+        last_at=finding.at,
+        count=int(times) if times.isascii() and times.isdecimal() else 1,
+    )
+
+
+def _with_symptom(symptoms: tuple[Symptom, ...], new: Symptom) -> tuple[Symptom, ...]:
+    def key(symptom: Symptom) -> tuple[NodeId, str]:
+        return symptom.node, symptom.check
+
+    for index, seen in enumerate(symptoms):
+        if key(seen) == key(new):
+            again = replace(
+                new,
+                first_at=min(seen.first_at, new.first_at),
+                last_at=max(seen.last_at, new.last_at),
+                # Told of again because another source has seen it, too: still the same event.
+                count=seen.count if new.last_at == seen.last_at else seen.count + new.count,
+            )
+            return (*symptoms[:index], again, *symptoms[index + 1 :])
+    if len(symptoms) < SYMPTOMS_MAX:
+        return (*symptoms, new)
+    last = symptoms[-1]
+    return (*symptoms[:-1], replace(last, count=last.count + new.count, last_at=new.last_at))
+
+
+def _with(names: tuple[T, ...], name: T) -> tuple[T, ...]:
+    return names if name in names else (*names, name)
+
+
+def _name(finding: Finding) -> IncidentId:
+    """Return a name that the same finding always gets, so that telling it twice opens one."""
+    parts = (
+        str(finding.node.id),
+        finding.node.boot_id,
+        finding.result.check,
+        finding.pid,
+        finding.at.isoformat(),
+    )
+    return IncidentId("inc-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12])

@@ -1,0 +1,159 @@
+"""The engine: a policy, compiled, and what it makes of occurrences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from navarch.core.health import CheckResult, Health
+from navarch.health.policy.expression import Expression, Flaw, activation, compile_condition
+from navarch.health.policy.occurrence import Occurrence, variables
+from navarch.health.policy.policy import Policy, Rule, Scope
+from navarch.health.policy.windows import Match, Windows
+
+_SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a policy makes of one occurrence, and by which rule."""
+
+    health: Health
+    fatal: bool
+    action: str
+    rule: str = ""
+    """Empty when no rule matched, and the check's own judgement stands."""
+    broken: tuple[str, ...] = ()
+    """Rules that could not be evaluated, each with the reason."""
+    matches: tuple[Match, ...] = ()
+    """What to remember for rules that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    rule: Rule
+    expression: Expression
+
+
+@dataclass(slots=True)
+class Engine:
+    """Judges by one policy. It remembers only what its windows need, and only when told to."""
+
+    policy: Policy
+    windows: Windows = field(default_factory=Windows)
+    _rules: list[_Compiled] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._rules = []
+        for rule in self.policy.rules:
+            compiled = compile_condition(rule.condition)
+            assert not isinstance(compiled, Flaw), f"{rule.name}: {compiled.message}"
+            self._rules.append(_Compiled(rule, compiled))
+
+    @property
+    def remembers(self) -> bool:
+        """Whether its verdicts depend on what happened before."""
+        return self.policy.memory > timedelta(0)
+
+    def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
+        """Return what the first rule that matches says.
+
+        What others of the same report have matched counts too: it lies `beside`. A rule that
+        cannot be evaluated must not hide what happened: the other rules are tried, and what
+        they say counts only where it is no milder than what the check said itself.
+        """
+        values = activation(variables(occurrence))
+        broken: list[str] = []
+        matches: list[Match] = []
+        for compiled in self._rules:
+            rule = compiled.rule
+            holds = compiled.expression.holds(values)
+            if isinstance(holds, str):
+                broken.append(f"{rule.name}: {holds}")
+            elif holds and self._enough(rule, occurrence, matches, beside):
+                decided = _decided(rule, occurrence.result)
+                return self._safe(decided, occurrence.result, broken, matches)
+        return self._safe(_own(occurrence.result), occurrence.result, broken, matches)
+
+    def note(self, verdict: Verdict) -> None:
+        """Remember what `verdict` rests on, now that it stands."""
+        within = {rule.name: rule.within for rule in self.policy.rules}
+        for match in verdict.matches:
+            window = within[match.key[1]]
+            assert window is not None, match
+            self.windows.note(match, within=window)
+
+    def _enough(
+        self, rule: Rule, occurrence: Occurrence, matches: list[Match], beside: Sequence[Match]
+    ) -> bool:
+        if rule.phases and occurrence.phase not in rule.phases:
+            return False
+        if len(occurrence.sources) < rule.sources and rule.sources > 1:
+            return False
+        if rule.within is None:
+            return True
+        gpu = occurrence.gpu if rule.per is Scope.GPU else ""
+        times = occurrence.result.facts.get("times", "")
+        match = Match(
+            key=(str(occurrence.node.id), rule.name, gpu),
+            at=occurrence.at,
+            times=int(times) if times.isascii() and times.isdecimal() else 1,
+            value=occurrence.fact(rule.distinct) if rule.distinct else "",
+        )
+        matches.append(match)
+        counted = self.windows.count(
+            match, within=rule.within, distinct=bool(rule.distinct), beside=beside
+        )
+        return counted >= rule.count
+
+    def _safe(
+        self,
+        decided: Verdict,
+        result: CheckResult,
+        broken: Sequence[str],
+        matches: Sequence[Match],
+    ) -> Verdict:
+        own = _own(result)
+        if broken and _rank(own) > _rank(decided):
+            decided = own
+        return replace(decided, broken=tuple(broken), matches=tuple(matches))
+
+
+def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult:
+    """Return `result` as the policy sees it, with a word about it where that differs."""
+    facts = {**result.facts, "rule": verdict.rule} if verdict.rule else dict(result.facts)
+    reason = result.reason
+    if (verdict.health, verdict.fatal) != (result.health, result.fatal):
+        fatal = ", fatal" if verdict.fatal else ""
+        reason += f" ({verdict.health}{fatal} by rule {verdict.rule} of policy {policy.name})"
+    if verdict.broken:
+        reason += f" (policy {policy.name} could not be applied: {'; '.join(verdict.broken)})"
+    return replace(
+        result,
+        # A condition is about a code on a GPU; which process met it is no part of its name.
+        check="/".join(result.check.split("/")[:3]) if result.lasting else result.check,
+        health=verdict.health,
+        fatal=verdict.fatal,
+        action=verdict.action,
+        reason=reason,
+        facts=facts,
+    )
+
+
+def _decided(rule: Rule, result: CheckResult) -> Verdict:
+    fatal = rule.fatal
+    if fatal is None:
+        fatal = result.fatal or result.lasting
+    return Verdict(
+        health=rule.result,
+        fatal=fatal and rule.result is Health.UNHEALTHY,
+        action=result.action if rule.action is None else rule.action,
+        rule=rule.name,
+    )
+
+
+def _own(result: CheckResult) -> Verdict:
+    return Verdict(health=result.health, fatal=result.fatal, action=result.action)
+
+
+def _rank(verdict: Verdict) -> tuple[int, bool]:
+    return _SEVERITY[verdict.health], verdict.fatal

@@ -1,0 +1,174 @@
+"""Conditions: CEL, compiled once and checked before it is ever used."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from cel_expr_python import cel
+
+from navarch.health.policy.occurrence import FIELDS
+
+CONDITION_MAX = 10_000
+"""The longest condition, in characters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """What is wrong with a condition, and where in it."""
+
+    message: str
+    remedy: str = ""
+    line: int = 1
+    column: int = 1
+
+
+class Expression:
+    """A condition that can be asked about occurrences."""
+
+    def __init__(self, compiled: cel.Expression) -> None:
+        self._compiled = compiled
+
+    def holds(self, activation: cel.Activation) -> bool | str:
+        """Return whether the condition holds, or, as text, why that cannot be said."""
+        value = self._compiled.eval(activation)
+        found = value.value()
+        return found if isinstance(found, bool) else str(found)
+
+
+def activation(values: Mapping[str, Any]) -> cel.Activation:
+    """Return the variables of one occurrence, for all conditions."""
+    return _environment().Activation(values)
+
+
+def compile_condition(text: str) -> Expression | Flaw:
+    """Return a condition that can be used, or the first thing that is wrong with it."""
+    if len(text) > CONDITION_MAX:
+        return Flaw(message="the condition is too long", remedy="make several rules of it")
+    try:
+        compiled = _environment().compile(text)
+    except RuntimeError as error:
+        return _flaw(text, str(error))
+    unknown = next(_unknown_fields(text), None)
+    if unknown is not None:
+        return unknown
+    kind = compiled.return_type()
+    if kind != cel.Type.BOOL:
+        return Flaw(
+            message=f"the condition is {_TYPES.get(kind.name(), kind.name().lower())}, "
+            "not true or false",
+            remedy='compare it with something, as in event.event_type == "xid"',
+        )
+    return Expression(compiled)
+
+
+@cache
+def constant(text: str) -> bool | None:
+    """Return what a condition always is, whatever happens; None if that depends."""
+    try:
+        value = _nothing_known().compile(text).eval(data={}).value()
+    except RuntimeError:
+        return None
+    return value if isinstance(value, bool) else None
+
+
+_TYPES = {
+    "INT": "a whole number",
+    "UINT": "a whole number",
+    "DOUBLE": "a number",
+    "STRING": "text",
+    "MAP": "a map",
+    "LIST": "a list",
+    "DYN": "something that may be anything",
+}
+
+
+@cache
+def _environment() -> cel.Env:
+    free = cel.Type.Map(cel.Type.STRING, cel.Type.DYN)
+    return cel.NewEnv(variables={**dict.fromkeys(FIELDS, free), "phase": cel.Type.STRING})
+
+
+@cache
+def _nothing_known() -> cel.Env:
+    return cel.NewEnv(variables={})
+
+
+_WHERE = re.compile(r"<input>:(\d+):(\d+): (.*)")
+_UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
+_OVERLOAD = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
+
+
+def _flaw(text: str, said: str) -> Flaw:
+    found = _WHERE.search(said)
+    if found is None:
+        return Flaw(message=said.partition("\n")[0])
+    line, column, message = int(found[1]), int(found[2]), found[3].strip()
+    undeclared = _UNDECLARED.search(message)
+    if undeclared is not None:
+        is_called = text.split("\n")[line - 1][column - 1 : column] == "("
+        return _undeclared(undeclared[1], line, column, is_called=is_called)
+    overload = _OVERLOAD.search(message)
+    if overload is not None:
+        name, types = overload[1].strip("_@"), overload[2]
+        return Flaw(
+            message=f"{name} cannot be used on {types.replace(', ', ' and ')}",
+            remedy="both sides must be of one type; int(), double() and string() convert",
+            line=line,
+            column=column,
+        )
+    return Flaw(
+        message=message.partition(", expecting")[0].partition(" expecting")[0],
+        remedy="look for a missing quote, bracket or operand",
+        line=line,
+        column=column,
+    )
+
+
+_FUNCTIONS = (
+    *("has", "size", "matches", "startsWith", "endsWith", "contains", "exists", "all"),
+    *("int", "double", "string", "timestamp", "duration"),
+)
+
+
+def _undeclared(name: str, line: int, column: int, *, is_called: bool) -> Flaw:
+    head = name.partition(".")[0]
+    known = _FUNCTIONS if is_called else (*FIELDS, "phase")
+    close = get_close_matches(head, known, n=1, cutoff=0.6)
+    # The compiler points behind some names; people look at their beginning.
+    behind = is_called or "." in name
+    return Flaw(
+        message=f'unknown {"function" if is_called else "variable"} "{head}"',
+        remedy=f'did you mean "{close[0]}"?' if close else f"there are {', '.join(known)}",
+        line=line,
+        column=max(1, column - len(head)) if behind else column,
+    )
+
+
+_TOKEN = re.compile(
+    r"""(?P<text>'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")"""
+    r"|(?P<comment>//[^\n]*)"
+    rf"|(?<![\w.])(?P<variable>{'|'.join(FIELDS)})\s*\.\s*(?P<field>\w+)",
+    re.DOTALL,
+)
+
+
+def _unknown_fields(text: str) -> Iterator[Flaw]:
+    """Yield every field that no event, GPU or node has: CEL itself would find out too late."""
+    for found in _TOKEN.finditer(text):
+        variable, field = found["variable"], found["field"]
+        if variable is None or field in FIELDS[variable]:
+            continue
+        close = get_close_matches(field, FIELDS[variable], n=1, cutoff=0.6)
+        at = found.start("field")
+        line = text.count("\n", 0, at) + 1
+        yield Flaw(
+            message=f'{variable} has no field "{field}"',
+            remedy=f'did you mean "{variable}.{close[0]}"?'
+            if close
+            else f"it has {', '.join(FIELDS[variable])}",
+            line=line,
+            column=at - (text.rfind("\n", 0, at) + 1) + 1,
+        )

@@ -1,0 +1,125 @@
+"""What the journal keeps of an occurrence, so that another policy can be tried on it later."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from navarch.core.event import Event, about
+from navarch.core.health import CheckResult, Condition, Health
+from navarch.core.ids import NodeId, PoolName, ProviderName
+from navarch.core.node import Node, Phase
+from navarch.core.offering import Offering
+from navarch.health.policy.engine import Verdict
+from navarch.health.policy.occurrence import Occurrence
+from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import Policy
+
+FINDING = "health.finding"
+"""The kind of the event."""
+
+CONDITIONS_MAX = 20
+_FACT = "fact."
+_TRUE = {True: "yes", False: ""}
+
+
+def finding_event(
+    occurrence: Occurrence, verdict: Verdict, policy: Policy, *, now: datetime, incident: str = ""
+) -> Event:
+    """Return what to write down about an occurrence and its verdict."""
+    result, node = occurrence.result, occurrence.node
+    place = node.place
+    facts = {
+        "check": result.check,
+        "said": str(result.health),
+        "said_fatal": _TRUE[result.fatal],
+        "lasting": _TRUE[result.lasting],
+        "said_action": result.action,
+        "verdict": str(verdict.health),
+        "fatal": _TRUE[verdict.fatal],
+        "action": verdict.action,
+        "rule": verdict.rule,
+        "policy": policy.name,
+        "broken": "; ".join(verdict.broken),
+        "incident": incident,
+        "at": occurrence.at.isoformat(),
+        "machine_phase": str(occurrence.phase),
+        "boot_id": node.boot_id,
+        "pool": str(node.pool or ""),
+        "provider": str(place.provider) if place else "",
+        "region": place.region if place else "",
+        "zone": place.zone if place else "",
+        "instance_type": place.instance_type if place else "",
+        "gpus": str(node.gpus or ""),
+        "conditions": ";".join(
+            f"{c.health} {c.check}" for c in node.conditions[:CONDITIONS_MAX] if ";" not in c.check
+        ),
+    }
+    facts |= {f"{_FACT}{name}": value for name, value in result.facts.items() if name != "at"}
+    return Event(
+        at=now,
+        about=about("node", node.id),
+        kind=FINDING,
+        reason=result.reason or f"{result.check} is {result.health}",
+        because=(about("incident", incident),) if incident else (),
+        facts={name: value for name, value in facts.items() if value},
+    )
+
+
+def occurrence_of(event: Event) -> Occurrence | None:
+    """Return the occurrence that an event tells of, or None if it tells of none."""
+    facts = event.facts
+    if event.kind != FINDING or "check" not in facts or "said" not in facts:
+        return None
+    at = _moment(facts.get("at", ""), event.at)
+    return Occurrence(
+        result=CheckResult(
+            check=facts["check"],
+            health=Health(facts["said"]),
+            reason=event.reason,
+            fatal="said_fatal" in facts,
+            lasting="lasting" in facts,
+            action=facts.get("said_action", ""),
+            facts={k.removeprefix(_FACT): v for k, v in facts.items() if k.startswith(_FACT)},
+        ),
+        node=_node(NodeId(event.about.partition("/")[2]), facts, at),
+        at=at,
+        phase=MachinePhase(facts.get("machine_phase", MachinePhase.BUSY)),
+    )
+
+
+def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
+    """Return the node as far as a policy could have asked about it."""
+    return Node(
+        id=name,
+        pool=PoolName(facts["pool"]) if "pool" in facts else None,
+        phase=Phase.READY,
+        since=at,
+        created_at=at,
+        registered_at=at,
+        boot_id=facts.get("boot_id", ""),
+        gpus=int(facts.get("gpus", "0")),
+        offering=Offering(
+            provider=ProviderName(facts.get("provider", "")),
+            instance_type=facts.get("instance_type", ""),
+            region=facts.get("region", ""),
+            zone=facts.get("zone", ""),
+        ),
+        conditions=tuple(_condition(part, at) for part in facts.get("conditions", "").split(";"))
+        if facts.get("conditions")
+        else (),
+    )
+
+
+def _condition(written: str, at: datetime) -> Condition:
+    health, _, check = written.partition(" ")
+    name, _, rest = check.partition("/")
+    code, _, gpu = rest.partition("/")
+    known = {"code": code, "gpu": gpu} if name == "xid" and gpu else {}
+    return Condition(check=check, health=Health(health), reason="", since=at, facts=known)
+
+
+def _moment(text: str, otherwise: datetime) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return otherwise
+    return found if found.tzinfo is not None else otherwise

@@ -1,0 +1,204 @@
+"""Occurrences: what a policy judges, one at a time, in words that rules can ask about."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.node import Node
+from navarch.health.policy.phase import MachinePhase
+
+EVENT_FIELDS = (
+    "timestamp",
+    "gpu_index",
+    "gpu_uuid",
+    "system",
+    "event_type",
+    "message",
+    "metrics",
+    "check",
+    "class",
+    "sources",
+    "process",
+)
+"""The first seven are the reference's."""
+CHECK_FIELDS = ("name", "health", "fatal", "action", "lasting")
+GPU_FIELDS = ("health", "checks", "codes")
+NODE_FIELDS = (
+    "name",
+    "pool",
+    "provider",
+    "region",
+    "zone",
+    "instance_type",
+    "labels",
+    "gpus",
+    "health",
+    "checks",
+    "cordoned",
+)
+FIELDS = {"event": EVENT_FIELDS, "check": CHECK_FIELDS, "gpu": GPU_FIELDS, "node": NODE_FIELDS}
+
+_TYPES = {
+    "xid": ("xid", "DRIVER"),
+    "temperature": ("thermal", "THERMAL"),
+    "throttle": ("thermal", "THERMAL"),
+    "power": ("power", "POWER"),
+    "ecc": ("ecc_dbe", "MEM"),
+    "rows": ("memory", "MEM"),
+    "memory": ("memory", "MEM"),
+    "nvlink": ("nvlink", "NVLINK"),
+    "fabric": ("nvlink", "NVSWITCH"),
+    "pcie": ("pcie", "PCIE"),
+    "gpu": ("driver_error", "DRIVER"),
+    "count": ("driver_error", "DRIVER"),
+    "recovery": ("driver_error", "DRIVER"),
+}
+"""The reference's words for what our checks find."""
+
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
+_DECIMAL = re.compile(r"-?\d+\.\d*(e-?\d+)?", re.ASCII | re.IGNORECASE)
+_WORDS = {"true": True, "false": False}
+SXIDS_FROM = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occurrence:
+    """A finding, and the circumstances under which it was made."""
+
+    result: CheckResult
+    node: Node
+    at: datetime
+    phase: MachinePhase
+
+    @property
+    def gpu(self) -> str:
+        """The GPU it is about; empty if it is about the node."""
+        return self.result.facts.get("gpu", "")
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Who saw it."""
+        return tuple(filter(None, self.result.facts.get("sources", "").split(",")))
+
+    def fact(self, name: str) -> str:
+        """Return a fact; a process' number only means something within one boot."""
+        value = self.result.facts.get(name, "")
+        return f"{self.node.boot_id}/{value}" if name == "pid" and value else value
+
+
+def is_occurrence(result: CheckResult) -> bool:
+    """Return whether there is something to judge: something is wrong, or something happened.
+
+    That a check could not look says nothing about the hardware, and that all is well is no event.
+    """
+    if result.health is Health.UNKNOWN:
+        return False
+    return result.health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
+
+
+def variables(occurrence: Occurrence) -> dict[str, Any]:
+    """Return what an expression may speak of."""
+    return {
+        "event": _event(occurrence),
+        "check": _check(occurrence.result),
+        "gpu": _gpu(occurrence),
+        "node": _node(occurrence.node),
+        "phase": str(occurrence.phase),
+    }
+
+
+def _event(occurrence: Occurrence) -> dict[str, Any]:
+    result, facts = occurrence.result, occurrence.result.facts
+    name = result.check.partition("/")[0]
+    kind, system = _TYPES.get(name, ("unknown", "UNKNOWN"))
+    if int(_number(facts.get("code", ""))) >= SXIDS_FROM:
+        kind, system = "nvlink", "NVSWITCH"
+    return {
+        "timestamp": occurrence.at.isoformat(),
+        "gpu_index": int(_number(facts.get("gpu_index", "-1"), -1)),
+        "gpu_uuid": occurrence.gpu,
+        "system": facts.get("system", f"DCGM_HEALTH_WATCH_{system}"),
+        "event_type": facts.get("event_type", kind),
+        "message": facts.get("text") or result.reason,
+        "metrics": _metrics(facts),
+        "check": name,
+        "class": facts.get("class", ""),
+        "sources": list(occurrence.sources),
+        "process": facts.get("process", ""),
+    }
+
+
+_NOT_MEASURED = frozenset(
+    {"gpu", "gpu_index", "kind", "class", "text", "at", "sources", "process", "pci"}
+    | {"event_type", "system", "code"}
+)
+
+
+def _metrics(facts: Mapping[str, str]) -> dict[str, Any]:
+    """Return what was measured. Numbers travel as text, and are numbers again here."""
+    measured = {
+        name.removeprefix("metrics."): value_of(text)
+        for name, text in facts.items()
+        if name not in _NOT_MEASURED
+    }
+    if "code" in facts:
+        code = int(_number(facts["code"]))
+        measured.setdefault("sxid_code" if code >= SXIDS_FROM else "xid_code", code)
+    return measured
+
+
+def _check(result: CheckResult) -> dict[str, Any]:
+    return {
+        "name": result.check,
+        "health": str(result.health),
+        "fatal": result.fatal,
+        "action": result.action,
+        "lasting": result.lasting,
+    }
+
+
+def _gpu(occurrence: Occurrence) -> dict[str, Any]:
+    """Return what is wrong with the GPU already, before this."""
+    gpu = occurrence.gpu
+    wrong = [c for c in occurrence.node.conditions if gpu and c.facts.get("gpu") == gpu]
+    words = {str(condition.health) for condition in wrong}
+    worst = next((word for word in ("unhealthy", "degraded") if word in words), "healthy")
+    return {
+        "health": worst,
+        "checks": [condition.check.partition("/")[0] for condition in wrong],
+        "codes": [int(_number(c.facts["code"])) for c in wrong if "code" in c.facts],
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    place = node.place
+    return {
+        "name": str(node.id),
+        "pool": str(node.pool or ""),
+        "provider": str(place.provider) if place else "",
+        "region": place.region if place else "",
+        "zone": place.zone if place else "",
+        "instance_type": place.instance_type if place else "",
+        "labels": dict(node.labels),
+        "gpus": node.gpus or 0,
+        "health": str(node.health),
+        "checks": [condition.check.partition("/")[0] for condition in node.conditions],
+        "cordoned": node.cordoned is not None,
+    }
+
+
+def value_of(text: str) -> int | float | bool | str:
+    """Return a measurement as a whole number, else as a number, else as a truth, else as text."""
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _DECIMAL.fullmatch(text):
+        return float(text)
+    return _WORDS.get(text, text)
+
+
+def _number(text: str, default: float = 0) -> float:
+    value = value_of(text)
+    return default if isinstance(value, str | bool) else value

@@ -1,0 +1,332 @@
+"""From a report to what it changes: verdicts by policy, conditions, incidents, journal."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import structlog
+
+from navarch.core.command import Command
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import CommandId, IncidentId, NodeId
+from navarch.core.incident import Incident, IncidentKind
+from navarch.core.node import Node
+from navarch.fleet.verdicts import with_results
+from navarch.health.incidents.finding import Finding
+from navarch.health.incidents.grouping import group
+from navarch.health.policy.book import PolicyBook
+from navarch.health.policy.engine import Engine, Verdict, judged
+from navarch.health.policy.history import FINDING, finding_event, occurrence_of
+from navarch.health.policy.occurrence import Occurrence, is_occurrence
+from navarch.health.policy.phase import machine_phase
+from navarch.health.policy.windows import Match
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+log = structlog.get_logger(__name__)
+
+AHEAD_MAX = timedelta(seconds=5)
+"""How far an agent's clock may be ahead of ours before its times are taken for wrong."""
+
+K = TypeVar("K", bound=str)
+
+Utilization = Callable[[Sequence[NodeId]], Sequence[float | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What a report comes to."""
+
+    node: Node
+    change: Change
+    verdicts: tuple[tuple[Engine, Verdict], ...] = ()
+
+    def note(self) -> None:
+        """Let the policies remember what they counted, now that it is written down."""
+        for engine, verdict in self.verdicts:
+            engine.note(verdict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    occurrence: Occurrence
+    engine: Engine
+    verdict: Verdict
+    result: CheckResult
+
+
+class Weighing:
+    """Weighs reports. It reads the store and writes nothing: the caller commits."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        *,
+        policies: Callable[[], PolicyBook],
+        utilization: Utilization,
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._policies = policies
+        self._utilization = utilization
+        self._open = OpenIncidents(store)
+        self._recalled: dict[NodeId, Engine] = {}
+        self._asked: dict[NodeId, dict[CommandId, str]] = {}
+        for command in store.fleet().commands.values():
+            self._note(command)
+        store.subscribe(self._changed)
+
+    async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
+        """Return what `report` makes of `node`, and of the incidents around it."""
+        now = self._clock.now()
+        found = await self._judge(node, report, now)
+        here = self._open.on(fleet, node)
+        again = {place for place, item in found.items() if _is_told_again(item, node, here)}
+        results = [
+            found[place].result if place in found else result
+            for place, result in enumerate(report.results)
+            if place not in again
+        ]
+        after, events = with_results(node, results, now=now)
+        verdicts = tuple((item.engine, item.verdict) for item in found.values())
+        news = [
+            item for place, item in found.items() if place not in again and _is_news(item, node)
+        ]
+        if not news:
+            change = Change(nodes=[after], events=events) if after != node else Change()
+            return Weighed(node=after, change=change, verdicts=verdicts)
+        findings = [Finding(node=after, result=item.result, at=item.occurrence.at) for item in news]
+        around = self._open.around(fleet, node, findings)
+        incidents = group(around, findings)
+        told = [*_told(news, incidents, now), *_stories(fleet, incidents, now)]
+        change = Change(
+            nodes=[after], incidents=incidents, events=[*told, *_because(events, incidents)]
+        )
+        return Weighed(node=after, change=change, verdicts=verdicts)
+
+    async def _judge(self, node: Node, report: HealthReport, now: datetime) -> dict[int, _Judged]:
+        """Return what the policy makes of each result that it has a say in, by its place."""
+        happened = [
+            (_moment(result, report, now), place)
+            for place, result in enumerate(report.results)
+            if is_occurrence(result)
+        ]
+        if not happened:
+            return {}
+        engine = self._policies().of(node.pool)
+        if engine.remembers and self._recalled.get(node.id) is not engine:
+            await self._recall(engine, node.id, now)
+        phase = machine_phase(
+            node,
+            now=now,
+            boot_grace=engine.policy.boot_grace,
+            utilization_pct=self._utilization([node.id])[0],
+            asked=self._asked.get(node.id, {}).values(),
+        )
+        found: dict[int, _Judged] = {}
+        counted: list[Match] = []
+        for at, place in sorted(happened):
+            result = report.results[place]
+            occurrence = Occurrence(result=result, node=node, at=at, phase=phase)
+            verdict = engine.judge(occurrence, beside=counted)
+            counted += verdict.matches
+            if verdict.broken:
+                log.warning(
+                    "policy.rule_failed",
+                    node=node.id,
+                    policy=engine.policy.name,
+                    rules=verdict.broken,
+                )
+            seen = judged(result, verdict, engine.policy)
+            found[place] = _Judged(occurrence, engine, verdict, seen)
+        return found
+
+    async def _recall(self, engine: Engine, node: NodeId, now: datetime) -> None:
+        """Let a policy that counts catch up with what the journal knows of a node."""
+        since = now - engine.policy.memory
+        number = 0
+        while page := await self._store.events(after=number, about=about("node", node)):
+            number = page[-1].number
+            for entry in page:
+                if entry.event.kind != FINDING or entry.event.at < since:
+                    continue
+                occurrence = occurrence_of(entry.event)
+                if occurrence is not None:
+                    engine.note(engine.judge(occurrence))
+        self._recalled[node] = engine
+
+    def _note(self, command: Command) -> None:
+        asked = self._asked.setdefault(command.node, {})
+        asked[command.id] = str(command.kind)
+        if command.over:
+            del asked[command.id]
+        if not asked:
+            del self._asked[command.node]
+
+    def _changed(self, committed: Committed) -> None:
+        for command in committed.change.commands:
+            self._note(command)
+        for node in committed.change.nodes:
+            if node.gone and node.id in self._recalled:
+                del self._recalled[node.id]
+                self._policies().of(node.pool).windows.forget(node.id)
+
+
+class OpenIncidents:
+    """Which incidents are open, by node and by NVLink domain."""
+
+    def __init__(self, store: Store) -> None:
+        self._by_node: dict[NodeId, dict[IncidentId, None]] = {}
+        self._by_domain: dict[str, dict[IncidentId, None]] = {}
+        for incident in store.fleet().incidents.values():
+            self._note(incident)
+        store.subscribe(self._changed)
+
+    def on(self, fleet: Fleet, node: Node) -> list[Incident]:
+        """Return what is open on a node."""
+        names = self._by_node.get(node.id, ())
+        return [fleet.incidents[name] for name in names if name in fleet.incidents]
+
+    def around(self, fleet: Fleet, node: Node, findings: Sequence[Finding]) -> list[Incident]:
+        """Return what is open on a node, and in its domain if the fabric is at fault."""
+        names = dict(self._by_node.get(node.id, {}))
+        for finding in findings:
+            if finding.kind is IncidentKind.FABRIC:
+                names |= self._by_domain.get(finding.domain, {})
+        return [fleet.incidents[name] for name in names if name in fleet.incidents]
+
+    def _note(self, incident: Incident) -> None:
+        for node in incident.nodes:
+            _keep(self._by_node, node, incident)
+        if incident.domain:
+            _keep(self._by_domain, incident.domain, incident)
+
+    def _changed(self, committed: Committed) -> None:
+        for incident in committed.change.incidents:
+            self._note(incident)
+
+
+def _keep(index: dict[K, dict[IncidentId, None]], name: K, incident: Incident) -> None:
+    kept = index.setdefault(name, {})
+    if incident.is_open:
+        kept[incident.id] = None
+        return
+    kept.pop(incident.id, None)
+    if not kept:
+        del index[name]
+
+
+def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetime:
+    """Return when something happened: as its witness says, unless that cannot be."""
+    said = result.facts.get("at", "")
+    at = report.at or now
+    try:
+        known = datetime.fromisoformat(said) if said else at
+    except ValueError:
+        known = at
+    if known.tzinfo is None or known > now + AHEAD_MAX:
+        return now
+    return min(known, now)
+
+
+def _is_told_again(item: _Judged, node: Node, incidents: Sequence[Incident]) -> bool:
+    """Return whether the very same event was told of before, and means no more than it did.
+
+    An agent that starts again tells again of what it knows, and one whose NVML comes after its
+    kernel log tells of the second witness. Both keep the date of the event.
+    """
+    at, verdict = item.result.facts.get("at"), item.verdict
+    if not item.result.lasting or not at:
+        return False
+    before = next((c for c in node.conditions if c.check == item.result.check), None)
+    if before is not None and before.facts.get("at") == at:
+        return (before.health, before.fatal) == (verdict.health, verdict.fatal)
+    if verdict.health is not Health.HEALTHY:
+        return False
+    return any(
+        (symptom.check, symptom.node, symptom.last_at)
+        == (item.result.check, node.id, item.occurrence.at)
+        for incident in incidents
+        if _is_home(incident, item)
+        for symptom in incident.symptoms
+    )
+
+
+def _is_news(item: _Judged, node: Node) -> bool:
+    """Return whether there is something to write down about an occurrence."""
+    before = next((c for c in node.conditions if c.check == item.result.check), None)
+    if item.result.lasting and (before is None or item.result.facts.get("at")):
+        return True
+    if item.verdict.health is Health.HEALTHY:
+        return False
+    return before is None or (before.health, before.fatal) != (
+        item.verdict.health,
+        item.verdict.fatal,
+    )
+
+
+def _told(news: Iterable[_Judged], incidents: Sequence[Incident], now: datetime) -> Iterable[Event]:
+    for item in news:
+        home = next((i for i in incidents if _is_home(i, item)), None)
+        yield finding_event(
+            item.occurrence,
+            item.verdict,
+            item.engine.policy,
+            now=now,
+            incident=home.id if home else "",
+        )
+
+
+def _is_home(incident: Incident, item: _Judged) -> bool:
+    if not incident.is_open:
+        return False
+    pid = item.result.facts.get("pid", "")
+    if incident.kind is IncidentKind.APPLICATION and pid and incident.pid != pid:
+        return False
+    wanted = (item.result.check, item.occurrence.node.id)
+    return any((symptom.check, symptom.node) == wanted for symptom in incident.symptoms)
+
+
+def _stories(fleet: Fleet, incidents: Iterable[Incident], now: datetime) -> Iterable[Event]:
+    for incident in incidents:
+        before = fleet.incidents.get(incident.id)
+        if not incident.is_open:
+            yield incident_event(incident, "incident.closed", incident.note, now)
+        elif before is None:
+            wanted = f"; asks for {incident.action}" if incident.action else ""
+            reason = f"{incident.kind}: {incident.title}{wanted}"
+            yield incident_event(incident, "incident.opened", reason, now)
+        elif (before.check, before.node, before.kind) != (
+            incident.check,
+            incident.node,
+            incident.kind,
+        ):
+            reason = f"the cause is now {incident.kind}: {incident.title}"
+            yield incident_event(incident, "incident.changed", reason, now)
+
+
+def incident_event(incident: Incident, kind: str, reason: str, now: datetime) -> Event:
+    """Return the journal's word about an incident."""
+    return Event(
+        at=now,
+        about=about("incident", incident.id),
+        kind=kind,
+        reason=reason,
+        because=(about("node", incident.node),),
+        facts={
+            "kind": str(incident.kind),
+            "node": str(incident.node),
+            "state": str(incident.state),
+            "action": incident.action,
+        },
+    )
+
+
+def _because(events: Iterable[Event], incidents: Sequence[Incident]) -> list[Event]:
+    """Return the node's own events, with the incidents behind them."""
+    behind = tuple(about("incident", incident.id) for incident in incidents if incident.is_open)
+    return [replace(event, because=(*event.because, *behind)) for event in events]

@@ -1,0 +1,314 @@
+"""What rules make of events."""
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from navarch.config.policy import default_policy, parse_policy
+from navarch.core.health import CheckResult, Condition, Health
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase
+from navarch.health.checks.xid import judge_xid
+from navarch.health.policy.engine import Engine, Verdict, judged
+from navarch.health.policy.history import finding_event, occurrence_of
+from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
+from navarch.health.policy.phase import MachinePhase, machine_phase
+from navarch.health.xid.catalogue import sxids, xids
+from navarch.testing.worlds import NOW, a_node
+
+NODE = a_node("training-0", boot_id="boot-1", gpus=8)
+
+
+def xid(
+    code: int, *, gpu: int = 0, pid: int | None = None, sources: str = "kmsg", times: int = 1
+) -> CheckResult:
+    ruling = judge_xid(code)
+    facts = {"code": str(code), "gpu": f"GPU-{gpu}", "gpu_index": str(gpu), "sources": sources}
+    facts["class"] = str(ruling.entry.origin)
+    if pid is not None:
+        facts["pid"] = str(pid)
+    if times > 1:
+        facts["times"] = str(times)
+    return CheckResult(
+        check=f"xid/{code}/GPU-{gpu}",
+        health=ruling.health,
+        reason=f"XID {code}",
+        fatal=ruling.fatal,
+        lasting=True,
+        action=str(ruling.action),
+        facts=facts,
+    )
+
+
+def occurrence(
+    result: CheckResult,
+    *,
+    at: float = 0.0,
+    phase: MachinePhase = MachinePhase.BUSY,
+    node: Node = NODE,
+) -> Occurrence:
+    return Occurrence(result=result, node=node, at=NOW + timedelta(seconds=at), phase=phase)
+
+
+def engine(*rules: dict[str, object], **keys: object) -> Engine:
+    """Return the engine of a policy written as a file would be."""
+    named = [{"name": f"rule-{i}", **rule} for i, rule in enumerate(rules)]
+    return Engine(parse_policy(json.dumps({"version": "v1", "rules": named, **keys})))
+
+
+def judge(engine: Engine, *seen: Occurrence) -> list[Verdict]:
+    verdicts = []
+    for each in seen:
+        verdicts.append(engine.judge(each))
+        engine.note(verdicts[-1])
+    return verdicts
+
+
+def healths(verdicts: Sequence[Verdict]) -> list[Health]:
+    return [verdict.health for verdict in verdicts]
+
+
+CODES = sorted({**xids(), **sxids()})
+
+
+def test_the_default_policy_judges_every_code_of_the_catalogue_as_the_catalogue_does() -> None:
+    default = Engine(default_policy())
+    for code in CODES:
+        result = xid(code)
+        verdict = default.judge(occurrence(result))
+        assert (verdict.health, verdict.fatal, verdict.action) == (
+            result.health,
+            result.fatal,
+            result.action,
+        ), code
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+@pytest.mark.parametrize("fatal", [False, True])
+@pytest.mark.parametrize("health", [Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY])
+def test_the_default_policy_believes_every_check(
+    health: Health, fatal: bool, lasting: bool
+) -> None:
+    if fatal and health is not Health.UNHEALTHY:
+        pytest.skip("no check says so")
+    result = CheckResult(check="pcie", health=health, fatal=fatal, lasting=lasting, action="none")
+
+    verdict = Engine(default_policy()).judge(occurrence(result))
+
+    assert (verdict.health, verdict.fatal) == (health, fatal)
+    assert judged(result, verdict, default_policy()).reason == ""
+
+
+def test_the_first_rule_that_matches_decides() -> None:
+    rules = engine(
+        {"condition": "event.metrics.xid_code == 31", "result": "degraded", "action": "none"},
+        {"condition": 'event.event_type == "xid"', "result": "unhealthy"},
+    )
+
+    first, second = judge(rules, occurrence(xid(31)), occurrence(xid(13)))
+
+    assert (first.rule, first.health, first.action) == ("rule-0", Health.DEGRADED, "none")
+    assert (second.rule, second.health, second.fatal) == ("rule-1", Health.UNHEALTHY, True)
+
+
+def test_what_no_rule_matches_keeps_the_judgement_of_its_check() -> None:
+    rules = engine({"condition": 'event.event_type == "thermal"', "result": "healthy"})
+
+    verdict = rules.judge(occurrence(xid(79)))
+
+    assert (verdict.health, verdict.fatal, verdict.rule) == (Health.UNHEALTHY, True, "")
+
+
+def test_a_rule_that_fails_hides_nothing_and_says_so() -> None:
+    rules = engine(
+        {"condition": "event.metrics.temperature >= 95", "result": "unhealthy"},
+        {"condition": "true", "result": "healthy"},
+    )
+
+    verdict = rules.judge(occurrence(xid(79)))
+
+    assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True)
+    assert verdict.broken
+    assert "rule-0" in verdict.broken[0]
+    said = judged(xid(79), verdict, rules.policy).reason
+    assert "could not be applied" in said
+    assert "temperature" in said
+
+
+def test_a_rule_that_fails_does_not_keep_a_later_one_from_being_stricter() -> None:
+    rules = engine(
+        {"condition": "event.metrics.temperature >= 95", "result": "healthy"},
+        {"condition": 'event.event_type == "xid"', "result": "unhealthy"},
+    )
+
+    assert rules.judge(occurrence(xid(31))).health is Health.UNHEALTHY
+
+
+def test_events_are_counted_over_a_window_that_slides() -> None:
+    rules = engine(
+        {"condition": "true", "result": "degraded", "count": 3, "within": "10m"},
+        {"condition": "true", "result": "healthy"},
+    )
+
+    seen = [occurrence(xid(31, pid=i), at=at) for i, at in enumerate((0, 60, 120, 700, 1500))]
+
+    expected = [Health.HEALTHY, Health.HEALTHY, Health.DEGRADED, Health.HEALTHY, Health.HEALTHY]
+    assert healths(judge(rules, *seen)) == expected
+
+
+def test_each_gpu_has_a_count_of_its_own_unless_the_node_is_counted() -> None:
+    counting = {"condition": "true", "result": "degraded", "count": 2, "within": "1h"}
+    otherwise = {"condition": "true", "result": "healthy"}
+    seen = [occurrence(xid(31, gpu=gpu), at=gpu) for gpu in range(3)]
+
+    per_gpu = judge(engine(counting, otherwise), *seen)
+    per_node = judge(engine({**counting, "per": "node"}, otherwise), *seen)
+
+    assert healths(per_gpu) == [Health.HEALTHY] * 3
+    assert healths(per_node) == [Health.HEALTHY, Health.DEGRADED, Health.DEGRADED]
+
+
+def test_events_of_one_report_count_beside_each_other() -> None:
+    rules = engine(
+        {"condition": "true", "result": "degraded", "count": 2, "within": "1h", "per": "node"},
+        {"condition": "true", "result": "healthy"},
+    )
+    first = rules.judge(occurrence(xid(31, gpu=0)))
+
+    second = rules.judge(occurrence(xid(31, gpu=1), at=0.1), beside=first.matches)
+
+    assert healths([first, second]) == [Health.HEALTHY, Health.DEGRADED]
+
+
+def test_an_event_that_is_told_again_is_counted_once_and_a_burst_as_often_as_it_says() -> None:
+    rules = engine(
+        {"condition": "true", "result": "degraded", "count": 3, "within": "1h"},
+        {"condition": "true", "result": "healthy"},
+    )
+    again = occurrence(xid(31, pid=7), at=5)
+
+    assert healths(judge(rules, again, again, again)) == [Health.HEALTHY] * 3
+    burst = occurrence(xid(31, pid=8, times=2), at=6)
+    assert healths(judge(rules, burst)) == [Health.DEGRADED]
+
+
+def test_different_processes_are_told_from_one_that_crashes_in_a_loop() -> None:
+    rule = {"condition": "true", "result": "degraded", "count": 2, "within": "24h"}
+    rules = engine({**rule, "distinct": "pid"}, {"condition": "true", "result": "healthy"})
+
+    loop = judge(rules, *(occurrence(xid(31, pid=7), at=at) for at in range(5)))
+    other = judge(rules, occurrence(xid(31, pid=8), at=10))
+
+    assert healths(loop) == [Health.HEALTHY] * 5
+    assert healths(other) == [Health.DEGRADED]
+
+
+def test_several_sources_can_be_asked_for() -> None:
+    rules = engine(
+        {"condition": "true", "result": "unhealthy", "sources": 2},
+        {"condition": "true", "result": "healthy"},
+    )
+
+    alone, together = judge(
+        rules, occurrence(xid(79)), occurrence(xid(79, sources="kmsg,nvml"), at=1)
+    )
+
+    assert healths([alone, together]) == [Health.HEALTHY, Health.UNHEALTHY]
+
+
+def test_a_rule_can_be_meant_for_what_the_machine_is_at() -> None:
+    rules = engine(
+        {"condition": "true", "result": "healthy", "phases": ["booting", "resetting"]},
+        {"condition": 'phase == "idle"', "result": "degraded"},
+    )
+    result = CheckResult(check="nvlink", health=Health.UNHEALTHY, reason="link 3 is down")
+
+    found = [rules.judge(occurrence(result, phase=phase)).health for phase in MachinePhase]
+
+    assert dict(zip(MachinePhase, found, strict=True)) == {
+        MachinePhase.BOOTING: Health.HEALTHY,
+        MachinePhase.IDLE: Health.DEGRADED,
+        MachinePhase.BUSY: Health.UNHEALTHY,
+        MachinePhase.RESETTING: Health.HEALTHY,
+        MachinePhase.DRAINING: Health.UNHEALTHY,
+    }
+
+
+def test_what_is_wrong_with_a_gpu_already_can_be_asked_about() -> None:
+    wrong = Condition(
+        check="xid/63/GPU-0",
+        health=Health.DEGRADED,
+        reason="",
+        since=NOW,
+        facts={"gpu": "GPU-0", "code": "63"},
+    )
+    node = a_node("training-0", conditions=(wrong,))
+    rules = engine(
+        {"condition": "63 in gpu.codes && event.metrics.xid_code == 94", "result": "unhealthy"},
+        {"condition": "true", "result": "healthy"},
+    )
+
+    sick = rules.judge(occurrence(xid(94, gpu=0), node=node))
+    sound = rules.judge(occurrence(xid(94, gpu=1), node=node))
+
+    assert healths([sick, sound]) == [Health.UNHEALTHY, Health.HEALTHY]
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({"phase": Phase.BOOTING, "registered_at": None}, MachinePhase.BOOTING),
+        ({"booted_at": NOW - timedelta(minutes=1)}, MachinePhase.BOOTING),
+        ({"phase": Phase.DRAINING}, MachinePhase.DRAINING),
+        ({}, MachinePhase.BUSY),
+    ],
+)
+def test_what_a_machine_is_at_follows_from_what_is_known_of_it(
+    facts: dict[str, object], expected: MachinePhase
+) -> None:
+    node = a_node("n", **facts)  # type: ignore[arg-type]
+
+    assert machine_phase(node, now=NOW, boot_grace=timedelta(minutes=5)) is expected
+
+
+def test_a_machine_is_idle_when_it_is_read_as_idle_and_resetting_when_it_was_asked_to() -> None:
+    node, grace = a_node("n"), timedelta(minutes=5)
+
+    assert machine_phase(node, now=NOW, boot_grace=grace, utilization_pct=0.0) == "idle"
+    assert machine_phase(node, now=NOW, boot_grace=grace, utilization_pct=90.0) == "busy"
+    assert machine_phase(node, now=NOW, boot_grace=grace, asked=["reset_gpu"]) == "resetting"
+
+
+def test_measurements_that_travelled_as_text_are_numbers_again() -> None:
+    facts = {"metrics.temperature": "95.5", "metrics.ecc_dbe_count": "3", "event_type": "thermal"}
+    result = CheckResult(check="health_events", health=Health.HEALTHY, facts=facts)
+
+    assert is_occurrence(result)
+    event = variables(occurrence(result))["event"]
+    assert event["metrics"] == {"temperature": 95.5, "ecc_dbe_count": 3}
+    assert (event["event_type"], event["gpu_index"]) == ("thermal", -1)
+    assert [value_of(text) for text in ("7", "-1", "0.5", "true", "x")] == [7, -1, 0.5, True, "x"]
+
+
+def test_only_what_is_wrong_or_has_happened_is_judged() -> None:
+    fine = CheckResult(check="pcie", health=Health.HEALTHY)
+    blind = CheckResult(check="pcie", health=Health.UNKNOWN, reason="cannot look")
+
+    assert not is_occurrence(fine)
+    assert not is_occurrence(blind)
+    assert is_occurrence(xid(31))
+
+
+def test_the_journal_keeps_enough_of_an_event_to_judge_it_again() -> None:
+    node = a_node("training-3", boot_id="b", gpus=8)
+    seen = occurrence(xid(31, gpu=2, pid=7, sources="kmsg,nvml"), node=node)
+    verdict = Engine(default_policy()).judge(seen)
+
+    kept = occurrence_of(finding_event(seen, verdict, default_policy(), now=NOW))
+
+    assert kept is not None
+    assert variables(kept) == variables(seen)
+    assert kept.node.id == NodeId("training-3")
+    assert (kept.fact("pid"), kept.sources) == ("b/7", ("kmsg", "nvml"))
