@@ -56,9 +56,13 @@ ENTRIES = {
     "why": _entry("why:why", STORY, "Why a node, pool or launch is as it is."),
     "events": _entry("events:events", STORY, "What happened, in order."),
     "evidence": _entry("evidence:evidence", STORY, "What was true when a node was found bad."),
+    "incident": _entry("incidents:incident", STORY, "What went wrong, with its cause."),
     "xid": _entry("xid:xid", STORY, "What the driver's error numbers mean."),
     "sim": _entry("sim:sim", STORY, "Break simulated machines, to see what Navarch does."),
     "sched": _entry("sched:sched", STORY, "The workload scheduler.", extra="server"),
+    "policy": _entry(
+        "policy:policy", SETUP, "Check, compare and try rules for health.", extra="server"
+    ),
     "config": _entry("config:config", SETUP, "Credentials, tokens and configuration files."),
     "completion": _entry("completion:completion", SETUP, "A completion script for your shell."),
     "version": _entry("version:version", SETUP, "Which Navarch this is."),

@@ -14,7 +14,8 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -132,6 +133,16 @@ class GrpcFleetClient:
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
         await self._call("inject", node=node, result=result)
+
+    async def list_incidents(
+        self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
+    ) -> Sequence[Incident]:
+        """Return the newest incidents, the latest first."""
+        return await self._call("list_incidents", node=node, only_open=only_open, limit=limit)
+
+    async def get_incident(self, incident: IncidentId) -> Incident:
+        """Return one incident, with everything that was seen of it."""
+        return await self._call("get_incident", incident=incident)
 
     async def events(
         self, *, after: int = 0, about: Subject | None = None, limit: int = 100

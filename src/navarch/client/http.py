@@ -17,7 +17,8 @@ from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableE
 from navarch.core.event import Recorded, Subject
 from navarch.core.evidence import Evidence, EvidenceNote
 from navarch.core.health import CheckResult, HealthReport
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.ports.agents import Registration, Welcome
@@ -162,6 +163,22 @@ class HttpFleetClient:
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""
         await self._ask("POST", "/v1/sim/inject", NoneType, Injection(node=node, result=result))
+
+    async def list_incidents(
+        self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
+    ) -> Sequence[Incident]:
+        """Return the newest incidents, the latest first."""
+        parameters = {"only_open": str(only_open).lower(), "limit": str(limit)}
+        if node is not None:
+            parameters["node"] = node
+        found: Items[Incident] = await self._get(
+            "/v1/incidents", Items[Incident], list(parameters.items())
+        )
+        return found.items
+
+    async def get_incident(self, incident: IncidentId) -> Incident:
+        """Return one incident, with everything that was seen of it."""
+        return await self._get(f"/v1/incidents/{_segment(incident)}", Incident)
 
     async def events(
         self, *, after: int = 0, about: Subject | None = None, limit: int = 100

@@ -13,7 +13,8 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Disruption
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.core.ids import CommandId, InstanceId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import InstanceState, NodeStatus, Phase
@@ -355,6 +356,16 @@ class FleetApi(Protocol):
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault; NotPossibleError for a real one."""
+        ...
+
+    async def list_incidents(
+        self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
+    ) -> Sequence[Incident]:
+        """Return the newest incidents, the latest first."""
+        ...
+
+    async def get_incident(self, incident: IncidentId) -> Incident:
+        """Return one incident, with everything that was seen of it."""
         ...
 
     async def events(

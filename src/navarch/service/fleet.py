@@ -13,7 +13,8 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, Recorded, Subject, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import (
     InstanceState,
@@ -395,6 +396,26 @@ class FleetService:
         """Make a simulated machine report a fault."""
         _node(self._store.fleet(), node)
         await self._inject(node, result)
+
+    async def list_incidents(
+        self, *, node: NodeId | None = None, only_open: bool = False, limit: int = 100
+    ) -> Sequence[Incident]:
+        """Return the newest incidents, the latest first."""
+        if not 1 <= limit <= PAGE_SIZE_MAX:
+            raise InvalidError(f"limit: must be 1 to {PAGE_SIZE_MAX}, not {limit}")
+        found = [
+            incident
+            for incident in self._store.fleet().incidents.values()
+            if (node is None or node in incident.nodes) and (incident.is_open or not only_open)
+        ]
+        return sorted(found, key=lambda i: (i.opened_at, i.id), reverse=True)[:limit]
+
+    async def get_incident(self, incident: IncidentId) -> Incident:
+        """Return one incident, with everything that was seen of it."""
+        known = self._store.fleet().incidents.get(incident)
+        if known is None:
+            raise NotFoundError(f"incident not found: {incident}")
+        return known
 
     async def events(
         self, *, after: int = 0, about: Subject | None = None, limit: int = 100

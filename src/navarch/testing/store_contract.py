@@ -12,7 +12,8 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.ids import CommandId, InstanceId, NodeId, Token
+from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, Token
+from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Phase
@@ -24,6 +25,21 @@ T = TypeVar("T")
 POOL = a_pool()
 NODE = a_node("training-0")
 EVENT = Event(at=NOW, about=about("node", NODE.id), kind="node.requested", reason="because")
+INCIDENT = Incident(
+    id=IncidentId("inc-1"),
+    kind=IncidentKind.HARDWARE,
+    node=NODE.id,
+    nodes=(NODE.id,),
+    pool=NODE.pool,
+    opened_at=NOW,
+    last_at=NOW,
+    title="XID 48",
+    check="xid/48/GPU-0",
+    code="48",
+    symptoms=(
+        Symptom(check="xid/48/GPU-0", reason="XID 48", node=NODE.id, first_at=NOW, last_at=NOW),
+    ),
+)
 
 
 class StoreContract:
@@ -77,6 +93,35 @@ class StoreContract:
         assert asyncio.run(_of(store.inventory(NODE.id))) == inventory
         (entry,) = asyncio.run(_of(store.events()))
         assert (entry.number, entry.revision, entry.event) == (1, 1, EVENT)
+
+    def test_incidents_are_kept_changed_and_forgotten(self) -> None:
+        grown = replace(INCIDENT, gpus=("GPU-0", "GPU-1"), closed_at=NOW, note="over")
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(incidents=[INCIDENT]), based_on=0)
+            assert store.fleet().incidents[INCIDENT.id] == INCIDENT
+            await store.commit(Change(incidents=[grown]), based_on=1)
+
+        store = self.reopen(self.run(story))
+        assert dict(store.fleet().incidents) == {INCIDENT.id: grown}
+
+        async def forgetting(store: Store) -> None:
+            await store.commit(Change(forget_incidents=[INCIDENT.id]), based_on=2)
+
+        asyncio.run(_told(forgetting, store))
+        assert dict(self.reopen(store).fleet().incidents) == {}
+
+    def test_two_reports_cannot_each_open_an_incident_at_one_place(self) -> None:
+        twin = replace(INCIDENT, id=IncidentId("inc-2"))
+        elsewhere = replace(INCIDENT, id=IncidentId("inc-3"), node=NodeId("training-9"))
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(incidents=[INCIDENT]), based_on=0)
+            with pytest.raises(ConflictError):
+                await store.commit(Change(incidents=[twin]), based_on=0)
+            await store.commit(Change(incidents=[elsewhere]), based_on=0)
+
+        assert list(self.run(story).fleet().incidents) == [INCIDENT.id, elsewhere.id]
 
     def test_nodes_keep_the_order_of_their_creation(self) -> None:
         names = ["training-9", "training-10", "training-1"]

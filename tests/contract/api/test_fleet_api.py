@@ -14,7 +14,8 @@ from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import about
 from navarch.core.health import CheckResult, Health, HealthReport
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.incident import IncidentKind
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.node import NodeStatus
 from navarch.ports.api import Capacity, FleetApi, PoolSpec, Query, Update
@@ -115,6 +116,41 @@ def test_a_node_is_cordoned_and_uncordoned(door: str) -> None:
             await fleet.uncordon(node)
         with pytest.raises(NotFoundError, match="node not found: b"):
             await fleet.cordon(NodeId("b"), reason="")
+
+    tell(door, story)
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_agents_find_is_told_as_incidents(door: str) -> None:
+    def found(code: int, gpu: str, health: Health, **facts: str) -> HealthReport:
+        said = {"code": str(code), "gpu": gpu, "class": "hardware", **facts}
+        result = CheckResult(
+            check=f"xid/{code}/{gpu}",
+            health=health,
+            reason=f"XID {code}: ü",
+            lasting=True,
+            action="reset_gpu",
+            facts=said,
+        )
+        return HealthReport(results=(result,))
+
+    async def story(fleet: FleetApi, doors: Doors) -> None:
+        sick, sound = await doors.register("a"), await doors.register("b")
+        await doors.agents.report_health(sick, found(48, "GPU-a-0", Health.UNHEALTHY))
+        app = found(31, "GPU-b-1", Health.HEALTHY, pid="7", **{"class": "app"})
+        await doors.agents.report_health(sound, app)
+
+        crash, broken = await fleet.list_incidents()
+        assert (broken.node, broken.code, broken.kind) == (sick, "48", IncidentKind.HARDWARE)
+        assert (crash.node, crash.pid, crash.kind) == (sound, "7", IncidentKind.APPLICATION)
+        assert list(await fleet.list_incidents(node=sick, only_open=True)) == [broken]
+        assert list(await fleet.list_incidents(limit=1)) == [crash]
+        assert await fleet.get_incident(broken.id) == broken
+        assert broken == doors.store.fleet().incidents[broken.id]
+        with pytest.raises(NotFoundError, match="incident not found: other"):
+            await fleet.get_incident(IncidentId("other"))
+        with pytest.raises(InvalidError):
+            await fleet.list_incidents(limit=0)
 
     tell(door, story)
 

@@ -101,7 +101,7 @@ def test_one_fault_of_the_fabric_over_eight_gpus_is_one_incident() -> None:
         [xid(154, 0.404, gpu=gpu, text=RESET) for gpu in range(8)],
     ]
 
-    for incident in (one(reported(*bursts)), one(reported(sum(bursts, [])))):
+    for incident in (one(reported(*bursts)), one(reported([f for burst in bursts for f in burst]))):
         assert (incident.kind, incident.code) == ("fabric", "149")
         assert incident.check == "xid/149/GPU-0", "the earliest device is where it began"
         assert len(incident.gpus) == 8

@@ -102,7 +102,7 @@ rules:
     result: healthy
 """
     )
-    assert [rule.name for rule in policy.rules][0] == "fatal-xid"
+    assert policy.rules[0].name == "fatal-xid"
 
 
 def test_the_built_in_policy_can_be_copied_and_read_back() -> None:

@@ -14,7 +14,8 @@ from navarch.api.http.watch import WatchQuery, stream_updates
 from navarch.core.command import Command
 from navarch.core.errors import InvalidError
 from navarch.core.event import Recorded, Subject, about
-from navarch.core.ids import CommandId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.incident import Incident
 from navarch.ports.api import (
     Capacity,
     CostBy,
@@ -40,6 +41,15 @@ class EventsQuery:
 
     after: Annotated[int, msgspec.Meta(ge=0)] = 0
     about: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncidentsQuery:
+    """Which incidents."""
+
+    node: str | None = None
+    only_open: bool = False
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
@@ -88,6 +98,15 @@ class FleetRoutes:
         yield _get("/v1/pools", "List pools", self._list_pools, Items[PoolView])
         yield _get("/v1/pools/{pool}", "One pool", self._get_pool, PoolView)
         yield _get("/v1/commands/{command}", "One command", self._get_command, Command)
+        yield Route(
+            method="GET",
+            path="/v1/incidents",
+            summary="List incidents, the latest first",
+            handle=self._list_incidents,
+            reply=Items[Incident],
+            query=IncidentsQuery,
+        )
+        yield _get("/v1/incidents/{incident}", "One incident", self._get_incident, Incident)
         yield Route(
             method="GET",
             path="/v1/events",
@@ -229,6 +248,17 @@ class FleetRoutes:
     async def _inject(self, request: Request) -> None:
         injection = request.json(Injection)
         await self._fleet.inject(injection.node, injection.result)
+
+    async def _list_incidents(self, request: Request) -> Items[Incident]:
+        query = request.query(IncidentsQuery)
+        node = None if query.node is None else NodeId(query.node)
+        found = await self._fleet.list_incidents(
+            node=node, only_open=query.only_open, limit=query.limit
+        )
+        return Items(items=tuple(found))
+
+    async def _get_incident(self, request: Request) -> Incident:
+        return await self._fleet.get_incident(IncidentId(request.names["incident"]))
 
     async def _events(self, request: Request) -> Items[Recorded]:
         query = request.query(EventsQuery)

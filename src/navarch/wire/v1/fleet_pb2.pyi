@@ -92,6 +92,23 @@ class OverBudget(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OVER_BUDGET_WARN: _ClassVar[OverBudget]
     OVER_BUDGET_DOWNGRADE: _ClassVar[OverBudget]
     OVER_BUDGET_REFUSE: _ClassVar[OverBudget]
+
+class IncidentKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INCIDENT_KIND_UNSPECIFIED: _ClassVar[IncidentKind]
+    INCIDENT_KIND_APPLICATION: _ClassVar[IncidentKind]
+    INCIDENT_KIND_HARDWARE: _ClassVar[IncidentKind]
+    INCIDENT_KIND_FABRIC: _ClassVar[IncidentKind]
+    INCIDENT_KIND_NETWORK: _ClassVar[IncidentKind]
+    INCIDENT_KIND_HOST: _ClassVar[IncidentKind]
+
+class IncidentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INCIDENT_STATE_UNSPECIFIED: _ClassVar[IncidentState]
+    INCIDENT_STATE_OPEN: _ClassVar[IncidentState]
+    INCIDENT_STATE_RECOVERING: _ClassVar[IncidentState]
+    INCIDENT_STATE_HELD: _ClassVar[IncidentState]
+    INCIDENT_STATE_RESOLVED: _ClassVar[IncidentState]
 NODE_STATUS_UNSPECIFIED: NodeStatus
 NODE_STATUS_ACTIVE: NodeStatus
 NODE_STATUS_CORDONED: NodeStatus
@@ -146,6 +163,17 @@ OVER_BUDGET_UNSPECIFIED: OverBudget
 OVER_BUDGET_WARN: OverBudget
 OVER_BUDGET_DOWNGRADE: OverBudget
 OVER_BUDGET_REFUSE: OverBudget
+INCIDENT_KIND_UNSPECIFIED: IncidentKind
+INCIDENT_KIND_APPLICATION: IncidentKind
+INCIDENT_KIND_HARDWARE: IncidentKind
+INCIDENT_KIND_FABRIC: IncidentKind
+INCIDENT_KIND_NETWORK: IncidentKind
+INCIDENT_KIND_HOST: IncidentKind
+INCIDENT_STATE_UNSPECIFIED: IncidentState
+INCIDENT_STATE_OPEN: IncidentState
+INCIDENT_STATE_RECOVERING: IncidentState
+INCIDENT_STATE_HELD: IncidentState
+INCIDENT_STATE_RESOLVED: IncidentState
 
 class NodeView(_message.Message):
     __slots__ = ("id", "pool", "status", "phase", "health", "cordoned", "retiring", "conditions", "provider", "region", "zone", "instance_type", "instance", "public_address", "private_address", "gpus", "price_per_hour", "created_at", "since", "registered_at", "last_heartbeat", "replaces", "labels", "topology", "gang", "waiting", "capacity_type")
@@ -903,6 +931,98 @@ class InjectRequest(_message.Message):
 class InjectResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class Symptom(_message.Message):
+    __slots__ = ("check", "reason", "node", "first_at", "last_at", "code", "gpu", "action", "rule", "count")
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    GPU_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    check: str
+    reason: str
+    node: str
+    first_at: _timestamp_pb2.Timestamp
+    last_at: _timestamp_pb2.Timestamp
+    code: str
+    gpu: str
+    action: str
+    rule: str
+    count: int
+    def __init__(self, check: _Optional[str] = ..., reason: _Optional[str] = ..., node: _Optional[str] = ..., first_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., code: _Optional[str] = ..., gpu: _Optional[str] = ..., action: _Optional[str] = ..., rule: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class Incident(_message.Message):
+    __slots__ = ("id", "kind", "node", "opened_at", "last_at", "title", "check", "code", "action", "state", "nodes", "pool", "domain", "gpus", "boot_id", "pid", "process", "symptoms", "closed_at", "note", "recovery")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    OPENED_AT_FIELD_NUMBER: _ClassVar[int]
+    LAST_AT_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
+    SYMPTOMS_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_AT_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: IncidentKind
+    node: str
+    opened_at: _timestamp_pb2.Timestamp
+    last_at: _timestamp_pb2.Timestamp
+    title: str
+    check: str
+    code: str
+    action: str
+    state: IncidentState
+    nodes: _containers.RepeatedScalarFieldContainer[str]
+    pool: str
+    domain: str
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    boot_id: str
+    pid: str
+    process: str
+    symptoms: _containers.RepeatedCompositeFieldContainer[Symptom]
+    closed_at: _timestamp_pb2.Timestamp
+    note: str
+    recovery: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[IncidentKind, str]] = ..., node: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., check: _Optional[str] = ..., code: _Optional[str] = ..., action: _Optional[str] = ..., state: _Optional[_Union[IncidentState, str]] = ..., nodes: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., domain: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., pid: _Optional[str] = ..., process: _Optional[str] = ..., symptoms: _Optional[_Iterable[_Union[Symptom, _Mapping]]] = ..., closed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., recovery: _Optional[str] = ...) -> None: ...
+
+class IncidentList(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Incident]
+    def __init__(self, items: _Optional[_Iterable[_Union[Incident, _Mapping]]] = ...) -> None: ...
+
+class ListIncidentsRequest(_message.Message):
+    __slots__ = ("node", "only_open", "limit")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ONLY_OPEN_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    node: str
+    only_open: bool
+    limit: int
+    def __init__(self, node: _Optional[str] = ..., only_open: _Optional[bool] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class GetIncidentRequest(_message.Message):
+    __slots__ = ("incident",)
+    INCIDENT_FIELD_NUMBER: _ClassVar[int]
+    incident: str
+    def __init__(self, incident: _Optional[str] = ...) -> None: ...
 
 class EventsRequest(_message.Message):
     __slots__ = ("after", "about", "limit")

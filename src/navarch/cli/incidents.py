@@ -1,0 +1,49 @@
+"""Commands about incidents: what went wrong, as one story each."""
+
+import click
+
+from navarch.cli.commands import Group
+from navarch.cli.completing import node_names
+from navarch.cli.render.incidents import render_incident, render_incidents
+from navarch.cli.session import Session, with_session
+from navarch.cli.watch import answer, watch_option
+from navarch.core.ids import IncidentId, NodeId
+
+
+@click.group("incident", cls=Group)
+def incident() -> None:
+    """Show what went wrong, with its cause and all that followed from it."""
+
+
+@incident.command("list")
+@click.option("--open", "only_open", is_flag=True, help="Only those that are not over.")
+@click.option("--node", shell_complete=node_names, help="Only on this node.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="At most so many, the latest.",
+)
+@watch_option
+@with_session
+def list_incidents(
+    session: Session, only_open: bool, node: str | None, limit: int, watch: bool
+) -> None:
+    """List the incidents, the latest first."""
+    name = NodeId(node) if node else None
+    answer(
+        session,
+        lambda api: api.list_incidents(node=name, only_open=only_open, limit=limit),
+        render_incidents,
+        watch=watch,
+    )
+
+
+@incident.command("get")
+@click.argument("name", metavar="ID")
+@with_session
+def get(session: Session, name: str) -> None:
+    """Show one incident: its cause, its symptoms and what is done about it."""
+    found = session.ask(lambda api: api.get_incident(IncidentId(name)))
+    session.show(found, lambda canvas: render_incident(found, canvas))

@@ -1,0 +1,114 @@
+"""Policies: their rules, what they make of an event, and what changes between two of them."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Cell, Column, render_table
+from navarch.cli.render.words import COLORS, moment
+from navarch.config.duration import render_duration
+from navarch.config.policy import rule_facts
+from navarch.health.policy.counterfactual import Comparison, Outcome, Tally
+from navarch.health.policy.policy import Policy, Rule
+
+SHOWN_MAX = 50
+"""Differences that a person reads; JSON has all of them."""
+
+RULES = (
+    Column(name="Rule"),
+    Column(name="Result"),
+    Column(name="Asks for", rank=2, optional=True),
+    Column(name="Condition", rank=1, width_min=20, wrap=True),
+)
+TALLY = (
+    Column(name="Of all events"),
+    Column(name="Old", right=True),
+    Column(name="New", right=True),
+    Column(name="Change", right=True),
+)
+DIFFERENCES = (
+    Column(name="When (UTC)"),
+    Column(name="Node"),
+    Column(name="Old"),
+    Column(name="New"),
+    Column(name="Event", rank=1, width_min=16),
+)
+
+
+def render_policy(policy: Policy, canvas: Canvas) -> str:
+    """Return what `navarch policy show` prints of a file."""
+    lines = [f"Policy {policy.name}"]
+    if policy.description:
+        lines.append(policy.description)
+    rows: list[list[Cell | str]] = [
+        [
+            rule.name,
+            Cell(str(rule.result), COLORS.get(rule.result)),
+            _asked(rule),
+            " ".join(rule.condition.split()),
+        ]
+        for rule in policy.rules
+    ]
+    return "\n".join([*lines, "", render_table(RULES, rows, canvas)])
+
+
+def _asked(rule: Rule) -> str:
+    return ", ".join(
+        f"{name} {render_duration(value) if isinstance(value, timedelta) else str(value).lower()}"
+        for name, value in rule_facts(rule).items()
+    )
+
+
+def render_trial(outcomes: Sequence[Outcome], broken: Sequence[str]) -> str:
+    """Return what `navarch policy test` prints."""
+    lines = [
+        f"{f'{number}. ' if len(outcomes) > 1 else ''}{outcome.words} "
+        f"({f'rule {outcome.rule}' if outcome.rule else 'no rule matches; the check decides'})"
+        for number, outcome in enumerate(outcomes, start=1)
+    ]
+    lines += [f"could not be evaluated: {each}" for each in broken]
+    return "\n".join(lines)
+
+
+def render_comparison(comparison: Comparison, old: Policy, new: Policy, canvas: Canvas) -> str:
+    """Return what `navarch policy diff` prints."""
+    if comparison.since is None:
+        return "History holds no health events in that time: there is nothing to compare."
+    count = len(comparison.differences)
+    head = (
+        f"{comparison.events} events since {moment(comparison.since)} UTC, "
+        f"{count or 'none'} judged differently by {new.name} than by {old.name}."
+    )
+    rows = [
+        [name, str(before), str(after), f"{after - before:+d}" if after != before else "-"]
+        for name, before, after in _lines(comparison.old, comparison.new)
+    ]
+    parts = [head, "", render_table(TALLY, rows, canvas)]
+    if count:
+        shown = comparison.differences[:SHOWN_MAX]
+        table: list[list[Cell | str]] = [
+            [
+                moment(each.at),
+                str(each.node),
+                each.old.words,
+                each.new.words,
+                each.what,
+            ]
+            for each in shown
+        ]
+        parts += ["", render_table(DIFFERENCES, table, canvas)]
+    if count > SHOWN_MAX:
+        parts.append(f"... and {count - SHOWN_MAX} more; -o json has them all")
+    return "\n".join(parts)
+
+
+def _lines(old: Tally, new: Tally) -> Iterator[tuple[str, int, int]]:
+    for word in ("unhealthy", "degraded", "healthy"):
+        yield f"judged {word}", old.verdicts.get(word, 0), new.verdicts.get(word, 0)
+    yield "acted on at once", old.fatal, new.fatal
+    yield "nodes taken out", old.nodes_out, new.nodes_out
+    for action in sorted({*old.actions, *new.actions} - {"none"}):
+        words = action.replace("_", " ")
+        yield f"asks: {words}", old.actions.get(action, 0), new.actions.get(action, 0)
+    if old.broken or new.broken:
+        yield "rules that failed", old.broken, new.broken
