@@ -163,7 +163,8 @@ class FakeMachines:
         kind, _, rest = result.check.partition("/")
         if kind == "xid":
             code, gpu = _parse_xid(rest)
-            if result.health is Health.HEALTHY:
+            # An XID that says nothing about the hardware is healthy as well, and happens.
+            if result.health is Health.HEALTHY and not result.lasting:
                 life.gpus.repair()
             else:
                 life.gpus.xid(code, index=gpu)

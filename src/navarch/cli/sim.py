@@ -73,7 +73,7 @@ def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
 
 
 def _told(node: str, result: CheckResult) -> str:
-    if result.health is Health.HEALTHY:
+    if result.health is Health.HEALTHY and not result.lasting:
         return f"Node {node} will report that {result.check} passes"
     reason = f": {result.reason}" if result.reason else ""
     return (

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import age, moment, printable, title
+from navarch.cli.render.words import age, moment, printable, title, wrapped
 from navarch.core.incident import Incident, IncidentState, Symptom
 
 COLUMNS = (
@@ -24,6 +24,8 @@ SYMPTOM_COLUMNS = (
     Column(name="Check", rank=2),
     Column(name="What", width_min=20, wrap=True),
 )
+
+INDENT = 13
 
 NOTHING = "No incidents found"
 
@@ -58,10 +60,18 @@ def _row(incident: Incident, canvas: Canvas) -> list[Cell | str]:
 def render_incident(incident: Incident, canvas: Canvas) -> str:
     """Return what `navarch incident get` prints."""
     lines = [
-        f"{name + ':':<13}{printable(word)}" for name, word in _facts(incident, canvas) if word
+        line
+        for name, word in _facts(incident, canvas)
+        if word
+        for line in _fact(name, printable(word), canvas.width)
     ]
     rows = [_symptom(symptom, incident) for symptom in incident.symptoms]
     return "\n".join([*lines, "", render_table(SYMPTOM_COLUMNS, rows, canvas)])
+
+
+def _fact(name: str, word: str, width: int | None) -> list[str]:
+    first, *rest = wrapped(word, width, INDENT)
+    return [f"{name + ':':<{INDENT}}{first}", *(f"{'':<{INDENT}}{line}" for line in rest)]
 
 
 def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
-from navarch.cli.render.words import COLORS, moment
+from navarch.cli.render.words import COLORS, cut, moment, printable
 from navarch.config.duration import render_duration
 from navarch.config.policy import rule_facts
 from navarch.health.policy.counterfactual import Comparison, Outcome, Tally
@@ -25,13 +25,6 @@ TALLY = (
     Column(name="Old", right=True),
     Column(name="New", right=True),
     Column(name="Change", right=True),
-)
-DIFFERENCES = (
-    Column(name="When (UTC)"),
-    Column(name="Node"),
-    Column(name="Old"),
-    Column(name="New"),
-    Column(name="Event", rank=1, width_min=16),
 )
 
 
@@ -75,28 +68,23 @@ def render_comparison(comparison: Comparison, old: Policy, new: Policy, canvas: 
     if comparison.since is None:
         return "History holds no health events in that time: there is nothing to compare."
     count = len(comparison.differences)
-    head = (
-        f"{comparison.events} events since {moment(comparison.since)} UTC, "
-        f"{count or 'none'} judged differently by {new.name} than by {old.name}."
-    )
+    number = "1 event" if comparison.events == 1 else f"{comparison.events} events"
+    head = [
+        f"{number} since {moment(comparison.since)} UTC.",
+        f"{count or 'None'} judged differently by {new.name} than by {old.name}.",
+    ]
     rows = [
         [name, str(before), str(after), f"{after - before:+d}" if after != before else "-"]
         for name, before, after in _lines(comparison.old, comparison.new)
     ]
-    parts = [head, "", render_table(TALLY, rows, canvas)]
-    if count:
-        shown = comparison.differences[:SHOWN_MAX]
-        table: list[list[Cell | str]] = [
-            [
-                moment(each.at),
-                str(each.node),
-                each.old.words,
-                each.new.words,
-                each.what,
-            ]
-            for each in shown
+    parts = [*head, "", render_table(TALLY, rows, canvas)]
+    for each in comparison.differences[:SHOWN_MAX]:
+        event = f"{moment(each.at)}  {each.node}  {printable(each.what)}"
+        parts += [
+            "",
+            event if canvas.width is None else cut(event, canvas.width),
+            f"  {each.old.words} -> {each.new.words}",
         ]
-        parts += ["", render_table(DIFFERENCES, table, canvas)]
     if count > SHOWN_MAX:
         parts.append(f"... and {count - SHOWN_MAX} more; -o json has them all")
     return "\n".join(parts)
