@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
-	bench-agent bench-control bench-ingest bench-kernel-line bench-pools bench-xid
+	bench-agent bench-control bench-health bench-ingest bench-kernel-line bench-pools bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -54,6 +54,9 @@ bench-xid: setup ## lines of a kernel log searched for XIDs in a second, as JSON
 
 bench-kernel-line: setup ## from a line in the kernel's log to the journal, as JSON
 	$(BIN)/python -m bench.kernel_line $(ARGS)
+
+bench-health: setup ## a thousand faulty nodes at once, and one line of a kernel log, as JSON
+	$(BIN)/python -m bench.health $(ARGS)
 
 bench-agent: setup ## what an agent costs, and how late it is while the driver misbehaves, as JSON
 	$(BIN)/python -m bench.agent $(ARGS)

@@ -54,12 +54,12 @@ def main() -> None:
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
     with tempfile.TemporaryDirectory() as folder:
-        sent, kept = asyncio.run(_measure(Path(folder), options.lines))
-    figures = {"lines": len(kept), "on_the_wire_ms": _figures(sent), "journal_ms": _figures(kept)}
-    print(json.dumps(figures, indent=2))
+        sent, kept = asyncio.run(measure(Path(folder), options.lines))
+    found = {"lines": len(kept), "on_the_wire_ms": figures(sent), "journal_ms": figures(kept)}
+    print(json.dumps(found, indent=2))
 
 
-async def _measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
+async def measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
     fatal = [entry.code for entry in xids().values() if entry.fatal and entry.code != 51]
     errors = [(code, gpu) for code in fatal for gpu in range(8)][:lines]
     theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -154,7 +154,7 @@ class _Stopwatch(HttpLink):
                 await self._news.wait()
 
 
-def _figures(seconds: Sequence[float]) -> dict[str, float]:
+def figures(seconds: Sequence[float]) -> dict[str, float]:
     ranked = sorted(1000 * second for second in seconds)
     return {
         "median": round(statistics.median(ranked), 1),

@@ -1,7 +1,7 @@
 """The newest revision of a fleet: what it is, what changed lately, and who wants to know."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, pools_touched
@@ -24,12 +24,18 @@ class Head:
         self._recent: deque[tuple[int, frozenset[str]]] = deque(maxlen=RECENT_MAX)
         self._listeners: list[Callable[[Committed], None]] = []
 
-    def check(self, change: Change, based_on: int) -> None:
-        """Raise ConflictError if what `change` depends on has moved since `based_on`."""
+    def check(self, change: Change, based_on: int, *, beside: Set[str] = frozenset()) -> None:
+        """Raise ConflictError if what `change` depends on has moved since `based_on`.
+
+        What is about to be written `beside` it, and before it, has as good as moved.
+        """
         oldest = self._recent[0][0] if self._recent else self.fleet.revision + 1
         if based_on > self.fleet.revision or based_on < oldest - 1:
             raise ConflictError(f"based on {based_on}, store is at {self.fleet.revision}")
         wanted = {*_written(change), *(f"members of {pool}" for pool in change.guards)}
+        if not wanted.isdisjoint(beside):
+            moved = ", ".join(sorted(wanted & beside))
+            raise ConflictError(f"based on {based_on}, but somebody is moving {moved}")
         for revision, touched in reversed(self._recent):
             if revision <= based_on:
                 return
@@ -40,14 +46,18 @@ class Head:
     def advance(self, change: Change) -> Fleet:
         """Make `change`, which is durable by now, the newest revision."""
         before = self.fleet
-        members = (f"members of {pool}" for pool in pools_touched(before, change))
-        touched = frozenset((*_written(change), *members))
+        touched = self.touched(change)
         self.fleet = apply(before, change)
         self._recent.append((self.fleet.revision, touched))
         committed = Committed(before=before, after=self.fleet, change=change)
         for listener in tuple(self._listeners):
             listener(committed)
         return self.fleet
+
+    def touched(self, change: Change) -> frozenset[str]:
+        """Return everything that `change` moves."""
+        members = (f"members of {pool}" for pool in pools_touched(self.fleet, change))
+        return frozenset((*_written(change), *members))
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each advance."""

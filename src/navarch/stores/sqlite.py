@@ -5,8 +5,9 @@ import fcntl
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from navarch.core.command import Command
-from navarch.core.errors import StoreError
+from navarch.core.errors import ConflictError, StoreError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName
@@ -37,6 +38,27 @@ DATABASE = "navarch.db"
 LOCK = "lock"
 
 
+BATCH_MAX = 256
+"""So many changes are written together at most: the first of them waits for the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A change that is to be written, and whom to tell."""
+
+    change: Change
+    based_on: int
+    written: asyncio.Future[Fleet]
+
+    def succeed(self, fleet: Fleet) -> None:
+        if not self.written.done():
+            self.written.set_result(fleet)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.written.done():
+            self.written.set_exception(error)
+
+
 class SqliteStore:
     """Keeps the fleet in memory and every change of it in a database file.
 
@@ -53,7 +75,8 @@ class SqliteStore:
         self._database = database
         self._lock = lock
         self._turn = asyncio.Lock()
-        self._writing: set[asyncio.Task[Fleet]] = set()
+        self._queue: list[_Waiting] = []
+        self._writing: asyncio.Task[None] | None = None
         self._head = Head(_load(database))
         self._bookmarks: dict[str, int] = dict(database.execute("SELECT * FROM bookmarks"))
         self._journal_start = int(_meta(database)["journal_start"])
@@ -84,21 +107,50 @@ class SqliteStore:
         return self._head.fleet
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
-        """Write `change` to disk, or raise ConflictError."""
+        """Write `change` to disk, or raise ConflictError.
+
+        Changes that come in while the disk is busy are written together: each is a revision of
+        its own, and all of them wait for one disk.
+        """
         # A caller may be cancelled while the disk works. Memory must follow the disk all the
         # same, so the write is a task of its own that the caller only waits for.
-        writing = asyncio.get_running_loop().create_task(self._commit(change, based_on))
-        self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
-        return await asyncio.shield(writing)
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(change, based_on, loop.create_future())
+        self._queue.append(waiting)
+        if self._writing is None or self._writing.done():
+            self._writing = loop.create_task(self._write_queue())
+        return await asyncio.shield(waiting.written)
 
-    async def _commit(self, change: Change, based_on: int) -> Fleet:
-        async with self._turn:
-            self._head.check(change, based_on)
-            revision = self._head.fleet.revision + 1
-            await self._offload.run(lambda: self._write(change, revision))
-            self._bookmarks.update(change.bookmarks)
-            return self._head.advance(change)
+    async def _write_queue(self) -> None:
+        while self._queue:
+            async with self._turn:
+                batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
+                accepted = list(self._accepted(batch))
+                first = self._head.fleet.revision + 1
+                try:
+                    changes = [waiting.change for waiting in accepted]
+                    await self._offload.run(lambda: self._write(changes, first))  # noqa: B023
+                except BaseException as error:
+                    for waiting in accepted:
+                        waiting.fail(error)
+                    if not isinstance(error, StoreError):
+                        raise
+                else:
+                    for waiting in accepted:
+                        self._bookmarks.update(waiting.change.bookmarks)
+                        waiting.succeed(self._head.advance(waiting.change))
+
+    def _accepted(self, batch: Iterable["_Waiting"]) -> Iterator["_Waiting"]:
+        """Yield the changes of a batch that depend on nothing that has moved."""
+        moving: set[str] = set()
+        for waiting in batch:
+            try:
+                self._head.check(waiting.change, waiting.based_on, beside=moving)
+            except ConflictError as error:
+                waiting.fail(error)
+                continue
+            moving |= self._head.touched(waiting.change)
+            yield waiting
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit."""
@@ -161,12 +213,16 @@ class SqliteStore:
         found = await self._offload.run(lambda: self._database.execute(query, (node,)).fetchone())
         return _INVENTORY.decode(found[0]) if found else None
 
-    def _write(self, change: Change, revision: int) -> None:
+    def _write(self, changes: Sequence[Change], revision: int) -> None:
+        """Write changes as one revision each, all of them or none."""
+        if not changes:
+            return
         database = self._database
         try:
             database.execute("BEGIN IMMEDIATE")
             try:
-                self._write_records(change, revision)
+                for number, change in enumerate(changes, start=revision):
+                    self._write_records(change, number)
             except BaseException:
                 database.execute("ROLLBACK")
                 raise

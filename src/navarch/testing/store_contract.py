@@ -184,6 +184,28 @@ class StoreContract:
 
         assert self.run(story).fleet().revision == 2
 
+    def test_many_changes_at_once_are_a_revision_each_in_the_order_they_were_asked(self) -> None:
+        seen: list[tuple[int, str]] = []
+
+        async def story(store: Store) -> None:
+            def listen(done: Committed) -> None:
+                seen.append((done.after.revision, done.change.nodes[0].id))
+
+            store.subscribe(listen)
+            changes = [
+                Change(nodes=[a_node(f"training-{i}")], events=[replace(EVENT, reason=str(i))])
+                for i in range(50)
+            ]
+            fleets = await asyncio.gather(*(store.commit(each, based_on=0) for each in changes))
+            assert [fleet.revision for fleet in fleets] == list(range(1, 51))
+            assert len(fleets[9].nodes) == 10, "each sees what came before it, and no more"
+
+        store = self.reopen(self.run(story))
+        assert seen == [(i + 1, f"training-{i}") for i in range(50)]
+        assert len(store.fleet().nodes) == 50
+        told = asyncio.run(_of(store.events()))
+        assert [(x.revision, x.event.reason) for x in told] == [(i + 1, str(i)) for i in range(50)]
+
     def test_a_forgotten_node_is_gone_with_its_inventory(self) -> None:
         async def story(store: Store) -> None:
             change = Change(pools=[POOL], nodes=[NODE], inventories={NODE.id: Inventory()})

@@ -1,7 +1,7 @@
 """What rules make of events."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
@@ -52,7 +52,7 @@ def occurrence(
     return Occurrence(result=result, node=node, at=NOW + timedelta(seconds=at), phase=phase)
 
 
-def engine(*rules: dict[str, object], **keys: object) -> Engine:
+def engine(*rules: Mapping[str, object], **keys: object) -> Engine:
     """Return the engine of a policy written as a file would be."""
     named = [{"name": f"rule-{i}", **rule} for i, rule in enumerate(rules)]
     return Engine(parse_policy(json.dumps({"version": "v1", "rules": named, **keys})))

@@ -1,0 +1,202 @@
+"""How long it takes to decide about a thousand nodes that break at once, and about one line.
+
+usage: python -m bench.health [--nodes 10000] [--faulty 1000] [--rules 50] [--repeat 3]
+
+A control plane with all its loops and a SQLite store on a disk. At one moment `faulty` nodes each
+report a burst (a memory error and what follows from it), all at once: every report is judged by
+the policy, becomes a condition and an incident and is committed, and the remediation loop plans.
+`decided` is when every one of them is retiring, or held back by its pool. The policy is the
+default one, and then one of `rules` rules that count, none of which matches before the last.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import structlog
+
+from bench.kernel_line import figures, measure
+from navarch.app.control_plane import build_control_plane
+from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.config.policy import default_policy
+from navarch.core.fleet import Change
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.health.checks.xid import judge_xid
+from navarch.health.policy.book import policy_book
+from navarch.health.policy.engine import Engine
+from navarch.health.policy.occurrence import Occurrence
+from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import Policy, Rule
+from navarch.notifiers.log import LogWorkloads
+from navarch.providers.simulated import SimulatedCloud
+from navarch.stores.columns import Columns
+from navarch.stores.sqlite import SqliteStore
+from navarch.testing.worlds import a_node, a_pool
+
+POOLS = 10
+BURST = (48, 171, 63, 45, 154)
+DEADLINE_S = 120.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--faulty", type=int, default=1000)
+    parser.add_argument("--rules", type=int, default=50)
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--lines", type=int, default=200)
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    found: dict[str, object] = {"nodes": options.nodes, "faulty": options.faulty}
+    for name, policy in (("default", default_policy()), ("large", large_policy(options.rules))):
+        runs = [
+            asyncio.run(storm(policy, options.nodes, options.faulty)) for _ in range(options.repeat)
+        ]
+        found[f"{name}_policy"] = {
+            "rules": len(policy.rules),
+            "microseconds_per_event": evaluation_us(policy),
+            "runs": runs,
+            "decided_s_worst": max(run["decided_s"] for run in runs),
+        }
+    with tempfile.TemporaryDirectory() as folder:
+        sent, kept = asyncio.run(measure(Path(folder), options.lines))
+    found["kernel_line_to_verdict_ms"] = figures(kept)
+    found["kernel_line_on_the_wire_ms"] = figures(sent)
+    print(json.dumps(found, indent=2))
+
+
+async def storm(policy: Policy, nodes: int, faulty: int) -> dict[str, float]:
+    """Return how long it took until everything was decided."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock, offload = SystemClock(), ThreadOffload("store")
+        store = SqliteStore.open(Path(folder), offload, SystemEntropy())
+        try:
+            return await _storm(clock, store, policy, nodes, faulty)
+        finally:
+            store.close()
+            offload.close()
+
+
+async def _storm(
+    clock: SystemClock, store: SqliteStore, policy: Policy, nodes: int, faulty: int
+) -> dict[str, float]:
+    each = nodes // POOLS
+    pools = [a_pool(f"pool-{i}", size=each) for i in range(POOLS)]
+    members = [
+        a_node(f"{pool.name}-{i}", pool.name, health=Health.HEALTHY, boot_id="boot")
+        for pool in pools
+        for i in range(each)
+    ]
+    await store.commit(Change(pools=pools, nodes=members), based_on=0)
+    hearing = Columns(clock, timeout=timedelta(hours=1), nodes=[node.id for node in members])
+    book = policy_book(policy)
+    plane = build_control_plane(
+        clock,
+        SystemEntropy(),
+        store,
+        providers=[SimulatedCloud(clock, SystemEntropy(), name="sim")],
+        notifier=LogWorkloads(),
+        hearing=hearing,
+        policies=lambda: book,
+    )
+    victims = [node.id for node in members[:: max(1, nodes // faulty)]][:faulty]
+    report = HealthReport(results=tuple(xid(code, clock) for code in BURST))
+    running = asyncio.get_running_loop().create_task(plane.run())
+    await asyncio.sleep(0.5)  # The loops have looked around and are quiet.
+    began, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(plane.agents.report_health(name, report) for name in victims))
+    weighed_s = time.perf_counter() - began
+    await _until(lambda: _decided(store, victims))
+    decided_s = time.perf_counter() - began
+    cpu_s = time.process_time() - cpu
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    incidents = store.fleet().incidents.values()
+    assert len(incidents) == len(victims), f"{len(incidents)} incidents for {len(victims)} nodes"
+    return {
+        "weighed_s": round(weighed_s, 3),
+        "decided_s": round(decided_s, 3),
+        "cpu_s": round(cpu_s, 3),
+    }
+
+
+def _decided(store: SqliteStore, victims: list[NodeId]) -> bool:
+    fleet = store.fleet()
+
+    def is_decided(node: Node) -> bool:
+        assert node.pool is not None
+        return node.retiring is not None or fleet.pools[node.pool].held is not None
+
+    return all(is_decided(fleet.nodes[name]) for name in victims)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():  # noqa: ASYNC110 - nobody tells when a plan is complete
+            await asyncio.sleep(0.005)
+
+
+def xid(code: int, clock: SystemClock) -> CheckResult:
+    """Return an XID as an agent tells of it."""
+    ruling = judge_xid(code)
+    return CheckResult(
+        check=f"xid/{code}/GPU-0",
+        health=ruling.health,
+        reason=f"XID {code} on GPU 0",
+        fatal=ruling.fatal,
+        lasting=True,
+        action=str(ruling.action),
+        facts={
+            "code": str(code),
+            "kind": "xid",
+            "class": str(ruling.entry.origin),
+            "gpu": "GPU-0",
+            "gpu_index": "0",
+            "at": clock.now().isoformat(),
+            "sources": "kmsg",
+        },
+    )
+
+
+def large_policy(rules: int) -> Policy:
+    """Return a policy whose every rule is tried, and most of which count."""
+    counting = tuple(
+        Rule(
+            name=f"rule-{i}",
+            condition='event.event_type == "xid" && '
+            f"event.metrics.xid_code in [{i}, {i + 1000}, 48]"
+            f" && (has(event.metrics.pid) || size(event.sources) < {i + 9})",
+            result=Health.DEGRADED,
+            count=100 + i,
+            within=timedelta(hours=24),
+        )
+        for i in range(rules - len(default_policy().rules))
+    )
+    return Policy(name="large", rules=(*counting, *default_policy().rules))
+
+
+def evaluation_us(policy: Policy) -> float:
+    """Return what one event costs to judge, in microseconds of CPU."""
+    engine, clock = Engine(policy), SystemClock()
+    node = a_node("pool-0-0", boot_id="boot")
+    seen = [
+        Occurrence(result=xid(code, clock), node=node, at=clock.now(), phase=MachinePhase.BUSY)
+        for code in BURST
+    ]
+    began, count = time.process_time(), 0
+    while time.process_time() - began < 0.5:
+        for occurrence in seen:
+            engine.judge(occurrence)
+            count += 1
+    return round((time.process_time() - began) / count * 1e6, 1)
+
+
+if __name__ == "__main__":
+    main()
