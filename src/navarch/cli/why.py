@@ -10,7 +10,7 @@ from navarch.core.errors import NotFoundError
 from navarch.core.event import Subject, about
 from navarch.ports.api import FleetApi, Why
 
-KINDS = ("node", "pool", "launch", "gang")
+KINDS = ("node", "pool", "launch", "gang", "incident")
 
 
 @click.command("why", cls=Command)

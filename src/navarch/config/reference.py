@@ -16,6 +16,7 @@ from navarch.config.disruption import DisruptionBudgetConfig, DisruptionConfig
 from navarch.config.health import HealthConfig
 from navarch.config.metrics import MetricsConfig, PrometheusConfig
 from navarch.config.notifier import NotifierConfig, WebhookConfig
+from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
 from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
 from navarch.config.schema import Key, keys_of
@@ -44,6 +45,13 @@ SECTIONS: Mapping[str, type] = {
 }
 """Every block of the file, by the name its table has in the documentation."""
 
+POLICY_SECTIONS: Mapping[str, type] = {
+    "policy": PolicyConfig,
+    "policy.metadata": MetadataConfig,
+    "policy.rules": RuleConfig,
+}
+"""The same for the file that a policy stands in."""
+
 _TABLE = re.compile(r"<!-- keys (?P<section>[^>]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
@@ -55,7 +63,7 @@ def render_reference(text: str) -> str:
 def _table(found: re.Match[str]) -> str:
     section = found["section"]
     rows = ["| Key | Value | Default | Meaning |", "|---|---|---|---|"]
-    for declared in keys_of(SECTIONS[section]).values():
+    for declared in keys_of({**SECTIONS, **POLICY_SECTIONS}[section]).values():
         rows.append(_row(declared))
         if declared.file:
             doc = f"a file that holds `{declared.name}`, in its place"

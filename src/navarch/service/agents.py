@@ -142,7 +142,8 @@ class AgentService:
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Weigh what the checks found."""
-        return await until_no_conflict(lambda: self._report_health(node, report))
+        async with self._weighing.turn(node):
+            return await until_no_conflict(lambda: self._report_health(node, report))
 
     async def _report_health(self, name: NodeId, report: HealthReport) -> NodeStatus | None:
         fleet = self._store.fleet()

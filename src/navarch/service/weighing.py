@@ -1,9 +1,11 @@
 """From a report to what it changes: verdicts by policy, conditions, incidents, journal."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -15,7 +17,7 @@ from navarch.core.ids import CommandId, IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
 from navarch.fleet.verdicts import with_results
-from navarch.health.incidents.finding import Finding
+from navarch.health.incidents.finding import NVLINK_LABEL, Finding
 from navarch.health.incidents.grouping import group
 from navarch.health.policy.book import PolicyBook
 from navarch.health.policy.engine import Engine, Verdict, judged
@@ -75,10 +77,21 @@ class Weighing:
         self._utilization = utilization
         self._open = OpenIncidents(store)
         self._recalled: dict[NodeId, Engine] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._asked: dict[NodeId, dict[CommandId, str]] = {}
         for command in store.fleet().commands.values():
             self._note(command)
         store.subscribe(self._changed)
+
+    def turn(self, name: NodeId) -> asyncio.Lock:
+        """Return whose turn it is to report from around a node.
+
+        The nodes of one NVLink domain see the same fault at the same moment, and write about
+        the same incident: better one after the other than all but one again.
+        """
+        node = self._store.fleet().nodes.get(name)
+        place = (node.labels.get(NVLINK_LABEL) if node else None) or f"node {name}"
+        return self._turns.setdefault(place, asyncio.Lock())
 
     async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
         """Return what `report` makes of `node`, and of the incidents around it."""

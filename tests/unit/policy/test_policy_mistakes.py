@@ -1,9 +1,13 @@
 """A policy that cannot work is refused when it is read, at the place where it is wrong."""
 
+from pathlib import Path
+
 import pytest
 
 from navarch.config.policy import default_policy_text, load_policy, parse_policy
 from navarch.config.problem import ConfigError
+from navarch.config.reference import POLICY_SECTIONS, render_reference
+from navarch.health.policy.occurrence import FIELDS
 
 RULE = "rules:\n  - name: a\n    condition: {}\n    result: unhealthy\n"
 TRUE = '  - name: {}\n    condition: "true"\n    result: healthy\n'
@@ -108,3 +112,22 @@ rules:
 def test_the_built_in_policy_can_be_copied_and_read_back() -> None:
     assert parse_policy(default_policy_text()).name == "default"
     assert load_policy("default").name == "default"
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "reference" / "policy.md"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "policy"
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.yaml")))
+def test_every_example_can_be_used(name: str) -> None:
+    assert load_policy(EXAMPLES / name).rules
+
+
+def test_the_reference_has_every_key_and_every_field() -> None:
+    text = DOCS.read_text("utf-8")
+    assert render_reference(text) == text, "run python -m navarch.config.reference on the page"
+    for section in POLICY_SECTIONS:
+        assert f"<!-- keys {section} -->" in text
+    for fields in FIELDS.values():
+        for field in fields:
+            assert f"`{field}`" in text, field

@@ -1,0 +1,301 @@
+"""Reports on their way to verdicts and incidents: twice, late, at once, and across restarts."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from navarch.config.policy import default_policy, parse_policy
+from navarch.control.incidents import CLOSED_MAX, KEEP, IncidentReconciler
+from navarch.core.event import about
+from navarch.core.fleet import Change
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.incident import SILENCE, Incident, IncidentState
+from navarch.core.node import Node, Phase
+from navarch.core.ownership import Cluster
+from navarch.health.checks.xid import judge_xid
+from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.policy import Policy
+from navarch.service.agents import AgentService
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import a_node, a_pool
+
+NODE = NodeId("training-0")
+
+
+class Site:
+    """A store, and whoever receives agents around it."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        self.columns = Columns(self.clock, timeout=timedelta(minutes=5))
+        self.book = policy_book(default_policy())
+        self.agents = self.receive()
+        self.reconciler = IncidentReconciler(self.clock, self.store)
+
+    def receive(self) -> AgentService:
+        """Return a control plane that knows what the store knows, and no more."""
+        return AgentService(
+            self.clock,
+            self.store,
+            self.columns,
+            policies=lambda: self.book,
+            utilization=self.columns.utilization,
+        )
+
+    async def fill(self, *nodes: Node) -> None:
+        change = Change(pools=[a_pool(), a_pool("other")], nodes=nodes or [self.node()])
+        await self.store.commit(change, based_on=0)
+
+    def node(self, name: str = NODE, pool: str = "training", **facts: object) -> Node:
+        born = self.clock.now() - timedelta(hours=1)
+        return a_node(name, pool, boot_id="boot-1", booted_at=born, registered_at=born, **facts)
+
+    def xid(self, code: int, *, gpu: int = 0, pid: int | None = None) -> CheckResult:
+        ruling = judge_xid(code)
+        harmless = ruling.health is Health.HEALTHY and pid is not None
+        facts = {
+            "code": str(code),
+            "gpu": f"GPU-{gpu}",
+            "class": str(ruling.entry.origin),
+            "at": self.clock.now().isoformat(),
+        }
+        return CheckResult(
+            check=f"xid/{code}/GPU-{gpu}" + (f"/{pid}" if harmless else ""),
+            health=ruling.health,
+            reason=f"XID {code}",
+            fatal=ruling.fatal,
+            lasting=True,
+            action=str(ruling.action),
+            facts=facts | ({"pid": str(pid)} if pid is not None else {}),
+        )
+
+    async def report(self, *results: CheckResult, node: NodeId = NODE, number: int = 0) -> None:
+        stream = "s" if number else ""
+        report = HealthReport(results=results, stream=stream, number=number, at=self.clock.now())
+        await self.agents.report_health(node, report)
+
+    @property
+    def incidents(self) -> list[Incident]:
+        return list(self.store.fleet().incidents.values())
+
+    def health(self, node: NodeId = NODE) -> Health:
+        return self.store.fleet().nodes[node].health
+
+    async def kinds(self, subject: str) -> list[str]:
+        found = await self.store.events(about=about(*subject.split("/", 1)))
+        return [entry.event.kind for entry in found]
+
+
+def play(story: Callable[[Site], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await story(Site())
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def book(policy: dict[str, object], pool: str | None = None) -> PolicyBook:
+    made: Policy = parse_policy(json.dumps(policy))
+    if pool is None:
+        return policy_book(made)
+    return policy_book(default_policy(), {PoolName(pool): made})
+
+
+STRICT: dict[str, object] = {
+    "metadata": {"name": "strict"},
+    "rules": [{"name": "any", "condition": 'event.event_type == "xid"', "result": "unhealthy"}],
+}
+THREE: dict[str, object] = {
+    "metadata": {"name": "three"},
+    "rules": [
+        {
+            "name": "three",
+            "condition": 'event.event_type == "xid"',
+            "count": 3,
+            "within": "1h",
+            "result": "unhealthy",
+        }
+    ],
+}
+
+
+def test_a_fatal_error_is_a_verdict_a_condition_and_an_incident_in_one_commit() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        await site.report(site.xid(79))
+
+        assert site.store.fleet().revision == 2
+        assert site.health() is Health.UNHEALTHY
+        (incident,) = site.incidents
+        assert (incident.code, incident.action, incident.pool) == ("79", "reboot_node", "training")
+        assert await site.kinds(f"node/{NODE}") == ["health.finding", "node.health"]
+        assert await site.kinds(f"incident/{incident.id}") == ["incident.opened"]
+        (finding, health) = await site.store.events(about=about("node", NODE))
+        assert finding.event.because == health.event.because == (about("incident", incident.id),)
+
+    play(story)
+
+
+def test_a_report_that_comes_twice_and_a_finding_that_is_told_again_change_nothing() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        crash, fatal = site.xid(31, pid=7), site.xid(79, gpu=1)
+        await site.report(crash, fatal, number=1)
+        before = site.store.fleet()
+
+        await site.report(crash, fatal, number=1)
+        await site.report(crash, fatal, number=2)
+        seen_twice = replace(crash, facts={**crash.facts, "sources": "kmsg,nvml"})
+        await site.report(seen_twice, number=3)
+
+        assert site.store.fleet().revision == before.revision
+
+    play(story)
+
+
+def test_a_count_goes_on_after_the_control_plane_was_restarted() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        site.book = book(THREE)
+        for pid in (7, 8):
+            await site.report(site.xid(31, pid=pid))
+            await site.clock.sleep(600)
+        site.book = book(THREE)
+        site.agents = site.receive()
+
+        await site.report(site.xid(31, pid=9))
+
+        assert site.health() is Health.UNHEALTHY
+        assert site.store.fleet().nodes[NODE].conditions[0].facts["rule"] == "three"
+
+    play(story)
+
+
+def test_a_count_forgets_what_lies_before_its_window() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        site.book = book(THREE)
+        for pid in (7, 8, 9):
+            await site.report(site.xid(31, pid=pid))
+            await site.clock.sleep(1801)
+        assert site.health() is Health.HEALTHY
+
+    play(story)
+
+
+def test_a_pool_is_judged_by_its_own_policy_and_the_others_by_the_fleets() -> None:
+    async def story(site: Site) -> None:
+        other = NodeId("other-0")
+        await site.fill(site.node(), site.node("other-0", "other"))
+        site.book = book(STRICT, "other")
+        for name in (NODE, other):
+            await site.report(site.xid(31, pid=7), node=name)
+
+        assert (site.health(NODE), site.health(other)) == (Health.HEALTHY, Health.UNHEALTHY)
+        (condition,) = site.store.fleet().nodes[other].conditions
+        assert condition.check == "xid/31/GPU-0", "the process is no part of a condition's name"
+        assert "by rule any of policy strict" in condition.reason
+
+    play(story)
+
+
+def test_a_rule_that_fails_on_the_way_loses_nothing_and_the_journal_says_so() -> None:
+    failing = {
+        "rules": [
+            {"name": "hot", "condition": "event.metrics.temperature > 90", "result": "degraded"},
+            {"name": "calm", "condition": "true", "result": "healthy"},
+        ]
+    }
+
+    async def story(site: Site) -> None:
+        await site.fill()
+        site.book = book(failing)
+        await site.report(site.xid(79))
+
+        assert site.health() is Health.UNHEALTHY
+        (finding, _) = await site.store.events(about=about("node", NODE))
+        assert finding.event.facts["broken"].startswith("hot: ")
+        assert "could not be applied" in site.store.fleet().nodes[NODE].conditions[0].reason
+
+    play(story)
+
+
+def test_nodes_of_one_nvlink_domain_that_report_at_once_open_one_incident() -> None:
+    async def story(site: Site) -> None:
+        trays = [site.node(f"training-{i}", labels={"nvlink_domain": "rack-1"}) for i in range(72)]
+        await site.fill(*trays)
+        reports = [
+            site.report(*(site.xid(149, gpu=gpu) for gpu in range(4)), node=tray.id)
+            for tray in trays
+        ]
+        await asyncio.gather(*reports)
+
+        (incident,) = site.incidents
+        assert set(incident.nodes) == {tray.id for tray in trays}
+        assert incident.domain == "rack-1"
+
+    play(story)
+
+
+def test_a_crash_is_over_after_three_minutes_and_a_broken_gpu_is_not() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        await site.report(site.xid(31, pid=7), site.xid(48, gpu=1))
+        assert await site.reconciler.reconcile() == site.clock.now() + SILENCE
+        await site.clock.sleep(SILENCE.total_seconds())
+        await site.reconciler.reconcile()
+
+        states = {incident.code: incident.state for incident in site.incidents}
+        assert states == {"31": IncidentState.RESOLVED, "48": IncidentState.OPEN}
+
+        node = site.store.fleet().nodes[NODE]
+        gone = replace(node, phase=Phase.GONE)
+        await site.store.commit(Change(nodes=[gone]), based_on=site.store.fleet().revision)
+        await site.reconciler.reconcile()
+        assert {incident.state for incident in site.incidents} == {IncidentState.RESOLVED}
+        (broken,) = [incident for incident in site.incidents if incident.code == "48"]
+        assert broken.note == "its node is gone"
+        assert await site.kinds(f"incident/{broken.id}") == ["incident.opened", "incident.closed"]
+
+    play(story)
+
+
+def test_incidents_are_forgotten_in_the_end_and_a_restart_remembers_when() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        await site.report(site.xid(31, pid=7))
+        await site.clock.sleep(SILENCE.total_seconds())
+        await site.reconciler.reconcile()
+        again = IncidentReconciler(site.clock, site.store)
+        await again.reconcile()
+        assert len(site.incidents) == 1
+        await site.clock.sleep(KEEP.total_seconds())
+        await again.reconcile()
+        assert site.incidents == []
+
+    play(story)
+
+
+def test_a_storm_does_not_fill_the_memory() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        await site.report(site.xid(31, pid=7))
+        (first,) = site.incidents
+        closed = [
+            replace(first, id=f"inc-{i}", closed_at=site.clock.now())  # type: ignore[arg-type]
+            for i in range(CLOSED_MAX + 5)
+        ]
+        await site.store.commit(Change(incidents=closed), based_on=site.store.fleet().revision)
+        await site.reconciler.reconcile()
+        left = [incident for incident in site.incidents if not incident.is_open]
+        assert len(left) == CLOSED_MAX
+        assert "inc-0" not in {incident.id for incident in left}, "the oldest go first"
+
+    play(story)
