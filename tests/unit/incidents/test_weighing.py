@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -55,7 +55,8 @@ class Site:
 
     def node(self, name: str = NODE, pool: str = "training", **facts: object) -> Node:
         born = self.clock.now() - timedelta(hours=1)
-        return a_node(name, pool, boot_id="boot-1", booted_at=born, registered_at=born, **facts)
+        known = {"boot_id": "boot-1", "booted_at": born, "registered_at": born, **facts}
+        return a_node(name, pool, **known)  # type: ignore[arg-type]
 
     def xid(self, code: int, *, gpu: int = 0, pid: int | None = None) -> CheckResult:
         ruling = judge_xid(code)
@@ -101,7 +102,7 @@ def play(story: Callable[[Site], Awaitable[None]]) -> None:
         runner.run(main())
 
 
-def book(policy: dict[str, object], pool: str | None = None) -> PolicyBook:
+def book(policy: Mapping[str, object], pool: str | None = None) -> PolicyBook:
     made: Policy = parse_policy(json.dumps(policy))
     if pool is None:
         return policy_book(made)

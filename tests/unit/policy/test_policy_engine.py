@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from navarch.config.policy import default_policy, parse_policy
-from navarch.core.health import CheckResult, Condition, Health
+from navarch.core.health import TESTING, CheckResult, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.health.checks.xid import judge_xid
@@ -303,6 +303,7 @@ def test_only_what_is_wrong_or_has_happened_is_judged() -> None:
 
     assert not is_occurrence(fine)
     assert not is_occurrence(blind)
+    assert not is_occurrence(CheckResult(check=TESTING, health=Health.DEGRADED))
     assert is_occurrence(xid(31))
 
 

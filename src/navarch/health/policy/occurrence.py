@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.phase import MachinePhase
 
@@ -92,9 +92,10 @@ class Occurrence:
 def is_occurrence(result: CheckResult) -> bool:
     """Return whether there is something to judge: something is wrong, or something happened.
 
-    That a check could not look says nothing about the hardware, and that all is well is no event.
+    That a check could not look says nothing about the hardware, that all is well is no event,
+    and that an agent tests its GPUs is for the scheduler to know: no rule may overrule it.
     """
-    if result.health is Health.UNKNOWN:
+    if result.health is Health.UNKNOWN or result.check == TESTING:
         return False
     return result.health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
 
