@@ -7,7 +7,8 @@ STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
-	bench-agent bench-control bench-health bench-ingest bench-kernel-line bench-pools bench-xid
+	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-pools \
+	bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -42,6 +43,9 @@ test-all: check ## the gate, and what is too long for it
 
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
+
+bench-governor: setup ## a bad driver on 10,000 nodes: who is acted on, what is blamed, as JSON
+	$(BIN)/python -m bench.governor $(ARGS)
 
 bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
 	$(BIN)/python -m bench.pools $(ARGS)

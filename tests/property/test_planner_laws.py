@@ -16,7 +16,7 @@ from navarch.fleet.changes import changes
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
 from navarch.fleet.drains import plan_drains
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan, Request
+from navarch.fleet.plan import Plan, Request, Retire
 from navarch.fleet.planner import plan_pool
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -136,9 +136,10 @@ def test_no_name_is_planned_twice(fleet: Fleet) -> None:
 def test_only_unhealthy_nodes_are_replaced(fleet: Fleet) -> None:
     pool = the_pool(fleet)
     nodes = fleet.in_pool(pool.name).values()
-    actions = tuple(plan_treatments(pool, nodes, CordonAndReplace()))
+    treated = list(plan_treatments(pool, nodes, CordonAndReplace()))
+    actions = tuple(Retire(node=node.id, reason=treatment.reason) for node, treatment in treated)
     check_plans([Plan(pool=pool.name, actions=actions)], fleet)
-    assert all(fleet.nodes[action.node].health is Health.UNHEALTHY for action in actions)
+    assert all(node.health is Health.UNHEALTHY for node, _ in treated)
 
 
 @given(fleets(), st.sets(st.sampled_from([NodeId(f"training-{i}") for i in range(8)])))

@@ -4,21 +4,27 @@ from navarch.agent.directlink import DirectLink
 from navarch.agent.httplink import HttpLink
 from navarch.app.control_plane import Hearing
 from navarch.client.grpc_link import GrpcLink
+from navarch.client.http import HttpFleetClient
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.nvml import NvmlGpus
 from navarch.gpus.simulated import SimulatedGpus
+from navarch.hosts.effects import LinuxEffects
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey
 from navarch.hosts.metadata.watch import SourceWatch
 from navarch.hosts.simulated import SimulatedHost
+from navarch.hosts.simulated_effects import SimulatedEffects
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.effects import Effects
 from navarch.ports.gpu import GpuReader
+from navarch.ports.held import HeldApi
 from navarch.ports.host import Host
 from navarch.ports.link import Link
 from navarch.ports.metadata import NoticeSource, NoticeWatch
@@ -29,12 +35,16 @@ from navarch.ports.provider import (
     BuysOncePerToken,
     DeclaresListingLag,
     DescribesTopology,
+    PowerCycles,
     Provider,
+    Reboots,
 )
+from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
+from navarch.service.held import HeldService
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.incarnation import WiredNotifier, WiredProvider, WiredStore
 from navarch.sim.workloads import SimWorkloads
@@ -63,6 +73,28 @@ def stores(
 
 def providers(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Provider, Provider]:
     return cloud, wired
+
+
+def rebooting(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Reboots, Reboots]:
+    return cloud, wired
+
+
+def power_cycling(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[PowerCycles, PowerCycles]:
+    return cloud, wired
+
+
+def effects(linux: LinuxEffects, simulated: SimulatedEffects) -> tuple[Effects, Effects]:
+    return linux, simulated
+
+
+def remediators(
+    replace: CordonAndReplace, ladder: Ladder, alert: AlertOnly
+) -> tuple[Remediator, Remediator, Remediator]:
+    return replace, ladder, alert
+
+
+def held(service: HeldService, client: HttpFleetClient) -> tuple[HeldApi, HeldApi]:
+    return service, client
 
 
 def listing_lags(cloud: SimulatedCloud) -> DeclaresListingLag:

@@ -84,3 +84,9 @@ def test_an_unknown_result_changes_nothing() -> None:
 def test_the_explanation_names_the_worst_first() -> None:
     warm = CheckResult(check="heat", health=Health.DEGRADED, reason="86 C")
     assert explain(after(warm, BAD, BAD)) == "gpu: lost (2 times in a row); heat: 86 C"
+
+
+def test_an_old_fault_that_shows_again_after_a_reboot_is_not_cleared_by_the_boot_check() -> None:
+    old = after(*[XID] * TIMES_MAX, boot_id="b1")
+    (found,) = weigh(old, [XID, BOOT_OK], now=NOW, boot_id="b2")
+    assert found.boot_id == "b2"

@@ -27,12 +27,14 @@ from navarch.agent.notices import Notices
 from navarch.agent.orders import Handler, Orders
 from navarch.agent.pace import Pace
 from navarch.agent.probe import Probe
+from navarch.agent.remedies import Allowed, Remedies
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId
 from navarch.ports.checks import EventSource, HealthCheck
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.effects import Effects
 from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import Host, HostError
@@ -64,6 +66,7 @@ class Agent:
     the machine; without it the agent just stops. `diagnostics` are the tests that use the GPUs,
     where the machine is one that they can be used on; they take minutes, on `tests_offload`.
     `notices` follows what the provider announces to the machine.
+    `effects` is the agent's power over the machine, as far as `allowed` lets it have any.
     """
 
     def __init__(
@@ -87,6 +90,9 @@ class Agent:
         sources: Callable[[], Sequence[EventSource]] = tuple,
         facts: MachineFacts | None = None,
         notices: NoticeWatch | None = None,
+        effects: Effects | None = None,
+        allowed: Allowed | None = None,
+        release_driver: Callable[[], None] = lambda: None,
         buffer_bytes_max: int = BYTES_MAX,
         buffer_age_max: timedelta = AGE_MAX,
     ) -> None:
@@ -108,6 +114,9 @@ class Agent:
         self._sources = sources
         self._facts = facts
         self._notices = notices
+        self._effects = effects
+        self._allowed = allowed or Allowed()
+        self._release_driver = release_driver
         self._buffer_bytes_max = buffer_bytes_max
         self._buffer_age_max = buffer_age_max
         self._contact = Contact(identity.node)
@@ -241,6 +250,18 @@ class Agent:
             disk_offload=self._offload,
             offload=self._tests_offload,
         )
+        remedies = Remedies(
+            self._clock,
+            self._disk,
+            effects=self._effects,
+            allowed=self._allowed,
+            boot_id=boot_id,
+            looks=looks,
+            recall=recall,
+            probe=self._probe,
+            disk_offload=self._offload,
+            release_driver=self._release_driver,
+        )
         orders = Orders(
             self._entropy,
             self._link,
@@ -249,7 +270,11 @@ class Agent:
             bells=self._bells,
             looks=looks,
             on_terminate=self._on_terminate,
-            handlers={CommandKind.RUN_DIAGNOSTIC: diagnosis.obey, **self._handlers},
+            handlers={
+                CommandKind.RUN_DIAGNOSTIC: diagnosis.obey,
+                **remedies.handlers(),
+                **self._handlers,
+            },
         )
         return _Loops(
             recall=recall,

@@ -18,6 +18,7 @@ from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.offering import Offering
+from navarch.core.version import VERSION
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuReader
@@ -144,6 +145,8 @@ class Beats:
             internal_ip=internal_ip,
             external_ip=self._identity.external_ip,
             kernel_version=kernel,
+            image=self._identity.image,
+            agent_version=VERSION,
             labels=self._identity.labels,
         )
 

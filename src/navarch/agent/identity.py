@@ -20,6 +20,8 @@ class Identity:
     place: Offering | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     external_ip: str = ""
+    image: str = ""
+    """What the machine was booted from."""
     gpus_expected: int | None = None
     kind: MachineKind | None = None
     """What the catalogue says of such machines."""

@@ -1,7 +1,8 @@
 """Rounds of health checks, and what is written down of them."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import structlog
@@ -143,6 +144,12 @@ class Looks:
         now = self._clock.now()
         await self._recall.note(lambda memory: memory.write_down(results, at=now))
         self._bells.deliveries.ring()
+
+    @asynccontextmanager
+    async def still(self) -> AsyncIterator[None]:
+        """Look at nothing meanwhile: what a reset does to the GPUs is not their fault."""
+        async with self._turn:
+            yield
 
     async def take_evidence(self, why: str) -> None:
         """Take a bundle because something is about to be changed that it would show."""

@@ -100,6 +100,10 @@ class Witnesses:
             self._settle_driver()
             self._settle_log()
 
+    def release(self) -> None:
+        """Let go of the driver, until somebody asks again: a GPU in use cannot be reset."""
+        self._reader.close()
+
     def close(self) -> None:
         """Let go of everything."""
         for source, _ in self._logs.values():

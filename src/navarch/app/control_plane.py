@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Protocol
 
 from navarch.config.policy import default_policy
@@ -28,23 +27,26 @@ from navarch.control.notices import NoticeReconciler
 from navarch.control.observation import ObservationReconciler
 from navarch.control.planning import PlanPool, PoolPlanning
 from navarch.control.providers import Providers
+from navarch.control.recoveries import RecoveryReconciler
+from navarch.control.remediation import RemediationReconciler
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.stockouts import StockoutMemory
 from navarch.control.terminations import TerminationReconciler
 from navarch.control.topology import TopologyReconciler
 from navarch.core.budget import Budget
+from navarch.core.governor import GovernorSettings
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.core.table import Table
-from navarch.fleet.disruption.breaker import held, may_replace
+from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
-from navarch.fleet.disruption.spot_notice import plan_notices
-from navarch.fleet.disruption.unhealthy import CordonAndReplace, plan_treatments
-from navarch.fleet.plan import Action, Hold, Plan, Retire
+from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
+from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, was_lost
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.book import PolicyBook, policy_book
@@ -137,6 +139,13 @@ class Opinions:
     """For pools that have one of their own. Like the autoscalers and the budgets it is looked at
     in every round, so that a reload may change what is in it."""
     remediator: Remediator = field(default_factory=CordonAndReplace)
+    """For pools that name none."""
+    remediators: Mapping[str, Remediator] = field(default_factory=dict)
+    """More that pools may name, besides those built in."""
+    governor: Callable[[], GovernorSettings] = GovernorSettings
+    """How much automation may do at once; asked again at every round."""
+    policy: Callable[[], PolicyChange | None] = lambda: None
+    """When the rules of judgement last changed, if they have."""
     autoscalers: Mapping[PoolName, Autoscaler] = field(default_factory=dict)
     autoscale_interval: timedelta = timedelta(seconds=30)
     budgets: Sequence[Budget] = ()
@@ -195,7 +204,15 @@ def build_control_plane(
         memory.look_at = sizes.look_at
         drains = DrainWatch(clock, store, notifier, errands)
         found: list[Reconciler] = [
-            PoolPlanning(clock, store, name="remediation", plan=_plan_remediation(opinions)),
+            RemediationReconciler(
+                clock,
+                store,
+                dressed,
+                remediator=_choose_remediator(opinions),
+                settings=opinions.governor,
+                policy=opinions.policy,
+            ),
+            RecoveryReconciler(clock, entropy, store, dressed, notifier, errands),
             sizes,
             drains.planning,
             drains,
@@ -254,6 +271,7 @@ def build_control_plane(
             inject=inject,
             budgets=opinions.budgets,
             ledger=ledger,
+            strategies=lambda: (*BUILT_IN, *opinions.remediators),
         ),
         agents=AgentService(
             clock,
@@ -268,23 +286,23 @@ def build_control_plane(
     )
 
 
-def _plan_remediation(opinions: Opinions) -> PlanPool:
-    def plan(pool: Pool, nodes: Table[NodeId, Node], _now: datetime) -> Plan:
-        known = _present(nodes)
-        hold = held(pool, known)
-        actions: list[Action] = list(plan_notices(known))
-        noticed = {action.node for action in actions if isinstance(action, Retire)}
-        rest = (node for node in known if node.id not in noticed)
-        treatments = plan_treatments(pool, rest, opinions.remediator)
-        if hold is None:
-            actions += treatments
-        elif not noticed and may_replace(known):
-            actions += islice(treatments, 1)
-        if (hold is None) != (pool.held is None):
-            actions.append(Hold(reason=hold))
-        return Plan(pool=pool.name, actions=tuple(actions))
+BUILT_IN: Mapping[str, Remediator] = {
+    CORDON_AND_REPLACE: CordonAndReplace(),
+    LADDER_STRATEGY: Ladder(),
+    ALERT_ONLY: AlertOnly(),
+}
+"""The remediators that every pool may name."""
 
-    return plan
+
+def _choose_remediator(opinions: Opinions) -> Callable[[Pool], Remediator]:
+    def choose(pool: Pool) -> Remediator:
+        name = pool.remediation.strategy
+        if not name:
+            return opinions.remediator
+        # A name that nobody knows any more: touch nothing rather than the wrong thing.
+        return opinions.remediators.get(name) or BUILT_IN.get(name) or BUILT_IN[ALERT_ONLY]
+
+    return choose
 
 
 def _plan_size(

@@ -14,6 +14,7 @@ from navarch.agent.agent import Agent
 from navarch.agent.disk import FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.links import open_link
+from navarch.agent.remedies import Allowed
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -21,6 +22,7 @@ from navarch.core.offering import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
+from navarch.hosts.simulated_effects import SimulatedEffects
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.offload import Offload
@@ -71,6 +73,7 @@ class _Life:
     gpus: SimulatedGpus
     faults: InjectedFaults
     agent: Agent
+    disk: FolderDisk
     task: asyncio.Task[None]
 
 
@@ -106,6 +109,7 @@ class FakeMachines:
         self._probe_offload = probe_offload
         self._extra_checks = tuple(extra_checks)
         self._lives: dict[InstanceId, _Life] = {}
+        self._boots: dict[InstanceId, int] = {}
         self.cloud = SimulatedCloud(
             clock,
             entropy,
@@ -121,6 +125,7 @@ class FakeMachines:
             price_per_hour=GPU_HOUR * settings.gpus,
             on_launch=self._launched,
             on_end=self._ended,
+            on_boot=lambda machine, _how: self._boot_again(machine),
         )
         self._file = directory / "machines.json"
 
@@ -188,6 +193,21 @@ class FakeMachines:
         if life is not None:
             life.task.cancel()
 
+    def _boot_again(self, machine: Machine) -> None:
+        """Take a machine down and up again. What was broken may break again, as it would."""
+        life = self._lives.pop(machine.id, None)
+        if life is not None:
+            self._tasks.create_task(self._go_down_and_up(machine, life))
+
+    async def _go_down_and_up(self, machine: Machine, life: _Life) -> None:
+        life.task.cancel()
+        # Its agent holds the disk until it has ended.
+        await asyncio.wait([life.task])
+        life.disk.close()
+        self._boots[machine.id] = self._boots.get(machine.id, 1) + 1
+        if machine.alive:
+            self._start(machine, boot_s=self._entropy.uniform(*self._settings.boot_s))
+
     def _save(self) -> None:
         """Keep what was bought. A simulated cloud need not survive a power cut, only a kill."""
         now = self._clock.now()
@@ -198,7 +218,7 @@ class FakeMachines:
         ]
         write_whole(self._file, msgspec.json.encode(keep))
 
-    def _start(self, machine: Machine) -> None:
+    def _start(self, machine: Machine, *, boot_s: float | None = None) -> None:
         gpus = SimulatedGpus(
             self._clock,
             self._entropy,
@@ -207,17 +227,21 @@ class FakeMachines:
             model=self._settings.gpu_model,
         )
         faults = InjectedFaults()
-        agent = self._agent(machine, gpus, faults)
-        life = self._live(machine, gpus, agent)
+        disk = FolderDisk(self._directory / machine.id)
+        agent = self._agent(machine, gpus, faults, disk)
+        life = self._live(machine, gpus, agent, boot_s)
         try:
             task = self._tasks.create_task(life, name=f"machine {machine.id}")
         except RuntimeError:
             life.close()  # The server is stopping. The machine is on file, and boots next time.
             return
-        self._lives[machine.id] = _Life(gpus=gpus, faults=faults, agent=agent, task=task)
+        self._lives[machine.id] = _Life(gpus=gpus, faults=faults, agent=agent, disk=disk, task=task)
 
-    async def _live(self, machine: Machine, gpus: SimulatedGpus, agent: Agent) -> None:
-        boot_s = (machine.boots_at - self._clock.now()).total_seconds()
+    async def _live(
+        self, machine: Machine, gpus: SimulatedGpus, agent: Agent, boot_s: float | None
+    ) -> None:
+        if boot_s is None:
+            boot_s = (machine.boots_at - self._clock.now()).total_seconds()
         await self._clock.sleep(max(boot_s, 0.0))
         async with asyncio.TaskGroup() as tasks:
             if machine.dead_on_arrival:
@@ -231,9 +255,13 @@ class FakeMachines:
         await self._clock.sleep(self._entropy.uniform(*FIRST_FAULT_S))
         gpus.xid(79, index=0)
 
-    def _agent(self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults) -> Agent:
+    def _agent(
+        self, machine: Machine, gpus: SimulatedGpus, faults: InjectedFaults, disk: FolderDisk
+    ) -> Agent:
         request = machine.request
-        host = SimulatedHost(self._clock, self._entropy, request.name, boot=f"boot-{machine.id}")
+        boot = f"boot-{machine.id}-{self._boots.get(machine.id, 1)}"
+        host = SimulatedHost(self._clock, self._entropy, request.name, boot=boot)
+        loop = asyncio.get_running_loop()
         identity = Identity(
             node=NodeId(request.name),
             token=request.token,
@@ -250,13 +278,25 @@ class FakeMachines:
             open_link(self._server, token=self._token),
             gpus,
             host,
-            FolderDisk(self._directory / machine.id),
+            disk,
             identity=identity,
             checks=(*standard_checks(), faults, *self._extra_checks),
             offload=self._offload,
             probe_offload=self._probe_offload,
             on_terminate=lambda: None,
+            effects=SimulatedEffects(
+                on_reset=lambda _: gpus.repair(),
+                # Asked for on a thread; machines live on the loop.
+                on_reboot=lambda: _later(loop, self._boot_again, machine),
+            ),
+            allowed=Allowed(restart_app=True, reset=True, reboot=True),
         )
+
+
+def _later(
+    loop: asyncio.AbstractEventLoop, boot: Callable[[Machine], None], machine: Machine
+) -> None:
+    loop.call_soon_threadsafe(boot, machine)
 
 
 def _gpus_of(machine: Machine, usual: int) -> int:

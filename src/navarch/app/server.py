@@ -24,12 +24,14 @@ from navarch.app.extensions import Extensions
 from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
+from navarch.app.remediators import load_remediators
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.budget import to_budget
 from navarch.config.metrics import PrometheusConfig
 from navarch.config.notifier import NotifierConfig
 from navarch.config.provider import FakeConfig
+from navarch.config.remediation import to_governor
 from navarch.config.stockouts import to_spans
 from navarch.control.loads import Loads
 from navarch.core.budget import Budget
@@ -50,6 +52,7 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.evidence import EvidenceService
+from navarch.service.held import HeldService
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import FolderArchive
 from navarch.stores.snapshot import read_whole, write_whole
@@ -100,10 +103,15 @@ class Server:
         self._buying = _buying(config, self._extensions)
         self._sizing = {**custom_autoscalers(config), **self._extensions.autoscalers}
         self._budgets = _budgets(config, self._extensions)
+        self._remediators = dict(
+            load_remediators(pool.remediation.strategy for pool in config.pools.values())
+        )
         self.opinions = Opinions(
             provision_scheduler=self._extensions.provision_scheduler,
             provision_schedulers=self._buying,
             remediator=self._extensions.remediator,
+            remediators=self._remediators,
+            governor=lambda: to_governor(self._config.server.governor),
             autoscalers=self._sizing,
             autoscale_interval=config.server.autoscale_interval,
             budgets=self._budgets,
@@ -147,6 +155,7 @@ class Server:
                     metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
                     snapshot=store.fleet,
                     evidence=evidence,
+                    held=HeldService(self._clock, store),
                 )
                 doors = HttpServer(
                     self._clock,
@@ -196,6 +205,10 @@ class Server:
         is refused with everything else in the file: the old ones stay in force.
         """
         policies = load_policies(config)
+        # What cannot be loaded changes nothing.
+        self._remediators |= load_remediators(
+            pool.remediation.strategy for pool in config.pools.values()
+        )
         change = compare(self._config, config)
         # Everything that can fail is made before anything is changed.
         buying = _buying(change.config, self._extensions)

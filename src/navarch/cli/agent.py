@@ -20,6 +20,7 @@ from navarch.agent.disk import DiskError, FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.links import LINKS, open_link
 from navarch.agent.listening import listening
+from navarch.agent.remedies import Allowed
 from navarch.agent.witnesses import Witnesses
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
@@ -31,12 +32,14 @@ from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.health.machines import find_kind
 from navarch.hosts.bookmark import FileBookmark
+from navarch.hosts.effects import LinuxEffects
 from navarch.hosts.facts import LinuxFacts
 from navarch.hosts.kmsg import open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.choice import Service, watch
 from navarch.hosts.tracepoint import open_tracepoint
 from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.effects import Effects
 from navarch.ports.gpu import GpuReader
 from navarch.ports.host import HostError, KernelLog
 from navarch.ports.link import Link
@@ -140,6 +143,36 @@ class _AgentGroup(click.Group):
     type=click.IntRange(min=0, max=SIMULATED_MAX),
     help="Pretend to have this many GPUs. For trying things out.",
 )
+@click.option(
+    "--image",
+    envvar="NAVARCH_IMAGE",
+    help="What the machine was booted from.  [default: what /etc/os-release says]",
+)
+@click.option(
+    "--allow-restart-app",
+    is_flag=True,
+    envvar="NAVARCH_ALLOW_RESTART_APP",
+    help="Let the control plane end processes that hold a broken GPU.",
+)
+@click.option(
+    "--app-unit",
+    "units",
+    multiple=True,
+    metavar="UNIT",
+    help="With --allow-restart-app: restart this service instead. Repeatable.",
+)
+@click.option(
+    "--allow-reset",
+    is_flag=True,
+    envvar="NAVARCH_ALLOW_RESET",
+    help="Let the control plane reset GPUs that nobody uses.",
+)
+@click.option(
+    "--allow-reboot",
+    is_flag=True,
+    envvar="NAVARCH_ALLOW_REBOOT",
+    help="Let the control plane reboot the machine.",
+)
 @click.pass_context
 def agent(
     context: click.Context,
@@ -162,6 +195,11 @@ def agent(
     metadata: str,
     metadata_url: str,
     simulated_gpus: int | None,
+    image: str | None,
+    allow_restart_app: bool,
+    units: tuple[str, ...],
+    allow_reset: bool,
+    allow_reboot: bool,
 ) -> None:
     """Run the node agent: register, beat, check the hardware, obey."""
     if context.invoked_subcommand is not None:
@@ -180,6 +218,7 @@ def agent(
         place=place,
         labels=_parse_labels(labels, pool),
         gpus_expected=gpus_expected,
+        image=image if image is not None else _image(),
         kind=find_kind(provider, instance_type) if instance_type else None,
     )
     link = _link(server, _token_source(auth_token, auth_token_file))
@@ -195,7 +234,12 @@ def agent(
     witnesses = _witnesses(_gpus(simulated, name), identity, folder, simulated=simulated)
     diagnostics = CudaDiagnostics() if simulated is None else None
     notices = _notices(metadata, metadata_url)
-    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices))
+    allowed = Allowed(
+        restart_app=allow_restart_app, units=units, reset=allow_reset, reboot=allow_reboot
+    )
+    # Simulated GPUs are on a real machine, which is not theirs to reboot.
+    effects = LinuxEffects(SystemClock()) if simulated is None else None
+    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, effects, allowed))
 
 
 def _run(
@@ -205,6 +249,8 @@ def _run(
     disk: FolderDisk,
     diagnostics: Diagnostics | None,
     notices: NoticeWatch | None,
+    effects: Effects | None,
+    allowed: Allowed,
 ) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
     tests_offload = ThreadOffload("tests")
@@ -224,6 +270,9 @@ def _run(
         sources=gpus.sources,
         facts=LinuxFacts(SystemClock()),
         notices=notices,
+        effects=effects,
+        allowed=allowed,
+        release_driver=gpus.release,
     )
     try:
         asyncio.run(_until_signalled(daemon, gpus))
@@ -395,6 +444,16 @@ def _boot_id() -> str:
         return LinuxHost().boot_id()
     except HostError:
         return ""
+
+
+def _image(release: Path = Path("/etc/os-release")) -> str:
+    """Return the name and version of the image, where whoever built it has written them down."""
+    try:
+        lines = release.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    said = {key: value.strip("\"'") for key, _, value in (line.partition("=") for line in lines)}
+    return " ".join(filter(None, (said.get("IMAGE_ID"), said.get("IMAGE_VERSION"))))
 
 
 def _default_state_dir() -> Path:

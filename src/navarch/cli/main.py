@@ -49,6 +49,7 @@ ENTRIES = {
     "override": _entry("nodes:override", NODES, "Declare a node healthy, whatever its checks say."),
     "health": _entry("health:health", NODES, "What is wrong with a node, GPU by GPU."),
     "diag": _entry("diag:diag", NODES, "Have a node look at itself, or test its GPUs."),
+    "held": _entry("held:held", NODES, "What automation was kept from doing; let it go ahead."),
     "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
     "pool": _entry("pools:pool", POOLS, "List, create, scale and delete pools."),
     "instance": _entry("instances:instance", POOLS, "The machines as their providers know them."),

@@ -21,6 +21,7 @@ from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
+from navarch.core.recovery import Recovery
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.api import (
     Capacity,
@@ -37,6 +38,7 @@ from navarch.ports.api import (
     Update,
     Why,
 )
+from navarch.ports.held import HeldNode
 from navarch.wire.bodies import (
     Arrival,
     Beat,
@@ -48,6 +50,7 @@ from navarch.wire.bodies import (
     Orders,
     Outcome,
     Reason,
+    Release,
     Size,
     Standing,
 )
@@ -149,6 +152,26 @@ class HttpFleetClient:
     async def get_command(self, command: CommandId) -> Command:
         """Return how far a command has come."""
         return await self._get(f"/v1/commands/{_segment(command)}", Command)
+
+    async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
+        """Return every node about which something is held back."""
+        path = "/v1/held" if pool is None else f"/v1/held?{urlencode({'pool': pool})}"
+        found: Items[HeldNode] = await self._get(path, Items[HeldNode])
+        return found.items
+
+    async def release_held(
+        self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
+    ) -> Sequence[HeldNode]:
+        """Let automation go ahead."""
+        asked = Release(nodes=tuple(nodes), pool=pool, reason=reason)
+        found: Items[HeldNode] = await self._ask("POST", "/v1/held:release", Items[HeldNode], asked)
+        return found.items
+
+    async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
+        """Return the attempts to mend machines."""
+        path = "/v1/recoveries" if node is None else f"/v1/recoveries?{urlencode({'node': node})}"
+        found: Items[Recovery] = await self._get(path, Items[Recovery])
+        return found.items
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the bundles of a node, newest first."""

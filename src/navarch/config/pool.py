@@ -22,6 +22,7 @@ from navarch.config.kinds import (
     Real,
 )
 from navarch.config.nesting import Nested
+from navarch.config.remediation import REMEDIATION, RemediationConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
 
@@ -480,6 +481,11 @@ class PoolConfig:
         Nested(cls=DisruptionConfig),
         default=DisruptionConfig(),
         doc="why and how fast sound nodes are replaced",
+    )
+    remediation: RemediationConfig = key(
+        REMEDIATION,
+        default=RemediationConfig(),
+        doc="what is done about nodes that are not well",
     )
     autoscaling: AutoscalingConfig | None = key(
         AUTOSCALING, default=None, doc="how the size follows the load; `min_nodes` if left out"

@@ -19,6 +19,7 @@ from navarch.config.notifier import NotifierConfig, WebhookConfig
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
 from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
+from navarch.config.remediation import DomainBudgetConfig, GovernorConfig, RemediationConfig
 from navarch.config.schema import Key, keys_of
 from navarch.config.server import ServerConfig
 from navarch.config.stockouts import StockoutsConfig
@@ -29,6 +30,8 @@ SECTIONS: Mapping[str, type] = {
     "server.metrics": MetricsConfig,
     "server.metrics.prometheus": PrometheusConfig,
     "server.stockouts": StockoutsConfig,
+    "server.governor": GovernorConfig,
+    "server.governor budgets": DomainBudgetConfig,
     "server.notifier": NotifierConfig,
     "server.notifier.webhook": WebhookConfig,
     **{f"providers: {name}": cls for name, cls in PROVIDER_TYPES.items()},
@@ -38,6 +41,7 @@ SECTIONS: Mapping[str, type] = {
     "pools.health": HealthConfig,
     "pools.disruption": DisruptionConfig,
     "pools.disruption.budgets": DisruptionBudgetConfig,
+    "pools.remediation": RemediationConfig,
     **{f"autoscaling: {name}": cls for name, cls in AUTOSCALING_TYPES.items()},
     "autoscaling: schedule": WindowConfig,
     "defaults": DefaultsConfig,

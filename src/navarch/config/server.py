@@ -7,6 +7,7 @@ from navarch.config.kinds import ADDRESS, DURATION, PATH, SECRET, URL
 from navarch.config.metrics import MetricsConfig
 from navarch.config.nesting import Nested
 from navarch.config.notifier import NotifierConfig
+from navarch.config.remediation import GovernorConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 from navarch.config.stockouts import StockoutsConfig
@@ -86,6 +87,11 @@ class ServerConfig:
     )
     health_policy: str | None = key(
         PATH, default=None, doc="a file of rules for health events; the built-in ones if left out"
+    )
+    governor: GovernorConfig = key(
+        Nested(cls=GovernorConfig),
+        default=GovernorConfig(),
+        doc="how much automation may do before people are asked",
     )
     metrics: MetricsConfig = key(
         Nested(cls=MetricsConfig), default=MetricsConfig(), doc="who else knows how busy pools are"

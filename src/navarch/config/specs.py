@@ -8,6 +8,7 @@ from navarch.config.config import Config
 from navarch.config.disruption import to_disruption
 from navarch.config.offerings import offerings
 from navarch.config.pool import PoolConfig
+from navarch.config.remediation import to_remediation
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 from navarch.ports.api import PoolSpec
@@ -38,6 +39,7 @@ def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> Pool
         gang_hold=pool.gang_hold,
         spares=pool.spares,
         disruption=to_disruption(pool.disruption),
+        remediation=to_remediation(pool.remediation),
     )
 
 

@@ -5,7 +5,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from datetime import timedelta
 from typing import TypeVar
 
-from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
+from navarch.core.errors import (
+    OutcomeUnknownError,
+    ProviderError,
+    RejectedError,
+    TransientError,
+)
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.topology import Topology
@@ -15,8 +20,10 @@ from navarch.ports.provider import (
     BuysOncePerToken,
     DeclaresListingLag,
     DescribesTopology,
+    PowerCycles,
     Provider,
     ProvisionRequest,
+    Reboots,
 )
 
 T = TypeVar("T")
@@ -43,6 +50,8 @@ class DressedProvider:
         self.listing_lag = lag
         self._announcer = provider if isinstance(provider, AnnouncesNotices) else None
         self._surveyor = provider if isinstance(provider, DescribesTopology) else None
+        self.can_reboot = isinstance(provider, Reboots)
+        self.can_power_cycle = isinstance(provider, PowerCycles)
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine; whatever goes wrong unexpectedly may have had an effect."""
@@ -58,9 +67,26 @@ class DressedProvider:
 
     async def terminate(self, instance: InstanceId) -> None:
         """Stop paying for one machine."""
+        await self._told(lambda: self._provider.terminate(instance))
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart the operating system of one machine."""
+        provider = self._provider
+        if not isinstance(provider, Reboots):
+            raise RejectedError(f"{self.name} cannot reboot machines")
+        await self._told(lambda: provider.reboot(instance))
+
+    async def power_cycle(self, instance: InstanceId) -> None:
+        """Switch one machine off and on."""
+        provider = self._provider
+        if not isinstance(provider, PowerCycles):
+            raise RejectedError(f"{self.name} cannot switch machines off and on")
+        await self._told(lambda: provider.power_cycle(instance))
+
+    async def _told(self, call: Callable[[], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(self._call_timeout.total_seconds()):
-                await self._provider.terminate(instance)
+                await call()
         except ProviderError:
             raise
         except TimeoutError as error:
@@ -124,6 +150,10 @@ class Providers:
         if name not in self._dressed:
             raise TransientError(f"no provider named {name!r} is configured")
         return self._dressed[name]
+
+    def find(self, name: ProviderName | None) -> DressedProvider | None:
+        """Return the provider of that name, if there is one."""
+        return None if name is None else self._dressed.get(name)
 
     def settles_after(self, name: ProviderName) -> timedelta:
         """Return how long after a call its effect is sure to show in a listing."""

@@ -16,6 +16,9 @@ class CommandKind(StrEnum):
     DRAIN = "drain"
     RUN_DIAGNOSTIC = "run_diagnostic"
     TERMINATE = "terminate"
+    RESTART_APP = "restart_app"
+    RESET_GPU = "reset_gpu"
+    REBOOT = "reboot"
 
 
 class CommandStatus(StrEnum):

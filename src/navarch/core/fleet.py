@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 from navarch.core.command import Command
 from navarch.core.event import Event
-from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.recovery import Recovery
 from navarch.core.table import Table
 
 NO_NODES: Table[NodeId, Node] = Table()
@@ -25,6 +26,7 @@ class Fleet:
     nodes: Table[NodeId, Node] = field(default_factory=Table)
     commands: Table[CommandId, Command] = field(default_factory=Table)
     incidents: Table[IncidentId, Incident] = field(default_factory=Table)
+    recoveries: Table[RecoveryId, Recovery] = field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = field(default_factory=dict)
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
@@ -40,12 +42,14 @@ class Change:
     nodes: Sequence[Node] = ()
     commands: Sequence[Command] = ()
     incidents: Sequence[Incident] = ()
+    recoveries: Sequence[Recovery] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; those under way travel with their node."""
     inventories: Mapping[NodeId, Inventory] = field(default_factory=dict)
     forget_nodes: Sequence[NodeId] = ()
     forget_commands: Sequence[CommandId] = ()
     forget_incidents: Sequence[IncidentId] = ()
+    forget_recoveries: Sequence[RecoveryId] = ()
     events: Sequence[Event] = ()
     bookmarks: Mapping[str, int] = field(default_factory=dict)
     """How far into the journal somebody has read, by their name."""
@@ -61,11 +65,13 @@ class Change:
             or self.nodes
             or self.commands
             or self.incidents
+            or self.recoveries
             or self.launches
             or self.inventories
             or self.forget_nodes
             or self.forget_commands
             or self.forget_incidents
+            or self.forget_recoveries
             or self.events
             or self.bookmarks
         )
@@ -79,12 +85,15 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
     commands |= dict.fromkeys(change.forget_commands)
     incidents: dict[IncidentId, Incident | None] = {i.id: i for i in change.incidents}
     incidents |= dict.fromkeys(change.forget_incidents)
+    recoveries: dict[RecoveryId, Recovery | None] = {r.id: r for r in change.recoveries}
+    recoveries |= dict.fromkeys(change.forget_recoveries)
     return Fleet(
         revision=fleet.revision + 1,
         pools=fleet.pools.with_changes({pool.name: pool for pool in change.pools}),
         nodes=fleet.nodes.with_changes(nodes),
         commands=fleet.commands.with_changes(commands),
         incidents=fleet.incidents.with_changes(incidents),
+        recoveries=fleet.recoveries.with_changes(recoveries),
         by_pool=_regroup(fleet, nodes),
     )
 

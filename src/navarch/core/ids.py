@@ -16,3 +16,4 @@ Token = NewType("Token", str)
 
 CommandId = NewType("CommandId", str)
 IncidentId = NewType("IncidentId", str)
+RecoveryId = NewType("RecoveryId", str)

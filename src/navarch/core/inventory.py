@@ -26,4 +26,7 @@ class Inventory:
     internal_ip: str = ""
     external_ip: str = ""
     kernel_version: str = ""
+    image: str = ""
+    """What the machine was booted from, as whoever built it calls it."""
+    agent_version: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -11,10 +11,12 @@ from enum import StrEnum
 
 from navarch.core.gang import Gang
 from navarch.core.health import TESTING, Condition, Health
-from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName
+from navarch.core.held import Held
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
 from navarch.core.launch import Launch
 from navarch.core.offering import Offering
 from navarch.core.topology import Topology
+from navarch.core.trait import Trait
 
 
 class Phase(StrEnum):
@@ -130,6 +132,16 @@ class Node:
     report_stream: str = ""
     report_number: int = 0
     """The newest report of its agent that changed something here."""
+    traits: Mapping[str, Trait] = field(default_factory=dict)
+    """Driver, image and whatever else an upgrade changes, with the date of the change."""
+    vouched_boot: str = ""
+    """The boot whose boot check has passed: until then a new boot proves nothing."""
+    recovery: RecoveryId | None = None
+    """The attempt to mend it that is under way."""
+    acted_at: datetime | None = None
+    """When automation last decided something against it, for whatever it has done since."""
+    held: Held | None = None
+    """What automation would have done about it, had it been allowed to."""
 
     @property
     def instance(self) -> InstanceId | None:

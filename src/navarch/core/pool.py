@@ -8,6 +8,7 @@ from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.offering import Offering
+from navarch.core.remediation import Remediation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +51,10 @@ class Pool:
     """How many nodes come together, within one block, all or none; nothing: each by itself."""
     gang_hold: timedelta = timedelta(minutes=10)
     """How long machines of a gang are kept while others of it are not to be had."""
+    remediation: Remediation = field(default_factory=Remediation)
+    """What is done about nodes that are not well."""
     held: str | None = None
-    """Why nothing is replaced at present: too much is broken at once."""
+    """Why something that should be done about its nodes is not done at present."""
     deleted: bool = False
     """Torn down. The record stays, so that a later pool of this name goes on counting."""
 

@@ -6,9 +6,11 @@ from datetime import datetime
 
 from navarch.core.event import Event, Subject, about
 from navarch.core.fleet import Change, Fleet
+from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
+from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
 from navarch.fleet.plan import (
     AskAgain,
@@ -16,15 +18,20 @@ from navarch.fleet.plan import (
     Drain,
     GiveUp,
     Hold,
+    HoldBack,
     Plan,
+    Recover,
     Release,
     Request,
     Retire,
     Terminate,
+    Uncordon,
 )
 from navarch.fleet.recollection import closure_facts
 
-NodeAction = Request | AskAgain | Cordon | Retire | Drain | Terminate
+NodeAction = (
+    Request | AskAgain | Cordon | Uncordon | Recover | HoldBack | Retire | Drain | Terminate
+)
 
 
 def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
@@ -32,6 +39,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
     pools: list[Pool] = []
     nodes: list[Node] = []
     launches: list[Launch] = []
+    recoveries: list[Recovery] = []
     events: list[Event] = []
     guards = []
     for plan in plans:
@@ -59,11 +67,20 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
                 events.append(_asked(action, now))
             if isinstance(action, Request) and _begins_gang(action, events, fleet):
                 events.append(_gang_asked(action, now))
+            if isinstance(action, Recover):
+                recoveries.append(action.recovery)
             if node.gone and node.launch is not None:
                 launches.append(node.launch)
         if after != pool:
             pools.append(after)
-    return Change(pools=pools, nodes=nodes, launches=launches, events=events, guards=guards)
+    return Change(
+        pools=pools,
+        nodes=nodes,
+        launches=launches,
+        recoveries=recoveries,
+        events=events,
+        guards=guards,
+    )
 
 
 def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
@@ -97,11 +114,23 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
         case AskAgain(launch=launch, reason=reason):
             node = replace(fleet.nodes[launch.node], launch=launch, retry_at=None)
             return node, _event(node, "node.asked_again", reason, now)
-        case Cordon(node=name, reason=reason):
-            node = replace(fleet.nodes[name], cordoned=reason)
+        case Cordon(node=name, reason=reason, automatic=automatic):
+            node = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
+            node = replace(node, cordoned=reason)
             return node, _event(node, "node.cordoned", reason, now)
-        case Retire(node=name, reason=reason, surplus=surplus, urgent=urgent):
-            before = fleet.nodes[name]
+        case Uncordon(node=name, reason=reason):
+            node = replace(fleet.nodes[name], cordoned=None)
+            return node, _event(node, "node.uncordoned", reason, now)
+        case Recover(recovery=recovery):
+            node = _acted(fleet.nodes[recovery.node], now)
+            node = replace(node, recovery=recovery.id, cordoned=node.cordoned or recovery.cordon)
+            text = f"{recovery.step.replace('_', ' ')} first: {recovery.cause}"
+            return node, _event(node, "node.recovering", text, now)
+        case HoldBack(node=name, held=held, reason=reason):
+            node = replace(fleet.nodes[name], held=held)
+            return node, _event(node, *_held_back(held, reason), now)
+        case Retire(node=name, reason=reason, surplus=surplus, urgent=urgent, automatic=automatic):
+            before = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
             retirement = Retirement(reason=reason, surplus=surplus, urgent=urgent)
             node = retired(before, retirement, now=now)
             because = (about("pool", before.pool),) if surplus and before.pool else ()
@@ -162,6 +191,23 @@ def _gang_written(
     return after, [event, *(_event(x, verb, action.reason, now, (subject,)) for x in after)]
 
 
+def _acted(node: Node, now: datetime) -> Node:
+    """Return `node` with the mark by which automation counts what it does."""
+    return replace(node, acted_at=now, held=None)
+
+
+def _held_back(held: Held | None, reason: str) -> tuple[str, str]:
+    if held is None:
+        return "node.unheld", reason
+    wanted = _PAST.get(held.action, held.action)
+    if held.by is HeldBy.DRY_RUN:
+        return "node.would_have", f"would have {wanted} it: {held.reason} ({held.because})"
+    return "node.held", f"not {wanted}: {held.because}; it is {held.reason}"
+
+
+_PAST = {"cordon": "cordoned", "replace": "replaced", "recover": "tried to mend"}
+
+
 def _event(
     node: Node, kind: str, reason: str, now: datetime, because: tuple[Subject, ...] = ()
 ) -> Event:
@@ -175,7 +221,7 @@ def _event(
 
 def _held(pool: Pool, hold: Hold, now: datetime) -> Event:
     kind = "pool.released" if hold.reason is None else "pool.held"
-    reason = hold.reason or "few enough are unhealthy; broken nodes are replaced again"
+    reason = hold.reason or "nothing is held back any more"
     return Event(at=now, about=about("pool", pool.name), kind=kind, reason=reason)
 
 

@@ -12,6 +12,7 @@ from navarch.fleet.plan import (
     Drain,
     GiveUp,
     Plan,
+    Recover,
     Release,
     Request,
     Retire,
@@ -35,6 +36,8 @@ def _check_plan(plan: Plan, fleet: Fleet) -> None:
                     raise InvariantError(f"{node.id} would be bought twice")
             case Cordon(node=name) if fleet.nodes[name].cordoned is not None:
                 raise InvariantError(f"{name} is cordoned twice")
+            case Recover(recovery=recovery) if fleet.nodes[recovery.node].recovery is not None:
+                raise InvariantError(f"{recovery.node} is mended twice at once")
             case Retire(node=name) if not fleet.nodes[name].counts:
                 raise InvariantError(f"{name} is retired twice")
             case GiveUp(gang=gang, nodes=names) if any(not fleet.nodes[x].waiting for x in names):

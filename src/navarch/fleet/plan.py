@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from navarch.core.gang import Gang
+from navarch.core.held import Held
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
+from navarch.core.recovery import Recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,32 @@ class Cordon:
 
     node: NodeId
     reason: str
+    automatic: bool = False
+    """Whether it counts against what automation may do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncordon:
+    """Let new work onto `node` again."""
+
+    node: NodeId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recover:
+    """Begin to mend the machine of a node in place."""
+
+    recovery: Recovery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldBack:
+    """Note what is not done about `node`, and why; None: nothing is held back any more."""
+
+    node: NodeId
+    held: Held | None
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +74,7 @@ class Retire:
     reason: str
     surplus: bool = False
     urgent: bool = False
+    automatic: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +95,7 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Replace nothing in this pool while `reason` holds; None: replace again."""
+    """Note that automation holds back in this pool while `reason` holds; None: no longer."""
 
     reason: str | None
 
@@ -90,7 +119,20 @@ class GiveUp:
     began_at: datetime
 
 
-Action = Request | AskAgain | Cordon | Retire | Drain | Terminate | Hold | Release | GiveUp
+Action = (
+    Request
+    | AskAgain
+    | Cordon
+    | Uncordon
+    | Recover
+    | HoldBack
+    | Retire
+    | Drain
+    | Terminate
+    | Hold
+    | Release
+    | GiveUp
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

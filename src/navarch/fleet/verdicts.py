@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from navarch.core.event import Event, about
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.judgement import explain, weigh, worst
 
@@ -15,7 +15,13 @@ def with_results(
 ) -> tuple[Node, list[Event]]:
     """Return `node` after `results`, and an event if there is something new to say."""
     conditions = weigh(node.conditions, results, now=now, boot_id=node.boot_id)
-    after = replace(node, conditions=conditions, health=worst(conditions))
+    vouched = any(x.check == BOOT and x.health is Health.HEALTHY for x in results)
+    after = replace(
+        node,
+        conditions=conditions,
+        health=worst(conditions),
+        vouched_boot=node.boot_id if vouched else node.vouched_boot,
+    )
     if after == node:
         return node, []
     reason = explain(conditions) if conditions else "every check passes"

@@ -80,7 +80,8 @@ def _condition(
     if before.health is not result.health or before.fatal is not result.fatal:
         return after
     if before.times >= TIMES_MAX:
-        return before
+        # It is no news, but it is true of the boot that is running now.
+        return replace(before, boot_id=boot_id)
     return replace(after, since=before.since, times=before.times + 1)
 
 

@@ -91,6 +91,15 @@ class LinuxFacts:
         return {name: value for name, value in facts.items() if value}
 
 
+def gpu_holders(proc: Path) -> Iterator[tuple[int, int, str]]:
+    """Yield pid, parent's pid and name of the processes that have an NVIDIA device open."""
+    for process in sorted(_entries(proc), key=lambda path: path.name.zfill(10)):
+        if process.name.isdecimal() and _holds_gpu(process):
+            words = _read(process / "stat").rpartition(")")[2].split()
+            parent = int(words[1]) if len(words) > 1 and words[1].isdecimal() else 0
+            yield int(process.name), parent, _read(process / "comm") or "unnamed"
+
+
 def _entries(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         yield from folder.iterdir()

@@ -13,12 +13,14 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Disruption
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
+from navarch.core.held import Held
 from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, PoolName
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.metrics import NodeMetrics
 from navarch.core.node import InstanceState, NodeStatus, Phase
 from navarch.core.offering import Offering
+from navarch.core.remediation import Remediation
 from navarch.core.topology import Topology
 
 T = TypeVar("T")
@@ -63,6 +65,10 @@ class NodeView:
     """Whether that gang is not complete, so that it takes no work yet."""
     capacity_type: str = ""
     """How its machine is paid for: reserved, spot or on demand."""
+    held: Held | None = None
+    """What automation would have done about it, had it been allowed to."""
+    recovering: str | None = None
+    """Which step of a recovery is under way, and how far it has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +121,7 @@ class PoolSpec:
     cooldown: timedelta = timedelta(minutes=5)
     spares: int = 0
     disruption: Disruption = field(default_factory=Disruption)
+    remediation: Remediation = field(default_factory=Remediation)
     shrink_after: timedelta = timedelta(minutes=5)
     gang: int = 0
     gang_hold: timedelta = timedelta(minutes=10)

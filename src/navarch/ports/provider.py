@@ -76,6 +76,27 @@ class DeclaresListingLag(Protocol):
 
 
 @runtime_checkable
+class Reboots(Protocol):
+    """An ability: the provider can restart the operating system of a machine."""
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Ask for it and return at once; raise InstanceNotFoundError if the machine is gone."""
+        ...
+
+
+@runtime_checkable
+class PowerCycles(Protocol):
+    """An ability: the provider can take a machine's power away and give it back.
+
+    It stays the same machine, with the same name, address and disks.
+    """
+
+    async def power_cycle(self, instance: InstanceId) -> None:
+        """Ask for it and return at once; raise InstanceNotFoundError if the machine is gone."""
+        ...
+
+
+@runtime_checkable
 class BuysOncePerToken(Protocol):
     """An ability: the provider itself sees to it that one token buys one machine.
 

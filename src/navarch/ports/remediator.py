@@ -6,15 +6,18 @@ from typing import Protocol
 
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.core.recovery import RecoveryStep
 
 
 class Remedy(StrEnum):
     """What can be done."""
 
     CORDON = "cordon"
-    """Keep new work off it."""
+    """Keep new work off it; it comes back by itself once it is well."""
     REPLACE = "replace"
     """Move its work away, give it back, and get another."""
+    RECOVER = "recover"
+    """Try to mend it where it stands, step by step, each verified by checks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +26,17 @@ class Treatment:
 
     remedy: Remedy
     reason: str
+    step: RecoveryStep = RecoveryStep.REBOOT
+    """For RECOVER: the mildest step worth trying."""
+    check: str = ""
+    """For RECOVER: the condition that it is about; the worst one if left out."""
 
 
 class Remediator(Protocol):
     """Decides about one node, from what is known of it. Pure; asked again at every change.
+
+    How many of its decisions are carried out at once is not its business: every one of them
+    passes the governor first.
 
     ```python
     class AlertOnly:

@@ -123,6 +123,8 @@ class SimulatedCloud:
     price_per_hour: Decimal = Decimal("98.32")
     on_launch: Callable[[Machine], None] = lambda _: None
     on_end: Callable[[Machine], None] = lambda _: None
+    on_boot: Callable[[Machine, str], None] = lambda _machine, _how: None
+    """Called when a machine is made to boot again, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
     _listed: dict[InstanceId, Instance] = field(default_factory=dict)
@@ -182,6 +184,29 @@ class SimulatedCloud:
             await self.clock.sleep(HANG_S)
         else:
             await self._answer()
+        if trouble == "lie":
+            raise OutcomeUnknownError("the connection was lost")
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart a machine, or have one of the usual troubles."""
+        await self._boot_again(instance, "reboot")
+
+    async def power_cycle(self, instance: InstanceId) -> None:
+        """Switch a machine off and on, or have one of the usual troubles."""
+        await self._boot_again(instance, "power_cycle")
+
+    async def _boot_again(self, instance: InstanceId, how: str) -> None:
+        trouble = self._trouble("transient", "mute", "lie")
+        await self._answer()
+        if trouble == "transient":
+            raise TransientError("too many requests")
+        if trouble == "mute":
+            raise OutcomeUnknownError("the connection was lost")
+        machine = self.machines.get(instance)
+        if machine is None or not machine.alive:
+            raise InstanceNotFoundError(f"no machine {instance}")
+        self.on_boot(machine, how)
+        await self._answer()
         if trouble == "lie":
             raise OutcomeUnknownError("the connection was lost")
 

@@ -13,6 +13,7 @@ from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
+from navarch.fleet.traits import traits_after
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.health.policy.policy import BELIEVE_CHECKS
 from navarch.ports.agents import Registration, Welcome
@@ -254,6 +255,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
             offering=registration.place,
             gpus=len(registration.inventory.gpus),
             labels=registration.inventory.labels,
+            traits=traits_after({}, registration.inventory, now=now),
         )
         return stranger, "a machine that nobody here bought has registered"
     is_same_boot = before.registered_at is not None and before.boot_id == registration.boot_id
@@ -264,6 +266,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
         registered_at=before.registered_at or now,
         gpus=len(registration.inventory.gpus),
         labels=registration.inventory.labels,
+        traits=traits_after(before.traits, registration.inventory, now=now),
     )
     if before.pool is None:
         after = replace(after, offering=registration.place or before.offering)

@@ -1,6 +1,14 @@
 """What operators may do, in-process."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -27,6 +35,7 @@ from navarch.core.node import (
 )
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.remediation import BUILT_IN_STRATEGIES
 from navarch.core.version import VERSION
 from navarch.fleet.changes import retired
 from navarch.fleet.verdicts import overridden
@@ -52,7 +61,7 @@ from navarch.service.attempts import until_no_conflict
 from navarch.service.capacity import plan_capacity
 from navarch.service.costs import cost_report
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
-from navarch.service.specs import check_spec, pool_from
+from navarch.service.specs import check_spec, check_strategy, pool_from
 from navarch.service.views import (
     count_by_status,
     gpus_of,
@@ -106,6 +115,7 @@ class FleetService:
         inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
         budgets: Sequence[Budget] = (),
         ledger: Ledger | None = None,
+        strategies: Callable[[], Collection[str]] = lambda: BUILT_IN_STRATEGIES,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -115,6 +125,7 @@ class FleetService:
         self._inject = inject
         self._budgets = budgets
         self._ledger = ledger or Ledger(clock, store)
+        self._strategies = strategies
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -205,6 +216,7 @@ class FleetService:
     async def put_pool(self, spec: PoolSpec, *, reason: str) -> PoolView:
         """Create a pool, or change the one of that name; its counter and size are kept."""
         check_spec(spec)
+        check_strategy(spec.remediation, self._strategies())
 
         async def attempt() -> PoolView:
             fleet = self._store.fleet()
@@ -442,7 +454,8 @@ class FleetService:
         return await explain(self._store, about)
 
     def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
-        return node_view(node, _pool_of(fleet, node), self._readings.last_heard(node.id))
+        recovery = fleet.recoveries.get(node.recovery) if node.recovery else None
+        return node_view(node, _pool_of(fleet, node), self._readings.last_heard(node.id), recovery)
 
     def _show_node(self, fleet: Fleet, name: NodeId) -> NodeView | None:
         node = fleet.nodes.get(name)

@@ -1,6 +1,7 @@
 """What operators ask of pools: checked, and turned into records."""
 
 import re
+from collections.abc import Collection
 from dataclasses import fields
 from datetime import timedelta
 
@@ -8,6 +9,7 @@ from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.remediation import Remediation
 from navarch.health.judgement import TIMES_MAX
 from navarch.ports.api import PoolSpec
 from navarch.service.autoscaling import check_autoscaling
@@ -59,6 +61,17 @@ def _check_gangs(spec: PoolSpec) -> None:
         nodes = getattr(spec, name)
         if nodes is not None and nodes % spec.gang:
             raise InvalidError(f"{name}: nodes come {spec.gang} together, so {nodes} cannot be had")
+
+
+def check_strategy(remediation: Remediation, known: Collection[str]) -> None:
+    """Raise InvalidError for a remediation that nobody here can carry out."""
+    if remediation.strategy and remediation.strategy not in known:
+        raise InvalidError(
+            f"remediation.strategy: {remediation.strategy!r} is not known; known are "
+            f"{', '.join(known)}"
+        )
+    if remediation.reboot_deadline <= timedelta(0):
+        raise InvalidError("remediation.reboot_deadline: must be longer than nothing")
 
 
 def _check_disruption(disruption: Disruption) -> None:

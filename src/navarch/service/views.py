@@ -8,11 +8,17 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.node import Node, Phase, instance_state, node_status
 from navarch.core.pool import Pool
+from navarch.core.recovery import Recovery
 from navarch.health.judgement import explain
 from navarch.ports.api import InstanceView, NodeView, PoolSpec, PoolView
 
 
-def node_view(node: Node, pool: Pool | None, last_heartbeat: datetime | None) -> NodeView:
+def node_view(
+    node: Node,
+    pool: Pool | None,
+    last_heartbeat: datetime | None,
+    recovery: Recovery | None = None,
+) -> NodeView:
     """Return `node` as an operator wants to see it."""
     place = node.place
     launch = node.launch
@@ -44,7 +50,13 @@ def node_view(node: Node, pool: Pool | None, last_heartbeat: datetime | None) ->
         gang=node.gang.id if node.gang else "",
         waiting=node.waiting,
         capacity_type=place.capacity_type if place else "",
+        held=None if node.gone else node.held,
+        recovering=None if recovery is None else _recovering(recovery),
     )
+
+
+def _recovering(recovery: Recovery) -> str:
+    return f"{recovery.step.replace('_', ' ')}, {recovery.state}: {recovery.cause}"
 
 
 def instance_view(node: Node, pool: Pool | None) -> InstanceView:
@@ -111,6 +123,7 @@ def pool_spec(pool: Pool) -> PoolSpec:
         disruption=pool.disruption,
         gang=pool.gang,
         gang_hold=pool.gang_hold,
+        remediation=pool.remediation,
     )
 
 

@@ -1,8 +1,9 @@
 """An agent on a simulated machine: registers, beats, reports, obeys."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from navarch.agent.backoff import Backoff
@@ -16,6 +17,7 @@ from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.clock import Entropy
 from navarch.providers.simulated import Machine
 from navarch.sim.clock import SimClock
+from navarch.sim.effects import SimEffects
 from navarch.sim.incarnation import Crash
 from navarch.sim.pulse import Pulse
 
@@ -50,11 +52,19 @@ class SimAgent:
     results: dict[str, CheckResult] = field(default_factory=dict)
     reports: int = 0
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
+    driver: str = "550.90.07"
+    image: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    effects: SimEffects | None = None
+    """What it may do to its machine; without, it only says that it has."""
     _roused: asyncio.Event = field(default_factory=asyncio.Event)
     _registered: bool = False
     _beat: int = 0
     _messages: int = 0
     _found: tuple[CheckResult, ...] = ()
+    _hurried: bool = False
+    _out_of_turn: bool = False
+    _asleep: asyncio.Future[None] | None = None
     _lost: bool = False
     """Whether the last message did not get through."""
     _backoff: Backoff = field(init=False)
@@ -71,6 +81,18 @@ class SimAgent:
         """Have the next beat carried out: it may make a difference."""
         self._roused.set()
 
+    def hurry(self) -> None:
+        """Report at once: something was seen that does not wait for its turn."""
+        self._hurried = True
+        self._roused.set()
+        if self._asleep is not None and not self._asleep.done():
+            self._asleep.set_result(None)
+
+    def introduce_again(self) -> None:
+        """Register with the next beat: something about the machine has changed."""
+        self._registered = False
+        self.hurry()
+
     async def run(self) -> None:
         """Live until cancelled."""
         under_way = False
@@ -79,6 +101,7 @@ class SimAgent:
             if not under_way:
                 # What a beat reports is what is so when the agent sets out on it.
                 self._found = tuple(self.results.values())
+            self._out_of_turn, self._hurried = self._hurried, False
             if under_way or not self.hung:
                 settled = await self._carry_out()
             under_way = False
@@ -90,7 +113,19 @@ class SimAgent:
             else:
                 self._beat = self.pulse.first_start_after(self.clock.monotonic())
             if not under_way:
-                await self.clock.sleep_until(self.pulse.starts_at(self._beat))
+                await self._sleep_until(self.pulse.starts_at(self._beat))
+
+    async def _sleep_until(self, moment_s: float) -> None:
+        if self._hurried:
+            return
+        loop = asyncio.get_running_loop()
+        self._asleep = asleep = loop.create_future()
+        timer = loop.call_at(moment_s, _wake, asleep)
+        try:
+            await asleep
+        finally:
+            timer.cancel()
+            self._asleep = None
 
     async def _wait_to_retry(self) -> None:
         """Wait as the real agent does, or two lost messages would pass for a dead machine."""
@@ -136,10 +171,17 @@ class SimAgent:
 
     async def _register(self) -> None:
         gpus = tuple(
-            Gpu(index=i, uuid=f"GPU-{self.machine.id}-{i}", name="NVIDIA H100 80GB HBM3")
+            Gpu(
+                index=i,
+                uuid=f"GPU-{self.machine.id}-{i}",
+                name="NVIDIA H100 80GB HBM3",
+                driver_version=self.driver,
+            )
             for i in range(self.gpus)
         )
-        inventory = Inventory(gpus=gpus, hostname=self.node)
+        inventory = Inventory(
+            gpus=gpus, hostname=self.node, image=self.image, labels=dict(self.labels)
+        )
         registration = Registration(
             node=self.node,
             token=self.machine.request.token,
@@ -158,8 +200,10 @@ class SimAgent:
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)
-            name = command.id
-            await self._send(lambda name=name: self._finish(name))  # type: ignore[misc]
+            succeeded, result = True, "done"
+            if self.effects is not None:
+                succeeded, result = await self.effects.obey(self, command)
+            await self._send(partial(self._finish, command.id, succeeded, result))
 
     async def _heartbeat(self) -> Sequence[Command]:
         if self.load is None:
@@ -167,8 +211,8 @@ class SimAgent:
         gpu = GpuMetrics(utilization_pct=self.load())
         return self.api().heartbeat(self.node, NodeMetrics(gpus=(gpu,) * self.gpus))
 
-    async def _finish(self, command: CommandId) -> None:
-        await self.api().finish(self.node, command, succeeded=True, result="done")
+    async def _finish(self, command: CommandId, succeeded: bool, result: str) -> None:
+        await self.api().finish(self.node, command, succeeded=succeeded, result=result)
 
     async def _send(self, call: Callable[[], Awaitable[T]]) -> T:
         """Send one message over a network that may lose it, repeat it, or lose the answer."""
@@ -187,8 +231,13 @@ class SimAgent:
 
     async def _travel(self) -> None:
         """Let a message be on its way: for as long in theory as in practice."""
-        if self._messages == 0:
+        if self._messages == 0 and not self._out_of_turn:
             await self.clock.sleep_until(self.pulse.arrives_at(self._beat))
         else:
             await self.clock.sleep(self.pulse.latency_s(self._beat, self._messages))
         self._messages += 1
+
+
+def _wake(asleep: asyncio.Future[None]) -> None:
+    if not asleep.done():
+        asleep.set_result(None)

@@ -13,6 +13,7 @@ from navarch.core.instance import Instance
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
+from navarch.core.recovery import RecoveryState, RecoveryStep
 from navarch.core.topology import Topology
 from navarch.ports.clock import Entropy
 from navarch.ports.notifier import WorkloadNotifier
@@ -171,6 +172,24 @@ class WiredProvider:
             wanted = node.instance == instance and node.counts
             assert not wanted, f"{instance} is the machine of {node.id}, which is {node.phase}"
         await self.wire.call("terminate", lambda: self.cloud.terminate(instance))
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart one machine, which must have been written down."""
+        self._check_ordered(instance, RecoveryStep.REBOOT)
+        await self.wire.call("reboot", lambda: self.cloud.reboot(instance))
+
+    async def power_cycle(self, instance: InstanceId) -> None:
+        """Switch one machine off and on, which must have been written down."""
+        self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
+        await self.wire.call("power cycle", lambda: self.cloud.power_cycle(instance))
+
+    def _check_ordered(self, instance: InstanceId, step: RecoveryStep) -> None:
+        fleet = self.store.fleet()
+        (node,) = [x for x in fleet.nodes.values() if x.instance == instance and not x.gone]
+        recovery = fleet.recoveries[node.recovery] if node.recovery else None
+        assert recovery is not None, f"{node.id}: {step} without a recovery"
+        assert (recovery.step, recovery.state) == (step, RecoveryState.ORDERED), recovery
+        assert recovery.ordered_boot == node.boot_id, f"{node.id}: {step} on a later boot"
 
     async def list_instances(self) -> Sequence[Instance]:
         """List every machine."""

@@ -18,6 +18,7 @@ from navarch.core.node import Node, NodeStatus, node_status
 from navarch.core.notice import Notice, NoticeKind
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
+from navarch.core.recovery import RecoveryStep
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.ports.agents import AgentApi
@@ -31,6 +32,7 @@ from navarch.service.views import pool_spec
 from navarch.sim.agent import SimAgent
 from navarch.sim.checkers import Checkers
 from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.effects import Deed, Fault, SimEffects
 from navarch.sim.hearing import ComputedHearing
 from navarch.sim.incarnation import Crash, Tripwire, WiredNotifier, WiredStore, wired
 from navarch.sim.loop import SimLoop
@@ -62,6 +64,15 @@ class World:
     """The share of calls that fail between the control plane and everything but the cloud."""
     checkers: Checkers = field(default_factory=Checkers)
     agents: dict[InstanceId, SimAgent] = field(default_factory=dict)
+    effects: dict[InstanceId, SimEffects] = field(default_factory=dict)
+    """The hardware of each machine, and its agent's power over it."""
+    deeds: list[Deed] = field(default_factory=list)
+    """Every reset, reboot and power cycle, in order."""
+    driver: str = "550.90.07"
+    """What machines that boot from now on run."""
+    labels_for: Callable[[NodeId], dict[str, str]] = lambda _: {}
+    """What each agent is told to say about itself: its rack, say."""
+    reboot_s: tuple[float, float] = (60.0, 240.0)
     cut_off: set[NodeId] = field(default_factory=set)
     """Nodes that the network keeps from the control plane."""
     computed: bool = False
@@ -126,6 +137,39 @@ class World:
             check="xid", health=Health.UNHEALTHY, reason=reason, fatal=fatal, lasting=lasting
         )
         self.rouse(node)
+
+    def break_down(self, node: NodeId, result: CheckResult, *, mended_by: RecoveryStep) -> None:
+        """Break the hardware under a node until something is done that mends it."""
+        agent = self.agent(node)
+        assert agent.effects is not None
+        agent.effects.faults.append(Fault(result, mended_by))
+        agent.results[result.check] = result
+        agent.hurry()
+
+    def install_driver(self, node: NodeId, driver: str) -> None:
+        """Put another driver on a node, whose agent introduces itself again."""
+        agent = self.agent(node)
+        agent.driver = driver
+        agent.introduce_again()
+
+    def boot_again(self, machine: Machine, how: str, recovery: str = "") -> None:
+        """Take a machine down and up again, as another boot."""
+        step = RecoveryStep(how)
+        effects = self.effects[machine.id]
+        old = self.agents.get(machine.id)
+        boot_id = old.boot_id if old is not None else "boot-1"
+        if not recovery:
+            node = self.fleet().nodes[NodeId(machine.request.name)]
+            effects.note(node.id, step, boot_id, node.recovery or "")
+        effects.mend(step)
+        self._lives[machine.id].cancel()
+        number = int(boot_id.rpartition("-")[2]) + 1
+        self._start_agent(
+            machine,
+            after_s=SeededEntropy(f"{self.seed}/{machine.id}/{number}").uniform(*self.reboot_s),
+            reports=old.reports if old is not None else 0,
+            boot_id=f"boot-{number}",
+        )
 
     def silence(self, node: NodeId) -> None:
         """Hang a node's agent."""
@@ -369,6 +413,14 @@ class World:
             started_s=self.clock.monotonic(),
             interval_s=self.timing.heartbeat_interval.total_seconds(),
         )
+        effects = self.effects.setdefault(
+            machine.id,
+            SimEffects(
+                boot=lambda recovery: self.boot_again(machine, "reboot", recovery),
+                time_s=self.clock.monotonic,
+                deeds=self.deeds,
+            ),
+        )
         return SimAgent(
             clock=self.clock,
             entropy=SeededEntropy(f"{self.seed}/agent/{machine.id}"),
@@ -382,6 +434,10 @@ class World:
             computed=self.computed,
             on_rest=self._rest,
             on_rise=self._rise,
+            results={fault.result.check: fault.result for fault in effects.faults},
+            driver=self.driver,
+            labels=self.labels_for(node),
+            effects=effects,
         )
 
     def stop_agents(self) -> None:
@@ -450,6 +506,7 @@ def simulate(
             )
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended
+            cloud.on_boot = world.boot_again
             world.store.subscribe(world.checkers.watch)
             world.store.subscribe(world.record)
             prepare(world)

@@ -80,3 +80,5 @@ def _written(change: Change) -> Iterator[str]:
     yield from (f"incident {incident}" for incident in change.forget_incidents)
     # Two reports must not each open an incident for what they both saw a part of.
     yield from (f"incidents of {incident.place}" for incident in change.incidents)
+    yield from (f"recovery {recovery.id}" for recovery in change.recoveries)
+    yield from (f"recovery {recovery}" for recovery in change.forget_recoveries)

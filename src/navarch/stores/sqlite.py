@@ -25,6 +25,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
+from navarch.core.recovery import Recovery
 from navarch.core.table import Table
 from navarch.ports.clock import Entropy
 from navarch.ports.offload import Offload
@@ -265,6 +266,11 @@ class SqliteStore:
                 [(incident.id, _encode(incident)) for incident in change.incidents],
             ),
             (
+                "INSERT INTO recoveries (id, body) VALUES (?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET body = excluded.body",
+                [(recovery.id, _encode(recovery)) for recovery in change.recoveries],
+            ),
+            (
                 "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)",
                 [
                     (
@@ -285,6 +291,7 @@ class SqliteStore:
             ("DELETE FROM inventories WHERE node = ?", [(node,) for node in change.forget_nodes]),
             ("DELETE FROM commands WHERE id = ?", [(name,) for name in change.forget_commands]),
             ("DELETE FROM incidents WHERE id = ?", [(name,) for name in change.forget_incidents]),
+            ("DELETE FROM recoveries WHERE id = ?", [(name,) for name in change.forget_recoveries]),
             (
                 "INSERT INTO events (revision, at, about, body) VALUES (?, ?, ?, ?)",
                 [
@@ -382,6 +389,9 @@ def _load(database: sqlite3.Connection) -> Fleet:
         incidents = _decode(
             _INCIDENT, database.execute("SELECT body FROM incidents ORDER BY rowid")
         )
+        recoveries = _decode(
+            _RECOVERY, database.execute("SELECT body FROM recoveries ORDER BY rowid")
+        )
         by_pool: dict[PoolName, dict[NodeId, Node]] = {}
         for node in nodes:
             if node.pool is not None:
@@ -392,6 +402,7 @@ def _load(database: sqlite3.Connection) -> Fleet:
             nodes=Table({node.id: node for node in nodes}),
             commands=Table({command.id: command for command in commands}),
             incidents=Table({incident.id: incident for incident in incidents}),
+            recoveries=Table({recovery.id: recovery for recovery in recoveries}),
             by_pool={name: Table(members) for name, members in by_pool.items()},
         )
     finally:
@@ -408,6 +419,7 @@ _POOL = msgspec.json.Decoder(Pool)
 _NODE = msgspec.json.Decoder(Node)
 _COMMAND = msgspec.json.Decoder(Command)
 _INCIDENT = msgspec.json.Decoder(Incident)
+_RECOVERY = msgspec.json.Decoder(Recovery)
 _LAUNCH = msgspec.json.Decoder(Launch)
 _EVENT = msgspec.json.Decoder(Event)
 _INVENTORY = msgspec.json.Decoder(Inventory)

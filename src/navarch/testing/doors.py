@@ -27,6 +27,7 @@ from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
 from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
+from navarch.service.held import HeldService
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
@@ -103,6 +104,7 @@ def build_doors(
         snapshot=store.fleet if with_snapshot else None,
         limits=limits,
         evidence=evidence,
+        held=HeldService(clock, store),
     )
     return Doors(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 

@@ -17,6 +17,13 @@ from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Phase
+from navarch.core.recovery import (
+    Attempt,
+    Recovery,
+    RecoveryState,
+    RecoveryStep,
+    recovery_id,
+)
 from navarch.ports.store import Committed, Store
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -122,6 +129,36 @@ class StoreContract:
             await store.commit(Change(incidents=[elsewhere]), based_on=0)
 
         assert list(self.run(story).fleet().incidents) == [INCIDENT.id, elsewhere.id]
+
+    def test_recoveries_are_kept_changed_and_forgotten(self) -> None:
+        recovery = Recovery(
+            id=recovery_id(NODE.id, "boot-1", "xid/95/GPU-0"),
+            node=NODE.id,
+            check="xid/95/GPU-0",
+            cause="unhealthy: XID 95",
+            boot_id="boot-1",
+            gpus=("GPU-0",),
+            step=RecoveryStep.RESET_GPU,
+            state=RecoveryState.ORDERED,
+            since=NOW,
+            begun_at=NOW,
+            deadline=NOW + timedelta(minutes=5),
+            command=CommandId("c1"),
+            ordered_boot="boot-1",
+            tries={"reset_gpu": 1},
+            history=(Attempt(step=RecoveryStep.RESET_GPU, at=NOW, outcome="ordered", ran=True),),
+        )
+        over = replace(recovery, state=RecoveryState.SUCCEEDED, ended_at=NOW)
+        other = replace(recovery, id=recovery_id(NODE.id, "boot-2", "xid/95/GPU-0"))
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(recoveries=[recovery, other]), based_on=0)
+            with pytest.raises(ConflictError):
+                await store.commit(Change(recoveries=[over]), based_on=0)
+            await store.commit(Change(recoveries=[over], forget_recoveries=[other.id]), based_on=1)
+
+        store = self.reopen(self.run(story))
+        assert dict(store.fleet().recoveries) == {over.id: over}
 
     def test_nodes_keep_the_order_of_their_creation(self) -> None:
         names = ["training-9", "training-10", "training-1"]

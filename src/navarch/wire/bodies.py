@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from navarch.core.command import Command, CommandKind
 from navarch.core.health import CheckResult, HealthReport
-from navarch.core.ids import CommandId, NodeId
+from navarch.core.ids import CommandId, NodeId, PoolName
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 
@@ -24,6 +24,15 @@ class Items(Generic[T]):
 class Reason:
     """Why somebody asks."""
 
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """What automation may go ahead with: some nodes, or all that wait in a pool."""
+
+    nodes: tuple[NodeId, ...] = ()
+    pool: PoolName | None = None
     reason: str = ""
 
 

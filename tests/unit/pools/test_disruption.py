@@ -10,7 +10,6 @@ from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.health import Condition, Health
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
-from navarch.fleet.disruption.breaker import held
 from navarch.fleet.disruption.replacement import plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains
@@ -154,22 +153,3 @@ def test_the_strictest_budget_that_applies_counts() -> None:
     tomorrow = replace(nobody, days=((NOW.weekday() + 1) % 7,))
     thawed = replace(OLD, budgets=(MANY, tomorrow))
     assert len(begun(a_pool(size=3, disruption=thawed), nodes(3))) == 3
-
-
-@pytest.mark.parametrize(("broken", "of", "trips"), [(2, 2, False), (3, 8, False), (4, 8, True)])
-def test_replacement_stops_when_much_of_a_pool_breaks_at_once(
-    broken: int, of: int, trips: bool
-) -> None:
-    known = [
-        replace(node, health=Health.UNHEALTHY) if i < broken else node
-        for i, node in enumerate(nodes(of))
-    ]
-    assert (held(a_pool(size=of), known) is not None) is trips
-
-
-def test_the_brake_comes_off_only_when_half_as_many_are_broken() -> None:
-    known = [
-        replace(node, health=Health.UNHEALTHY) if i < 3 else node for i, node in enumerate(nodes(8))
-    ]
-    assert held(a_pool(size=8, held="before"), known) is not None
-    assert held(a_pool(size=8), known) is None

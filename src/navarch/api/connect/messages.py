@@ -136,6 +136,11 @@ def node_metrics(metrics: pb.NodeMetrics) -> NodeMetrics:
     )
 
 
+def is_known(kind: CommandKind) -> bool:
+    """Return whether agents of the reference know such a command; others are not sent to them."""
+    return f"NODE_COMMAND_TYPE_{kind.name}" in pb.NodeCommandType.keys()  # noqa: SIM118
+
+
 def command_message(command: Command) -> pb.NodeCommand:
     """Return a command as an agent receives it."""
     message = pb.NodeCommand(

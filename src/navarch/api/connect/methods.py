@@ -76,7 +76,11 @@ class ReferenceMethods:
             detail = await self._about(request.node_id, self._fleet.get_node)
         except NotFoundError:
             return pb.GetNodeCommandsResponse()
-        pending = [c for c in detail.commands if c.status is CommandStatus.PENDING]
+        pending = [
+            c
+            for c in detail.commands
+            if c.status is CommandStatus.PENDING and messages.is_known(c.kind)
+        ]
         for command in pending:
             await self._agents.acknowledge(command.node, command.id)
         return pb.GetNodeCommandsResponse(commands=map(messages.command_message, pending))

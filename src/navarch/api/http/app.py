@@ -29,6 +29,7 @@ from navarch.api.http.exchange import (
     send_reply,
 )
 from navarch.api.http.fleet import FleetRoutes
+from navarch.api.http.held import HeldRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
 from navarch.api.metrics import ask_for_gauges, gauges_of, render_metrics
@@ -38,6 +39,7 @@ from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.held import HeldApi
 from navarch.wire.errors import INTERNAL, code_of, text_of
 
 HEARTBEAT = "/v1/agent/heartbeat"
@@ -71,6 +73,7 @@ def build_http_app(
     snapshot: Callable[[], Fleet] | None = None,
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
+    held: HeldApi | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
@@ -82,6 +85,8 @@ def build_http_app(
     routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents).routes()]
     if evidence is not None:
         routes += EvidenceRoutes(evidence).routes()
+    if held is not None:
+        routes += HeldRoutes(held).routes()
     return HttpApp(
         fleet,
         router=Router(routes),

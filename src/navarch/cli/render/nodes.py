@@ -81,6 +81,10 @@ def note(node: NodeView, canvas: Canvas) -> str:
     """Return what an operator would ask about next."""
     if node.retiring is not None:
         return f"{'left' if node.phase is Phase.GONE else 'leaving'}: {node.retiring}"
+    if node.recovering is not None:
+        return f"being mended: {node.recovering}"
+    if node.held is not None and not node.held.released:
+        return f"held back: {node.held.because}"
     if node.conditions:
         worst = node.conditions[0]
         return f"{worst.check}: {worst.reason}"
@@ -126,6 +130,8 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Health", colored(title(node.health), _health_color(node), on=canvas.color)
     yield "Cordoned", printable(node.cordoned or "")
     yield "Left" if node.phase is Phase.GONE else "Leaving", printable(node.retiring or "")
+    yield "Being mended", printable(node.recovering or "")
+    yield "Held back", printable(_held(node))
     yield "Replaces", node.replaces or ""
     if node.topology is not None:
         yield "Block", printable(node.topology.block)
@@ -137,6 +143,14 @@ def _facts(node: NodeView, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Created", f"{moment(node.created_at)} UTC ({age(node.created_at, canvas.now)})"
     paid = "" if node.capacity_type in ("", "on demand") else f", {node.capacity_type}"
     yield "Price", f"{price(node.price_per_hour)}/h{paid}" if node.price_per_hour else paid[2:]
+
+
+def _held(node: NodeView) -> str:
+    if node.held is None:
+        return ""
+    if node.held.released:
+        return f"{node.held.action}, released: {node.held.released}"
+    return f"{node.held.action}, because {node.held.because}"
 
 
 def _conditions(node: NodeView, canvas: Canvas) -> list[str]:

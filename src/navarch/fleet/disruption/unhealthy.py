@@ -1,13 +1,17 @@
 """Nodes whose hardware has failed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from navarch.core.health import Condition, Health
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
-from navarch.fleet.plan import Cordon, Retire
+from navarch.core.recovery import RecoveryStep, rung
+from navarch.fleet.plan import Uncordon
 from navarch.health.judgement import explain
 from navarch.ports.remediator import Remediator, Remedy, Treatment
+
+AUTOMATIC = "automatic: "
+"""How a cordon begins that was put on without being asked, and comes off the same way."""
 
 
 class CordonAndReplace:
@@ -20,12 +24,33 @@ class CordonAndReplace:
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
         """Return a replacement for a node that has earned it."""
-        if not pool.auto_replace or node.health is not Health.UNHEALTHY:
+        if not pool.auto_replace:
             return None
-        grave = [c for c in node.conditions if _is_grave(c, pool.unhealthy_after)]
+        grave = grave_conditions(pool, node)
         if not grave:
             return None
         return Treatment(remedy=Remedy.REPLACE, reason=f"unhealthy: {explain(grave)}")
+
+
+class Ladder:
+    """Tries the mildest thing that the catalogue thinks can help, and climbs from there."""
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        """Return where to begin with a node that has earned it."""
+        # What happened on an earlier boot is for the boot check to judge, and void until then.
+        grave = [
+            condition
+            for condition in grave_conditions(pool, node)
+            if not condition.lasting or condition.boot_id == node.boot_id
+        ]
+        if not grave:
+            return None
+        worst = max(grave, key=lambda c: (rung(step_for(c)), c.fatal, c.check))
+        step = step_for(worst)
+        reason = f"unhealthy: {explain(grave)}"
+        if step is RecoveryStep.REPLACE and pool.auto_replace:
+            return Treatment(remedy=Remedy.REPLACE, reason=reason)
+        return Treatment(remedy=Remedy.RECOVER, reason=reason, step=step, check=worst.check)
 
 
 class AlertOnly:
@@ -37,9 +62,32 @@ class AlertOnly:
         return None
 
 
+_FIRST_STEPS = {
+    "restart_app": RecoveryStep.RESTART_APP,
+    "reset_gpu": RecoveryStep.RESET_GPU,
+    "dynamic": RecoveryStep.RESET_GPU,
+    # A fabric is trained at boot; one GPU of it cannot be reset alone.
+    "check_fabric": RecoveryStep.REBOOT,
+    "reboot_node": RecoveryStep.REBOOT,
+    "replace": RecoveryStep.REPLACE,
+}
+
+
+def step_for(condition: Condition) -> RecoveryStep:
+    """Return the mildest step that may help; a reboot where nobody has an opinion."""
+    return _FIRST_STEPS.get(condition.action, RecoveryStep.REBOOT)
+
+
+def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
+    """Return what is held against `node` and must be acted on."""
+    if node.health is not Health.UNHEALTHY:
+        return ()
+    return [c for c in node.conditions if _is_grave(c, pool.unhealthy_after)]
+
+
 def plan_treatments(
     pool: Pool, nodes: Iterable[Node], remediator: Remediator
-) -> Iterator[Cordon | Retire]:
+) -> Iterator[tuple[Node, Treatment]]:
     """Yield what `remediator` wants done about the nodes of `pool` that are not well.
 
     Only nodes with something held against them are put before it, and only ones in
@@ -48,13 +96,22 @@ def plan_treatments(
     for node in nodes:
         if not node.counts or node.phase is not Phase.READY or not node.conditions:
             continue
+        if node.recovery is not None:
+            continue
         treatment = remediator.remediate(pool, node)
         if treatment is None:
             continue
-        if treatment.remedy is Remedy.REPLACE:
-            yield Retire(node=node.id, reason=treatment.reason)
-        elif node.cordoned is None:
-            yield Cordon(node=node.id, reason=treatment.reason)
+        if treatment.remedy is Remedy.CORDON and node.cordoned is not None:
+            continue
+        yield node, treatment
+
+
+def plan_returns(nodes: Iterable[Node]) -> Iterator[Uncordon]:
+    """Yield the nodes that were cordoned without being asked, and are well again."""
+    for node in nodes:
+        ours = node.cordoned is not None and node.cordoned.startswith(AUTOMATIC)
+        if ours and node.counts and node.recovery is None and node.health is Health.HEALTHY:
+            yield Uncordon(node=node.id, reason="every check passes again")
 
 
 def _is_grave(condition: Condition, unhealthy_after: int) -> bool:

@@ -27,6 +27,9 @@ class CommandKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMAND_KIND_DRAIN: _ClassVar[CommandKind]
     COMMAND_KIND_RUN_DIAGNOSTIC: _ClassVar[CommandKind]
     COMMAND_KIND_TERMINATE: _ClassVar[CommandKind]
+    COMMAND_KIND_RESTART_APP: _ClassVar[CommandKind]
+    COMMAND_KIND_RESET_GPU: _ClassVar[CommandKind]
+    COMMAND_KIND_REBOOT: _ClassVar[CommandKind]
 HEALTH_UNSPECIFIED: Health
 HEALTH_HEALTHY: Health
 HEALTH_DEGRADED: Health
@@ -38,6 +41,9 @@ COMMAND_KIND_UNCORDON: CommandKind
 COMMAND_KIND_DRAIN: CommandKind
 COMMAND_KIND_RUN_DIAGNOSTIC: CommandKind
 COMMAND_KIND_TERMINATE: CommandKind
+COMMAND_KIND_RESTART_APP: CommandKind
+COMMAND_KIND_RESET_GPU: CommandKind
+COMMAND_KIND_REBOOT: CommandKind
 
 class HeartbeatRequest(_message.Message):
     __slots__ = ("node_id", "sequence", "cpu_pct", "memory_pct", "temperature_c", "power_w", "utilization_pct", "memory_used_mib")
@@ -129,7 +135,7 @@ class Gpu(_message.Message):
     def __init__(self, index: _Optional[int] = ..., uuid: _Optional[str] = ..., name: _Optional[str] = ..., pci_bus_id: _Optional[str] = ..., memory_bytes: _Optional[int] = ..., driver_version: _Optional[str] = ..., cuda_version: _Optional[str] = ...) -> None: ...
 
 class Inventory(_message.Message):
-    __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels")
+    __slots__ = ("gpus", "hostname", "internal_ip", "external_ip", "kernel_version", "labels", "image", "agent_version")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -143,13 +149,17 @@ class Inventory(_message.Message):
     EXTERNAL_IP_FIELD_NUMBER: _ClassVar[int]
     KERNEL_VERSION_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     gpus: _containers.RepeatedCompositeFieldContainer[Gpu]
     hostname: str
     internal_ip: str
     external_ip: str
     kernel_version: str
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., hostname: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., kernel_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    image: str
+    agent_version: str
+    def __init__(self, gpus: _Optional[_Iterable[_Union[Gpu, _Mapping]]] = ..., hostname: _Optional[str] = ..., internal_ip: _Optional[str] = ..., external_ip: _Optional[str] = ..., kernel_version: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., image: _Optional[str] = ..., agent_version: _Optional[str] = ...) -> None: ...
 
 class GpuMetrics(_message.Message):
     __slots__ = ("temperature_c", "power_w", "utilization_pct", "memory_used_bytes")

@@ -50,6 +50,23 @@ class CommandStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     COMMAND_STATUS_FAILED: _ClassVar[CommandStatus]
     COMMAND_STATUS_EXPIRED: _ClassVar[CommandStatus]
 
+class HeldBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    HELD_BY_UNSPECIFIED: _ClassVar[HeldBy]
+    HELD_BY_BUDGET: _ClassVar[HeldBy]
+    HELD_BY_CHANGE: _ClassVar[HeldBy]
+    HELD_BY_DRY_RUN: _ClassVar[HeldBy]
+
+class RecoveryStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECOVERY_STEP_UNSPECIFIED: _ClassVar[RecoveryStep]
+    RECOVERY_STEP_RESTART_APP: _ClassVar[RecoveryStep]
+    RECOVERY_STEP_RESET_GPU: _ClassVar[RecoveryStep]
+    RECOVERY_STEP_REBOOT: _ClassVar[RecoveryStep]
+    RECOVERY_STEP_POWER_CYCLE: _ClassVar[RecoveryStep]
+    RECOVERY_STEP_REPLACE: _ClassVar[RecoveryStep]
+    RECOVERY_STEP_TICKET: _ClassVar[RecoveryStep]
+
 class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CAUSE_UNSPECIFIED: _ClassVar[Cause]
@@ -135,6 +152,17 @@ COMMAND_STATUS_ACKNOWLEDGED: CommandStatus
 COMMAND_STATUS_COMPLETED: CommandStatus
 COMMAND_STATUS_FAILED: CommandStatus
 COMMAND_STATUS_EXPIRED: CommandStatus
+HELD_BY_UNSPECIFIED: HeldBy
+HELD_BY_BUDGET: HeldBy
+HELD_BY_CHANGE: HeldBy
+HELD_BY_DRY_RUN: HeldBy
+RECOVERY_STEP_UNSPECIFIED: RecoveryStep
+RECOVERY_STEP_RESTART_APP: RecoveryStep
+RECOVERY_STEP_RESET_GPU: RecoveryStep
+RECOVERY_STEP_REBOOT: RecoveryStep
+RECOVERY_STEP_POWER_CYCLE: RecoveryStep
+RECOVERY_STEP_REPLACE: RecoveryStep
+RECOVERY_STEP_TICKET: RecoveryStep
 CAUSE_UNSPECIFIED: Cause
 CAUSE_UNHEALTHY: Cause
 CAUSE_SPOT_NOTICE: Cause
@@ -176,7 +204,7 @@ INCIDENT_STATE_HELD: IncidentState
 INCIDENT_STATE_RESOLVED: IncidentState
 
 class NodeView(_message.Message):
-    __slots__ = ("id", "pool", "status", "phase", "health", "cordoned", "retiring", "conditions", "provider", "region", "zone", "instance_type", "instance", "public_address", "private_address", "gpus", "price_per_hour", "created_at", "since", "registered_at", "last_heartbeat", "replaces", "labels", "topology", "gang", "waiting", "capacity_type")
+    __slots__ = ("id", "pool", "status", "phase", "health", "cordoned", "retiring", "conditions", "provider", "region", "zone", "instance_type", "instance", "public_address", "private_address", "gpus", "price_per_hour", "created_at", "since", "registered_at", "last_heartbeat", "replaces", "labels", "topology", "gang", "waiting", "capacity_type", "held", "recovering")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +239,8 @@ class NodeView(_message.Message):
     GANG_FIELD_NUMBER: _ClassVar[int]
     WAITING_FIELD_NUMBER: _ClassVar[int]
     CAPACITY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    RECOVERING_FIELD_NUMBER: _ClassVar[int]
     id: str
     pool: str
     status: NodeStatus
@@ -238,7 +268,9 @@ class NodeView(_message.Message):
     gang: str
     waiting: bool
     capacity_type: str
-    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., cordoned: _Optional[str] = ..., retiring: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., instance: _Optional[str] = ..., public_address: _Optional[str] = ..., private_address: _Optional[str] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_heartbeat: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaces: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ..., gang: _Optional[str] = ..., waiting: _Optional[bool] = ..., capacity_type: _Optional[str] = ...) -> None: ...
+    held: Held
+    recovering: str
+    def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., cordoned: _Optional[str] = ..., retiring: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., instance: _Optional[str] = ..., public_address: _Optional[str] = ..., private_address: _Optional[str] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_heartbeat: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaces: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ..., gang: _Optional[str] = ..., waiting: _Optional[bool] = ..., capacity_type: _Optional[str] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., recovering: _Optional[str] = ...) -> None: ...
 
 class Topology(_message.Message):
     __slots__ = ("block", "rack", "switch")
@@ -249,6 +281,34 @@ class Topology(_message.Message):
     rack: str
     switch: str
     def __init__(self, block: _Optional[str] = ..., rack: _Optional[str] = ..., switch: _Optional[str] = ...) -> None: ...
+
+class Held(_message.Message):
+    __slots__ = ("action", "reason", "because", "by", "since", "released")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    action: str
+    reason: str
+    because: str
+    by: HeldBy
+    since: _timestamp_pb2.Timestamp
+    released: str
+    def __init__(self, action: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[str] = ..., by: _Optional[_Union[HeldBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., released: _Optional[str] = ...) -> None: ...
+
+class Remediation(_message.Message):
+    __slots__ = ("strategy", "dry_run", "steps", "reboot_deadline")
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    REBOOT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    strategy: str
+    dry_run: bool
+    steps: _containers.RepeatedScalarFieldContainer[RecoveryStep]
+    reboot_deadline: _duration_pb2.Duration
+    def __init__(self, strategy: _Optional[str] = ..., dry_run: _Optional[bool] = ..., steps: _Optional[_Iterable[_Union[RecoveryStep, str]]] = ..., reboot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Condition(_message.Message):
     __slots__ = ("check", "health", "reason", "since", "times", "fatal", "lasting", "boot_id", "action", "facts")
@@ -360,7 +420,7 @@ class InstanceView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., state: _Optional[_Union[InstanceState, str]] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., terminated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PoolSpec(_message.Message):
-    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "autoscaling", "cooldown", "shrink_after", "spares", "disruption", "gang", "gang_hold")
+    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "autoscaling", "cooldown", "shrink_after", "spares", "disruption", "gang", "gang_hold", "remediation")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -387,6 +447,7 @@ class PoolSpec(_message.Message):
     DISRUPTION_FIELD_NUMBER: _ClassVar[int]
     GANG_FIELD_NUMBER: _ClassVar[int]
     GANG_HOLD_FIELD_NUMBER: _ClassVar[int]
+    REMEDIATION_FIELD_NUMBER: _ClassVar[int]
     name: str
     offerings: _containers.RepeatedCompositeFieldContainer[_agent_pb2.Offering]
     nodes_min: int
@@ -406,7 +467,8 @@ class PoolSpec(_message.Message):
     disruption: Disruption
     gang: int
     gang_hold: _duration_pb2.Duration
-    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    remediation: Remediation
+    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., remediation: _Optional[_Union[Remediation, _Mapping]] = ...) -> None: ...
 
 class DisruptionBudget(_message.Message):
     __slots__ = ("nodes_max", "share_max", "causes", "days", "hours")

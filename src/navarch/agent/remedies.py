@@ -1,0 +1,187 @@
+"""Orders that change the machine: fenced by its boot, proven by evidence, verified by checks."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from navarch.agent.disk import Disk
+from navarch.agent.looks import Looks
+from navarch.agent.memory import Recall
+from navarch.agent.orders import Handler
+from navarch.agent.probe import Probe
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NotPossibleError
+from navarch.core.health import CheckResult, Health
+from navarch.ports.clock import Clock
+from navarch.ports.effects import Effects
+from navarch.ports.offload import Offload
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+FILE = "reboot.json"
+RESET_S = 120.0
+"""A reset of eight GPUs and their switches takes half a minute."""
+STOP_S = 30.0
+DOWN_S = 300.0
+"""How long a machine that was told to reboot may take to go down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """What the machine's owner lets the agent do to it. Nothing, unless said."""
+
+    restart_app: bool = False
+    units: tuple[str, ...] = ()
+    """Services that are the application: restarted in place of ending its processes."""
+    reset: bool = False
+    reboot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebootNote:
+    """That a reboot was ordered, written down before it is asked for."""
+
+    command: str
+    boot_id: str
+
+
+class Remedies:
+    """Carries out what the control plane's ladder asks of this machine."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        disk: Disk,
+        *,
+        effects: Effects | None,
+        allowed: Allowed,
+        boot_id: str,
+        looks: Looks,
+        recall: Recall,
+        probe: Probe,
+        disk_offload: Offload,
+        release_driver: Callable[[], None],
+    ) -> None:
+        self._clock = clock
+        self._disk = disk
+        self._effects = effects
+        self._allowed = allowed
+        self._boot_id = boot_id
+        self._looks = looks
+        self._recall = recall
+        self._probe = probe
+        self._disk_offload = disk_offload
+        self._release_driver = release_driver
+
+    def handlers(self) -> Mapping[CommandKind, Handler]:
+        """Return who obeys what."""
+        return {
+            CommandKind.RESTART_APP: self.restart_app,
+            CommandKind.RESET_GPU: self.reset,
+            CommandKind.REBOOT: self.reboot,
+        }
+
+    async def restart_app(self, command: Command) -> str:
+        """Restart the application: its services, or the processes that the order names."""
+        may = self._allowed.restart_app
+        effects = self._may(may, "restart applications", "--allow-restart-app")
+        self._check_boot(command)
+        await self._looks.take_evidence(f"before a restart ordered by {command.id}")
+        if self._allowed.units:
+            for unit in self._allowed.units:
+                await self._do(partial(effects.restart_unit, unit, within_s=STOP_S), 2 * STOP_S)
+            done = f"restarted {', '.join(self._allowed.units)}"
+        else:
+            asked = {int(pid) for pid in _listed(command, "pids") if pid.isdecimal()}
+            holders = await self._do(effects.holders, STOP_S)
+            # A number may belong to another process by now: only one that holds a GPU is meant.
+            found = [holder for holder in holders if holder.pid in asked]
+            if not found:
+                raise NotPossibleError("no process that the order names holds a GPU")
+            pids = [holder.pid for holder in found]
+            await self._do(lambda: effects.stop(pids, within_s=STOP_S), 2 * STOP_S)
+            done = f"ended {', '.join(map(str, found))}"
+        return await self._verified(done)
+
+    async def reset(self, command: Command) -> str:
+        """Reset GPUs, if nobody holds them; done only if every check passes afterwards."""
+        effects = self._may(self._allowed.reset, "reset GPUs", "--allow-reset")
+        self._check_boot(command)
+        await self._looks.take_evidence(f"before a reset ordered by {command.id}")
+        gpus = _listed(command, "gpus")
+
+        def reset() -> str:
+            self._release_driver()
+            holders = effects.holders()
+            if holders:
+                names = ", ".join(map(str, holders))
+                raise NotPossibleError(f"the GPUs are in use; to be stopped first: {names}")
+            return effects.reset_gpus(gpus, within_s=RESET_S)
+
+        async with self._looks.still():
+            said = await self._do(reset, RESET_S + STOP_S)
+        which = "all GPUs" if not gpus else "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        return await self._verified(f"reset {which}: {said}")
+
+    async def reboot(self, command: Command) -> str:
+        """Reboot, once: the boot after it finds out from the disk that it was meant to be."""
+        note = await self._disk_offload.run(self._noted)
+        meant = command.parameters.get("boot_id", "")
+        if note == RebootNote(command=command.id, boot_id=meant) and self._boot_id != meant:
+            return f"rebooted: boot {meant} is over, this is {self._boot_id}"
+        effects = self._may(self._allowed.reboot, "reboot", "--allow-reboot")
+        self._check_boot(command)
+        await self._looks.take_evidence(f"before a reboot ordered by {command.id}")
+        note = RebootNote(command=command.id, boot_id=self._boot_id)
+        await self._disk_offload.run(
+            lambda: self._disk.replace(FILE, msgspec.json.encode(note), sync=True)
+        )
+        log.warning("agent.rebooting", command=command.id, boot=self._boot_id)
+        await self._do(lambda: effects.reboot(within_s=STOP_S), STOP_S + 5.0)
+        # The order stays open on disk: the next boot will say that it was carried out.
+        await self._clock.sleep(DOWN_S)
+        raise NotPossibleError(f"the machine did not go down within {DOWN_S:g} s")
+
+    def _may(self, allowed: bool, what: str, option: str) -> Effects:
+        if self._effects is None or not allowed:
+            raise NotPossibleError(f"this agent may not {what}; start it with {option}")
+        return self._effects
+
+    def _check_boot(self, command: Command) -> None:
+        """Refuse what was meant for another boot: its reason went down with it."""
+        meant = command.parameters.get("boot_id", "")
+        if not meant:
+            raise NotPossibleError("the order does not say for which boot it is")
+        if meant != self._boot_id:
+            raise NotPossibleError(f"the order is for boot {meant}, this is {self._boot_id}")
+
+    async def _verified(self, done: str) -> str:
+        """Return what was done, if the machine is well after it."""
+        wrong = [r for r in await self._looks.look_now() if r.health is Health.UNHEALTHY]
+        if wrong:
+            raise NotPossibleError(f"{done}; but after it: {_said(wrong)}")
+        await self._recall.ask(lambda memory: memory.clear_findings())
+        return f"{done}; every check passes"
+
+    async def _do(self, act: Callable[[], T], within_s: float) -> T:
+        """Act on the thread that talks to the driver, so that nobody asks it anything else."""
+        return await self._probe.ask(act, within_s=within_s)
+
+    def _noted(self) -> RebootNote | None:
+        try:
+            return msgspec.json.decode(self._disk.read(FILE) or b"", type=RebootNote)
+        except msgspec.DecodeError:
+            return None
+
+
+def _listed(command: Command, name: str) -> Sequence[str]:
+    return [word for word in command.parameters.get(name, "").split(",") if word]
+
+
+def _said(results: Sequence[CheckResult]) -> str:
+    return "; ".join(f"{result.check}: {result.reason}" for result in results)

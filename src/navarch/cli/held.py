@@ -1,0 +1,111 @@
+"""`navarch held`: what automation was kept from doing, and how to let it go ahead."""
+
+from collections.abc import Sequence
+
+import click
+
+from navarch.cli.commands import Command, Group
+from navarch.cli.completing import node_names, pool_names
+from navarch.cli.output import Output
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.words import age, printable
+from navarch.cli.session import Session, with_session
+from navarch.core.errors import NotPossibleError
+from navarch.core.held import HeldBy
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.api import FleetApi
+from navarch.ports.held import HeldApi, HeldNode
+
+COLUMNS = (
+    Column(name="Node"),
+    Column(name="Pool", rank=3),
+    Column(name="Would", rank=1),
+    Column(name="Held", rank=2),
+    Column(name="Because", width_min=24),
+)
+
+
+@click.group("held", cls=Group)
+def held() -> None:
+    """What automation would have done, had it been allowed to."""
+
+
+@held.command("list")
+@click.option("--pool", help="Only in this pool.", shell_complete=pool_names)
+@with_session
+def list_held(session: Session, pool: str | None) -> None:
+    """List the nodes that wait, longest first."""
+    name = PoolName(pool) if pool else None
+    found = session.ask(lambda api: held_api(api).list_held(pool=name))
+    session.show(found, lambda canvas: render_held(found, canvas))
+
+
+@held.command("release", cls=Command)
+@click.argument("nodes", nargs=-1, metavar="[NODE]...", shell_complete=node_names)
+@click.option("--pool", help="All that wait in this pool.", shell_complete=pool_names)
+@click.option("--reason", default="", help="Why; it is kept.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before releasing a whole pool.")
+@with_session
+def release(
+    session: Session, nodes: tuple[str, ...], pool: str | None, reason: str, yes: bool
+) -> None:
+    """Let automation go ahead with nodes that wait, or with all of a pool.
+
+    They go at once, whatever the budgets say.
+    """
+    release_held(session, nodes, pool=pool, reason=reason, yes=yes)
+
+
+def release_held(
+    session: Session, nodes: Sequence[str], *, pool: str | None, reason: str, yes: bool
+) -> None:
+    """Release what is held back, for whichever command asks."""
+    if bool(nodes) is (pool is not None):
+        raise click.UsageError("name the nodes, or a pool: navarch held release NODE | --pool POOL")
+    name = PoolName(pool) if pool is not None else None
+    if name is not None and not yes:
+        waiting = [
+            each
+            for each in session.ask(lambda api: held_api(api).list_held(pool=name))
+            if each.held.by is not HeldBy.DRY_RUN
+        ]
+        if waiting:
+            _list_reasons(waiting)
+            click.confirm(f"Act on {len(waiting)} nodes of pool {name} at once?", abort=True)
+    names = [NodeId(node) for node in nodes]
+    found = session.ask(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
+    if session.output is Output.TABLE:
+        for each in found:
+            click.echo(f"Node {each.node} released: to be dealt with ({each.held.action})")
+        return
+    session.show(found, lambda canvas: render_held(found, canvas))
+
+
+def _list_reasons(waiting: Sequence[HeldNode]) -> None:
+    for words in dict.fromkeys(each.held.because for each in waiting):
+        click.echo(f"Held because {printable(words)}")
+
+
+def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
+    """Return the table that `navarch held list` prints."""
+    if not found:
+        return "Nothing is held back"
+    rows = [
+        [
+            each.node,
+            each.pool or "",
+            each.held.action,
+            "released" if each.held.released else age(each.held.since, canvas.now),
+            each.held.because,
+        ]
+        for each in found
+    ]
+    return render_table(COLUMNS, rows, canvas)
+
+
+def held_api(api: FleetApi) -> HeldApi:
+    """Return the part of the server that answers, or say how to reach it."""
+    if not isinstance(api, HeldApi):
+        raise NotPossibleError("this is served over HTTP; use an http:// or https:// server")
+    return api

@@ -1,0 +1,157 @@
+"""Remediation: what is done about nodes that are not well, and how much of it at once."""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+from navarch.config.kinds import BOOLEAN, COUNT, DURATION, Choice, Integer, ListOf, Real, Text
+from navarch.config.nesting import Nested
+from navarch.config.reading import Scope
+from navarch.config.schema import block, key
+from navarch.config.suggestion import suggest
+from navarch.config.tree import Leaf, Tree, is_nothing
+from navarch.core.governor import Domain, DomainBudget, GovernorSettings, default_budgets
+from navarch.core.recovery import RecoveryStep
+from navarch.core.remediation import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, Remediation
+
+STRATEGIES = BUILT_IN_STRATEGIES
+
+_OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+
+
+def _strategy_remedy(text: str) -> str | None:
+    if text in STRATEGIES or _OWN.fullmatch(text):
+        return None
+    close = suggest(text, STRATEGIES)
+    if close:
+        return f'did you mean "{close}"?'
+    return f"known are {', '.join(STRATEGIES)}; one's own is written package.module:Class"
+
+
+STRATEGY = Text(noun="a strategy", example=CORDON_AND_REPLACE, check=_strategy_remedy)
+
+
+@block()
+class RemediationConfig:
+    """What is done about nodes that are not well. The name of a strategy alone will do."""
+
+    strategy: str = key(
+        STRATEGY,
+        default=CORDON_AND_REPLACE,
+        doc="`cordon_and_replace`, `ladder`, `alert_only`, or one's own as `module:Class`",
+    )
+    dry_run: bool = key(
+        BOOLEAN, default=False, doc="decide and write down everything, and do none of it"
+    )
+    steps: tuple[RecoveryStep, ...] = key(
+        ListOf(each=Choice(options=RecoveryStep, unknown="unknown step")),
+        default=(),
+        doc="the steps that a ladder may take; all if left out",
+    )
+    reboot_deadline: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=15),
+        doc="how long a machine may take to come back from a reboot or a power cycle",
+    )
+
+
+class RemediationKind(Nested[RemediationConfig]):
+    """A block, or the strategy alone."""
+
+    __slots__ = ()
+
+    def read(self, node: Tree, scope: Scope) -> RemediationConfig:
+        """Return the block."""
+        if isinstance(node, Leaf) and not is_nothing(node):
+            return RemediationConfig(strategy=STRATEGY.read(node, scope))
+        return Nested.read(self, node, scope)
+
+
+REMEDIATION = RemediationKind(cls=RemediationConfig, noun="a strategy, or a mapping")
+
+
+def to_remediation(config: RemediationConfig) -> Remediation:
+    """Return what the control plane is asked for."""
+    named = config.strategy != CORDON_AND_REPLACE
+    return Remediation(
+        # The default stays unnamed: whoever embeds Navarch may have another.
+        strategy=config.strategy if named else "",
+        dry_run=config.dry_run,
+        steps=config.steps,
+        reboot_deadline=config.reboot_deadline,
+    )
+
+
+SHARE = Real(least=0.0, most=1.0, example="0.05")
+
+
+@block()
+class DomainBudgetConfig:
+    """How many nodes of one domain may be acted on within the window."""
+
+    nodes: int | None = key(COUNT, default=None, doc="so many always, however small the domain")
+    share: float | None = key(SHARE, default=None, doc="of the domain's nodes, from 0 to 1")
+
+
+_BUDGET = Nested(cls=DomainBudgetConfig)
+
+
+@block()
+class GovernorConfig:
+    """How much automation may do before people are asked."""
+
+    window: timedelta = key(
+        DURATION, default=timedelta(hours=1), doc="over which actions are counted"
+    )
+    pool: DomainBudgetConfig = key(
+        _BUDGET, default=DomainBudgetConfig(), doc="for each pool; 1 node or 0.05 of it"
+    )
+    zone: DomainBudgetConfig = key(
+        _BUDGET, default=DomainBudgetConfig(), doc="for each zone; 3 nodes or 0.05 of it"
+    )
+    rack: DomainBudgetConfig = key(
+        _BUDGET,
+        default=DomainBudgetConfig(),
+        doc="for nodes with the same label `rack`; 1 node or 0.25 of it",
+    )
+    nvlink: DomainBudgetConfig = key(
+        _BUDGET,
+        default=DomainBudgetConfig(),
+        doc="for nodes with the same label `nvlink_domain`; 1 node or 0.25 of it",
+    )
+    driver: DomainBudgetConfig = key(
+        _BUDGET,
+        default=DomainBudgetConfig(),
+        doc="for nodes with the same driver; 3 nodes or 0.05 of them",
+    )
+    image: DomainBudgetConfig = key(
+        _BUDGET,
+        default=DomainBudgetConfig(),
+        doc="for nodes with the same image; 3 nodes or 0.05 of them",
+    )
+    change_window: timedelta = key(
+        DURATION, default=timedelta(hours=24), doc="how long a change stays under suspicion"
+    )
+    suspect_nodes: int = key(
+        Integer(least=2, most=1_000_000),
+        default=5,
+        doc="so many nodes with the same fault after the same change make it a suspect",
+    )
+
+
+def to_governor(config: GovernorConfig) -> GovernorSettings:
+    """Return the settings, with defaults for what is left out."""
+    budgets: dict[Domain, DomainBudget] = {}
+    for domain, usual in default_budgets().items():
+        said: DomainBudgetConfig = getattr(config, str(domain))
+        budgets[domain] = replace(
+            usual,
+            nodes_min=usual.nodes_min if said.nodes is None else said.nodes,
+            share_max=usual.share_max if said.share is None else said.share,
+        )
+    return GovernorSettings(
+        budgets=budgets,
+        window=config.window,
+        change_window=config.change_window,
+        suspect_nodes=config.suspect_nodes,
+    )

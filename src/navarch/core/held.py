@@ -1,0 +1,32 @@
+"""Held back: what would have been done about a node, and why it was not."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class HeldBy(StrEnum):
+    """Who says no."""
+
+    BUDGET = "budget"
+    """Enough has been done in some domain for now."""
+    CHANGE = "change"
+    """Many nodes that had the same change show the same fault: it is hardly the machines."""
+    DRY_RUN = "dry_run"
+    """The pool only wants to know what would be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One action that waits. It is decided anew at every round, and goes when it is not wanted."""
+
+    action: str
+    """What would have been done: cordon, replace, recover."""
+    reason: str
+    """Why it would have been done."""
+    because: str
+    """Why it was not."""
+    by: HeldBy
+    since: datetime
+    released: str = ""
+    """Why somebody let it go ahead after all; empty while it is held."""

@@ -1,0 +1,128 @@
+"""Who may be acted on now, and who must wait, with the reason."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from navarch.core.governor import Domain, GovernorSettings
+from navarch.core.health import Condition
+from navarch.core.held import Held, HeldBy
+from navarch.core.node import Node
+from navarch.fleet.disruption.governor.census import Census, fingerprints
+from navarch.fleet.disruption.governor.domains import Place, domains_of
+from navarch.fleet.disruption.governor.suspicion import Suspicion
+
+WORDS = {
+    Domain.POOL: "pool",
+    Domain.ZONE: "zone",
+    Domain.RACK: "rack",
+    Domain.NVLINK: "NVLink domain",
+    Domain.DRIVER: "driver",
+    Domain.IMAGE: "image",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a remediator wants done about one node."""
+
+    node: Node
+    action: str
+    """cordon, replace or recover."""
+    reason: str
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer to a wish."""
+
+    wish: Wish
+    held: Held | None
+    """None: go ahead."""
+
+
+def govern(
+    wishes: Iterable[Wish],
+    census: Census,
+    settings: GovernorSettings,
+    suspicions: Mapping[str, Suspicion],
+    *,
+    now: datetime,
+) -> Iterator[Verdict]:
+    """Yield the answer to each wish, the most pressing first.
+
+    A wish passes if every domain of its node has room left in the window. Where a domain has
+    none, nodes still pass one at a time, each after the one before is out of the way: if it is
+    the machines after all, a fleet that nobody looks at must come back, only slowly. But what a
+    change has broken is not mended by replacing it, and waits for people.
+    """
+    acted: Counter[Place] = Counter()
+    for wish in sorted(wishes, key=_pressing):
+        held = None
+        if wish.dry_run:
+            held = _held(wish, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
+        elif not _released(wish.node):
+            held = _blamed(wish, suspicions, now) or _spent(wish, census, settings, acted, now)
+        if held is None:
+            acted.update(domains_of(wish.node))
+        yield Verdict(wish=wish, held=held)
+
+
+def _pressing(wish: Wish) -> tuple[bool, bool, datetime, str]:
+    """Rank wishes: released by hand, then fatal, then those that have waited longest."""
+    conditions = fingerprints(wish.node).values()
+    fatal = any(condition.fatal for condition in conditions)
+    since = min((condition.since for condition in conditions), default=wish.node.since)
+    return not _released(wish.node), not fatal, since, wish.node.id
+
+
+def _released(node: Node) -> bool:
+    return node.held is not None and bool(node.held.released)
+
+
+def _blamed(wish: Wish, suspicions: Mapping[str, Suspicion], now: datetime) -> Held | None:
+    """Hold a node all of whose faults are the work of a change; one more fault is its own."""
+    faults: Mapping[str, Condition] = fingerprints(wish.node)
+    if not faults or not all(fault in suspicions for fault in faults):
+        return None
+    words = "; ".join(suspicions[fault].words for fault in faults)
+    return _held(wish, HeldBy.CHANGE, words, now)
+
+
+def _spent(
+    wish: Wish, census: Census, settings: GovernorSettings, acted: Counter[Place], now: datetime
+) -> Held | None:
+    for place in domains_of(wish.node):
+        kind, name = place
+        budget = settings.budgets.get(kind)
+        if budget is None:
+            continue
+        used = census.acted_in(place) + acted[place]
+        busy = census.out_of(place) + acted[place]
+        if used >= budget.allows(census.sizes[place]) and busy > 0:
+            least = f"{budget.nodes_min} node{'' if budget.nodes_min == 1 else 's'}"
+            words = (
+                f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "
+                f"{least}, in {_duration(settings)}; more go one at a time"
+            )
+            return _held(wish, HeldBy.BUDGET, words, now)
+    return None
+
+
+def _held(wish: Wish, by: HeldBy, because: str, now: datetime) -> Held:
+    before = wish.node.held
+    same = before is not None and before.by is by and before.action == wish.action
+    return Held(
+        action=wish.action,
+        reason=wish.reason,
+        because=because,
+        by=by,
+        since=before.since if before is not None and same else now,
+    )
+
+
+def _duration(settings: GovernorSettings) -> str:
+    minutes = settings.window.total_seconds() / 60
+    return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"

@@ -1,0 +1,1 @@
+"""Mending machines in place: which step next, and whether it has worked."""

@@ -1,0 +1,365 @@
+"""One recovery, one move: from what it has come to, to what is done next.
+
+Orders are fenced by the boot during which the fault was seen. Steps only ever go up, each is
+ordered at most once for one fault, and what was ordered is never ordered again, whatever became
+of it: a second reboot is never the answer to a reboot that nobody has heard of.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from navarch.core.command import Command, CommandStatus
+from navarch.core.health import Health
+from navarch.core.ids import CommandId
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.recovery import (
+    LADDER,
+    Attempt,
+    Recovery,
+    RecoveryState,
+    RecoveryStep,
+    recovery_id,
+    rung,
+)
+from navarch.fleet.changes import retired
+from navarch.fleet.disruption.unhealthy import AUTOMATIC, step_for
+from navarch.fleet.recovery.rules import (
+    RULES,
+    SETTLE,
+    VOUCH,
+    Ground,
+    by_agent,
+    choose_step,
+    deadline_of,
+)
+from navarch.health.judgement import explain, worst
+from navarch.ports.remediator import Treatment
+
+BOOTING_STEPS = (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """What to write down together, and what people read about it."""
+
+    recovery: Recovery
+    node: Node
+    kind: str
+    reason: str
+    command: Command | None = None
+    """A new order for the agent."""
+    ask_provider: bool = False
+    """Whether the provider is to be asked, once this is written down."""
+
+
+def begin(node: Node, treatment: Treatment, ground: Ground) -> Recovery:
+    """Return the recovery that a treatment begins.
+
+    The same fault of the same boot goes on where it was left: what has been tried and did not
+    last is not tried again.
+    """
+    conditions = {condition.check: condition for condition in node.conditions}
+    lead = conditions.get(treatment.check) or next(iter(node.conditions))
+    name = recovery_id(node.id, node.boot_id, lead.check)
+    before = next((each for each in ground.others if each.id == name), None)
+    others = [each for each in ground.others if each.id != name]
+    ground = replace(ground, others=others)
+    step, passed_over = choose_step(treatment.step, before, node, ground)
+    same = [c for c in node.conditions if c.health is Health.UNHEALTHY]
+    now = ground.now
+    return Recovery(
+        id=name,
+        node=node.id,
+        check=lead.check,
+        cause=treatment.reason,
+        boot_id=node.boot_id,
+        gpus=tuple(dict.fromkeys(c.facts["gpu"] for c in same if c.facts.get("gpu"))),
+        pids=tuple(dict.fromkeys(c.facts["pid"] for c in same if c.facts.get("pid"))),
+        step=step,
+        state=RecoveryState.WAITING,
+        since=now,
+        begun_at=before.begun_at if before else now,
+        deadline=now + _patience(step, ground),
+        tries=before.tries if before else {},
+        history=(*(before.history if before else ()), *passed_over),
+        cordon="" if node.cordoned else f"{AUTOMATIC}being mended: {treatment.reason}",
+        incident=before.incident if before else "",
+    )
+
+
+def advance(
+    recovery: Recovery, node: Node, ground: Ground, new_command: Callable[[], CommandId]
+) -> Move | None:
+    """Return the next move, or None while there is nothing to do but wait."""
+    if node.gone or node.phase is Phase.TERMINATING or node.retiring is not None:
+        return _end(recovery, node, RecoveryState.VOID, "the node is given back", ground)
+    match recovery.state:
+        case RecoveryState.WAITING:
+            return _from_waiting(recovery, node, ground, new_command)
+        case RecoveryState.ORDERED:
+            return _from_ordered(recovery, node, ground)
+        case RecoveryState.VERIFYING:
+            return _from_verifying(recovery, node, ground)
+        case RecoveryState.TICKET:
+            if node.health is not Health.UNHEALTHY:
+                return _end(recovery, node, RecoveryState.SUCCEEDED, "it is well again", ground)
+            return None
+        case _:
+            return None
+
+
+def look_again_at(recovery: Recovery) -> datetime | None:
+    """Return when something is due, if nothing changes before."""
+    return None if recovery.over else recovery.deadline
+
+
+def _patience(step: RecoveryStep, ground: Ground) -> timedelta:
+    """Return how long to wait for work to leave before `step`."""
+    needs_empty = step in RULES and RULES[step].needs_empty
+    return ground.pool.drain_timeout if needs_empty and ground.pool else timedelta(0)
+
+
+def _from_waiting(
+    recovery: Recovery, node: Node, ground: Ground, new_command: Callable[[], CommandId]
+) -> Move | None:
+    # After a step that did not prove itself, only a boot check does.
+    proven = not recovery.tries or node.vouched_boot == node.boot_id
+    if node.health is not Health.UNHEALTHY and proven:
+        return _end(recovery, node, RecoveryState.VOID, "it got well by itself", ground)
+    if ground.pool is not None and ground.pool.remediation.dry_run:
+        return None
+    if node.boot_id != recovery.boot_id:
+        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", ground)
+    if recovery.step is RecoveryStep.REPLACE:
+        return _replace(recovery, node, ground)
+    if recovery.step is RecoveryStep.TICKET:
+        return _write_ticket(recovery, node, ground)
+    if RULES[recovery.step].needs_empty:
+        if node.phase is Phase.READY:
+            drained = node.to(Phase.DRAINING, at=ground.now)
+            text = f"before its {_words(recovery.step)}: {recovery.cause}"
+            deadline = ground.now + _patience(recovery.step, ground)
+            waiting = replace(recovery, deadline=deadline)
+            return Move(recovery=waiting, node=drained, kind="node.draining", reason=text)
+        late = recovery.deadline is None or ground.now >= recovery.deadline
+        if not ground.drained and not late:
+            return None
+    return _order(recovery, node, ground, new_command)
+
+
+def _order(
+    recovery: Recovery, node: Node, ground: Ground, new_command: Callable[[], CommandId]
+) -> Move:
+    """Ask for the step, once. From here on it counts as done, whatever becomes of it."""
+    step, passed_over = choose_step(recovery.step, recovery, node, ground)
+    if step is not recovery.step:
+        # What was possible when it was chosen no longer is.
+        return _climb_to(recovery, node, step, passed_over, ground)
+    now = ground.now
+    deadline = now + deadline_of(step, ground)
+    command = None
+    if by_agent(step, node):
+        kind = RULES[step].command
+        assert kind is not None, step
+        command = Command(
+            id=new_command(),
+            node=node.id,
+            kind=kind,
+            issued_at=now,
+            expires_at=deadline,
+            parameters={
+                "boot_id": recovery.boot_id,
+                "recovery": recovery.id,
+                "gpus": ",".join(recovery.gpus),
+                "pids": ",".join(recovery.pids),
+                "reason": recovery.cause,
+            },
+        )
+    ordered = replace(
+        recovery,
+        state=RecoveryState.ORDERED,
+        since=now,
+        deadline=deadline,
+        command=command.id if command else None,
+        ordered_boot=node.boot_id,
+        tries={**recovery.tries, step: recovery.tries.get(step, 0) + 1},
+        history=(
+            *recovery.history,
+            Attempt(step=step, at=now, outcome="ordered", ran=True),
+        ),
+    )
+    whom = "its agent" if command else f"provider {node.provider}"
+    return Move(
+        recovery=ordered,
+        node=node,
+        command=command,
+        ask_provider=command is None,
+        kind="recovery.ordered",
+        reason=f"{_words(step)}, by {whom}: {recovery.cause}",
+    )
+
+
+def _from_ordered(recovery: Recovery, node: Node, ground: Ground) -> Move | None:
+    step, command, now = recovery.step, ground.command, ground.now
+    booted = node.boot_id != recovery.ordered_boot
+    if step in BOOTING_STEPS:
+        if booted:
+            said = "the machine is back; its boot check is next"
+            return _verify(recovery, node, said, until=now + VOUCH, now=now)
+    elif booted:
+        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", ground)
+    elif command is not None and command.status is CommandStatus.COMPLETED:
+        cleared = _cleared(recovery, node, command)
+        return _verify(recovery, cleared, command.result, until=now + SETTLE, now=now)
+    if ground.refused:
+        return _climb(recovery, node, f"the provider refused: {ground.refused}", ground)
+    if command is not None and command.status is CommandStatus.FAILED:
+        return _climb(recovery, node, f"the agent did not do it: {command.result}", ground)
+    if recovery.deadline is not None and now >= recovery.deadline:
+        return _climb(recovery, node, "nothing came of it in time", ground)
+    return None
+
+
+def _verify(recovery: Recovery, node: Node, said: str, *, until: datetime, now: datetime) -> Move:
+    verifying = replace(recovery, state=RecoveryState.VERIFYING, since=now, deadline=until)
+    text = f"{_words(recovery.step)}: {said}"
+    return Move(recovery=verifying, node=node, kind="recovery.verifying", reason=text)
+
+
+def _cleared(recovery: Recovery, node: Node, command: Command) -> Node:
+    """Return `node` without what a step that worked has set right, for the checks to say more.
+
+    The agent has made its checks after the step, and calls it done only if they passed. What
+    asks for a higher step than this one stays.
+    """
+    until = command.ended_at
+    kept = tuple(
+        condition
+        for condition in node.conditions
+        if not condition.lasting
+        or condition.boot_id != recovery.boot_id
+        or rung(step_for(condition)) > rung(recovery.step)
+        or (until is not None and condition.since > until)
+    )
+    return replace(node, conditions=kept, health=worst(kept))
+
+
+def _from_verifying(recovery: Recovery, node: Node, ground: Ground) -> Move | None:
+    well = node.health is not Health.UNHEALTHY
+    late = recovery.deadline is not None and ground.now >= recovery.deadline
+    if recovery.step in BOOTING_STEPS:
+        if well and node.vouched_boot == node.boot_id:
+            text = f"{_words(recovery.step)}: the boot check passes"
+            return _end(recovery, node, RecoveryState.SUCCEEDED, text, ground)
+        fresh = any(
+            condition.fatal and condition.boot_id == node.boot_id for condition in node.conditions
+        )
+        if late or (fresh and not well):
+            said = explain(node.conditions) or "the boot check has not passed"
+            return _climb(recovery, node, f"not well after it: {said}", ground)
+        return None
+    if node.boot_id != recovery.ordered_boot:
+        return _end(recovery, node, RecoveryState.VOID, "the machine has booted since", ground)
+    if not well:
+        return _climb(recovery, node, f"not well after it: {explain(node.conditions)}", ground)
+    if late:
+        text = f"{_words(recovery.step)}: every check has passed since"
+        return _end(recovery, node, RecoveryState.SUCCEEDED, text, ground)
+    return None
+
+
+def _climb(recovery: Recovery, node: Node, outcome: str, ground: Ground) -> Move:
+    """Go on with the next step that is possible."""
+    tried = replace(
+        recovery,
+        history=(*recovery.history, Attempt(step=recovery.step, at=ground.now, outcome=outcome)),
+    )
+    above = LADDER[rung(recovery.step) + 1]
+    step, passed_over = choose_step(above, tried, node, ground)
+    return _climb_to(tried, node, step, passed_over, ground, because=outcome)
+
+
+def _climb_to(
+    recovery: Recovery,
+    node: Node,
+    step: RecoveryStep,
+    passed_over: tuple[Attempt, ...],
+    ground: Ground,
+    because: str = "",
+) -> Move:
+    higher = replace(
+        recovery,
+        step=step,
+        state=RecoveryState.WAITING,
+        since=ground.now,
+        deadline=ground.now + _patience(step, ground),
+        # What is still wrong is wrong on the boot that is running now.
+        boot_id=node.boot_id,
+        command=None,
+        history=(*recovery.history, *passed_over),
+    )
+    if step is RecoveryStep.REPLACE:
+        return _replace(higher, node, ground)
+    if step is RecoveryStep.TICKET:
+        return _write_ticket(higher, node, ground)
+    why = because or (passed_over[-1].outcome if passed_over else recovery.cause)
+    return Move(
+        recovery=higher,
+        node=node,
+        kind="recovery.climbed",
+        reason=f"{_words(step)} is next, since {_words(recovery.step)}: {why}",
+    )
+
+
+def _replace(recovery: Recovery, node: Node, ground: Ground) -> Move:
+    last = recovery.history[-1].outcome if recovery.history else recovery.cause
+    reason = f"{recovery.cause}; it could not be mended ({last})"
+    after = retired(replace(node, recovery=None), Retirement(reason=reason), now=ground.now)
+    ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", ground.now)
+    return Move(recovery=ended, node=after, kind="node.retiring", reason=reason)
+
+
+def _write_ticket(recovery: Recovery, node: Node, ground: Ground) -> Move:
+    tried = "; ".join(f"{_words(x.step)}: {x.outcome}" for x in recovery.history)
+    ticket = replace(
+        recovery,
+        step=RecoveryStep.TICKET,
+        state=RecoveryState.TICKET,
+        since=ground.now,
+        deadline=None,
+    )
+    reason = f"for people: {recovery.cause}; nothing more can be tried ({tried})"
+    return Move(recovery=ticket, node=node, kind="recovery.ticket", reason=reason)
+
+
+def _end(
+    recovery: Recovery, node: Node, state: RecoveryState, outcome: str, ground: Ground
+) -> Move:
+    """End it, and let the node back to work unless somebody else keeps it from that."""
+    after = replace(node, recovery=None)
+    if after.cordoned is not None and after.cordoned == recovery.cordon:
+        after = replace(after, cordoned=None)
+    if after.phase is Phase.DRAINING and after.retiring is None:
+        after = after.to(Phase.READY, at=ground.now)
+    return Move(
+        recovery=_over(recovery, state, outcome, ground.now),
+        node=after,
+        kind=f"recovery.{state}",
+        reason=outcome,
+    )
+
+
+def _over(recovery: Recovery, state: RecoveryState, outcome: str, now: datetime) -> Recovery:
+    return replace(
+        recovery,
+        state=state,
+        since=now,
+        deadline=None,
+        ended_at=now,
+        history=(*recovery.history, Attempt(step=recovery.step, at=now, outcome=outcome)),
+    )
+
+
+def _words(step: RecoveryStep) -> str:
+    return step.replace("_", " ")

@@ -1,0 +1,140 @@
+"""The rules of each step: what it needs, how long it may take, how often it may be tried."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.command import Command, CommandKind
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryStep, rung
+from navarch.fleet.silence import heartbeat_condition
+
+WEEK = timedelta(days=7)
+
+SETTLE = timedelta(minutes=2)
+"""How long the checks must find nothing after a reset before it is believed: every check that
+reads the GPUs is made at least once in that time."""
+
+VOUCH = timedelta(minutes=10)
+"""How long the boot check of a machine that is back may take to pass."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRule:
+    """What holds for one step."""
+
+    deadline: timedelta
+    """How long it may take from the order to the effect."""
+    per_week: int
+    """How often one node may have it in seven days; after that it does not help any more."""
+    needs_empty: bool
+    """Whether work on the node must have left first."""
+    command: CommandKind | None = None
+    """How its agent is asked for it."""
+
+
+RULES: dict[RecoveryStep, StepRule] = {
+    RecoveryStep.RESTART_APP: StepRule(
+        deadline=timedelta(minutes=2),
+        per_week=5,
+        needs_empty=False,
+        command=CommandKind.RESTART_APP,
+    ),
+    RecoveryStep.RESET_GPU: StepRule(
+        deadline=timedelta(minutes=5),
+        per_week=3,
+        needs_empty=True,
+        command=CommandKind.RESET_GPU,
+    ),
+    RecoveryStep.REBOOT: StepRule(
+        deadline=timedelta(minutes=15),
+        per_week=3,
+        needs_empty=True,
+        command=CommandKind.REBOOT,
+    ),
+    RecoveryStep.POWER_CYCLE: StepRule(
+        deadline=timedelta(minutes=15), per_week=2, needs_empty=True
+    ),
+}
+"""Replacing and writing a ticket end a recovery and need no rules."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What is known around one recovery."""
+
+    pool: Pool | None
+    now: datetime
+    command: Command | None = None
+    """The order of the present step, if its agent was asked."""
+    drained: bool = False
+    refused: str = ""
+    """What the provider said, if it was asked and refused."""
+    can_reboot: bool = False
+    """Whether the provider can do it."""
+    can_power_cycle: bool = False
+    others: Sequence[Recovery] = ()
+    """Other recoveries of the same node, for budgets."""
+
+
+def deadline_of(step: RecoveryStep, ground: Ground) -> timedelta:
+    """Return how long `step` may take."""
+    if step in (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE) and ground.pool is not None:
+        return ground.pool.remediation.reboot_deadline
+    return RULES[step].deadline
+
+
+def by_agent(step: RecoveryStep, node: Node) -> bool:
+    """Return whether the agent is asked for `step`, rather than the provider."""
+    return RULES[step].command is not None and heartbeat_condition(node) is None
+
+
+def choose_step(
+    first: RecoveryStep, recovery: Recovery | None, node: Node, ground: Ground
+) -> tuple[RecoveryStep, tuple[Attempt, ...]]:
+    """Return the first possible step from `first` upwards, and why those below it are not."""
+    passed_over: list[Attempt] = []
+    for step in LADDER[rung(first) :]:
+        obstacle = _obstacle(step, recovery, node, ground)
+        if obstacle is None:
+            return step, tuple(passed_over)
+        passed_over.append(Attempt(step=step, at=ground.now, outcome=f"passed over: {obstacle}"))
+    raise AssertionError("a ticket can always be written")
+
+
+def _obstacle(
+    step: RecoveryStep, recovery: Recovery | None, node: Node, ground: Ground
+) -> str | None:
+    """Return what speaks against `step`, if anything."""
+    if step is RecoveryStep.TICKET:
+        return None
+    pool = ground.pool
+    if pool is not None and pool.remediation.steps and step not in pool.remediation.steps:
+        return "the pool does not allow it"
+    if step is RecoveryStep.REPLACE:
+        if pool is None or node.launch is None:
+            return "the machine was not bought here"
+        return None if pool.auto_replace and not pool.deleted else "the pool replaces nothing"
+    if recovery is not None and recovery.tries.get(step, 0) > 0:
+        return "it was tried for this fault already"
+    mine = [recovery] if recovery is not None else []
+    done = sum(
+        attempt.ran and attempt.step is step and attempt.at > ground.now - WEEK
+        for each in (*ground.others, *mine)
+        for attempt in each.history
+    )
+    if done >= RULES[step].per_week:
+        return f"it was done {done} times in the last 7 days"
+    return _impossible(step, node, ground)
+
+
+def _impossible(step: RecoveryStep, node: Node, ground: Ground) -> str | None:
+    if step is RecoveryStep.POWER_CYCLE:
+        able = ground.can_power_cycle and node.instance is not None
+        return None if able else "nobody here can switch its power off and on"
+    if heartbeat_condition(node) is None:
+        return None
+    if step is RecoveryStep.REBOOT and ground.can_reboot and node.instance is not None:
+        return None
+    return "its agent does not answer"

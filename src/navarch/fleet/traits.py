@@ -1,0 +1,33 @@
+"""What an introduction says about a node that an upgrade could have changed."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from navarch.core.inventory import Inventory
+from navarch.core.trait import AGENT, DRIVER, IMAGE, KERNEL, Trait
+
+
+def traits_after(
+    before: Mapping[str, Trait], inventory: Inventory, *, now: datetime
+) -> dict[str, Trait]:
+    """Return the traits of a node that introduces itself; what it does not say, stays.
+
+    A driver that does not load reports no version, and a node with a broken driver is exactly
+    the one whose driver must not be forgotten.
+    """
+    after = dict(before)
+    for key, value in _said(inventory).items():
+        known = before.get(key)
+        if value and (known is None or known.value != value):
+            after[key] = Trait(value=value, since=now, before=known.value if known else "")
+    return after
+
+
+def _said(inventory: Inventory) -> dict[str, str]:
+    drivers = [gpu.driver_version for gpu in inventory.gpus if gpu.driver_version]
+    return {
+        DRIVER: drivers[0] if drivers else "",
+        IMAGE: inventory.image or inventory.labels.get("image", ""),
+        KERNEL: inventory.kernel_version,
+        AGENT: inventory.agent_version,
+    }

@@ -1,0 +1,94 @@
+"""What automation was kept from doing: shown, and let go by hand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.held import HeldBy
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node
+from navarch.core.recovery import Recovery
+from navarch.ports.clock import Clock
+from navarch.ports.held import HeldNode
+from navarch.ports.store import Store
+from navarch.service.attempts import until_no_conflict
+
+
+class HeldService:
+    """Serves HeldApi by writing releases down; the remediation loop acts on them."""
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        self._clock = clock
+        self._store = store
+
+    async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
+        """Return every node about which something is held back, longest first."""
+        fleet = self._store.fleet()
+        if pool is not None and pool not in fleet.pools:
+            raise NotFoundError(f"pool not found: {pool}")
+        nodes = fleet.nodes if pool is None else fleet.in_pool(pool)
+        found = [shown for node in nodes.values() if (shown := _shown(node)) is not None]
+        return sorted(found, key=lambda each: (each.held.since, each.node))
+
+    async def release_held(
+        self, nodes: Sequence[NodeId] = (), *, pool: PoolName | None = None, reason: str
+    ) -> Sequence[HeldNode]:
+        """Let automation go ahead."""
+        if bool(nodes) is (pool is not None):
+            raise InvalidError("name the nodes, or a pool")
+        return await until_no_conflict(lambda: self._release(nodes, pool, reason))
+
+    async def _release(
+        self, names: Sequence[NodeId], pool: PoolName | None, reason: str
+    ) -> Sequence[HeldNode]:
+        fleet = self._store.fleet()
+        if pool is None:
+            waiting = [_waiting(fleet, name) for name in names]
+        else:
+            held = await self.list_held(pool=pool)
+            waiting = [fleet.nodes[x.node] for x in held if x.held.by is not HeldBy.DRY_RUN]
+            if not waiting:
+                dry = " but a dry run" if held else ""
+                raise NotPossibleError(f"nothing is held back in pool {pool}{dry}")
+        now = self._clock.now()
+        why = reason.strip() or "released by hand"
+        after = [_released(node, why) for node in waiting]
+        events = [
+            Event(at=now, about=about("node", node.id), kind="node.released", reason=why)
+            for node in after
+        ]
+        await self._store.commit(Change(nodes=after, events=events), based_on=fleet.revision)
+        return [shown for node in after if (shown := _shown(node)) is not None]
+
+    async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:
+        """Return what is remembered of attempts to mend machines, newest first."""
+        known = self._store.fleet().recoveries.values()
+        found = [recovery for recovery in known if node is None or recovery.node == node]
+        return sorted(found, key=lambda each: (each.begun_at, each.id), reverse=True)
+
+
+def _shown(node: Node) -> HeldNode | None:
+    if node.held is None or node.gone:
+        return None
+    return HeldNode(node=node.id, pool=node.pool, held=node.held)
+
+
+def _waiting(fleet: Fleet, name: NodeId) -> Node:
+    node = fleet.nodes.get(name)
+    if node is None:
+        raise NotFoundError(f"node not found: {name}")
+    if node.held is None or node.gone:
+        raise NotPossibleError(f"nothing is held back about node {name}")
+    if node.held.by is HeldBy.DRY_RUN:
+        raise NotPossibleError(
+            f"remediation of pool {node.pool} is a dry run; end that, or use "
+            f"`navarch terminate {name}`"
+        )
+    return node
+
+
+def _released(node: Node, why: str) -> Node:
+    assert node.held is not None, node.id
+    return replace(node, held=replace(node.held, released=why))

@@ -1,0 +1,291 @@
+"""Machines that are mended where they stand, whatever dies on the way."""
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Phase
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
+from navarch.core.remediation import Remediation
+from navarch.providers.simulated import Habits
+from navarch.sim.incarnation import Tripwire
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import STORMY, a_pool
+
+TRAINING = PoolName("training")
+LADDER = Remediation(strategy="ladder")
+POOL = a_pool(size=2, nodes_max=3, remediation=LADDER)
+
+
+def xid(code: int, action: str, gpu: str = "GPU-0") -> CheckResult:
+    return CheckResult(
+        check=f"xid/{code}/{gpu}",
+        health=Health.UNHEALTHY,
+        reason=f"XID {code}",
+        fatal=True,
+        lasting=True,
+        action=action,
+        facts={"code": str(code), "kind": "xid", "gpu": gpu},
+    )
+
+
+UNCONTAINED = xid(95, "reset_gpu")
+FALLEN = xid(79, "reboot_node")
+WORN_OUT = xid(64, "replace")
+
+
+def steps_done(world: World) -> list[str]:
+    return [str(deed.step) for deed in world.deeds]
+
+
+def the_recovery(world: World) -> Recovery:
+    (recovery,) = world.fleet().recoveries.values()
+    return recovery
+
+
+def ladder_story(
+    result: CheckResult, mended_by: RecoveryStep, check: Callable[[World, NodeId], None]
+) -> Callable[[World], object]:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.break_down(victim, result, mended_by=mended_by)
+        await world.until(lambda: victim not in world.serving(TRAINING), within_s=60)
+        await world.converge()
+        check(world, victim)
+
+    return story
+
+
+@pytest.mark.parametrize(
+    ("result", "mended_by", "steps"),
+    [
+        (UNCONTAINED, RecoveryStep.RESET_GPU, ["reset_gpu"]),
+        (UNCONTAINED, RecoveryStep.REBOOT, ["reset_gpu", "reboot"]),
+        (UNCONTAINED, RecoveryStep.POWER_CYCLE, ["reset_gpu", "reboot", "power_cycle"]),
+        (FALLEN, RecoveryStep.REBOOT, ["reboot"]),
+        (FALLEN, RecoveryStep.POWER_CYCLE, ["reboot", "power_cycle"]),
+    ],
+    ids=["reset", "reset, reboot", "reset, reboot, power", "reboot", "reboot, power"],
+)
+def test_a_machine_is_mended_by_the_mildest_step_that_helps(
+    result: CheckResult, mended_by: RecoveryStep, steps: list[str]
+) -> None:
+    def check(world: World, victim: NodeId) -> None:
+        assert steps_done(world) == steps
+        assert victim in world.serving(TRAINING), "a mended node works again"
+        assert the_recovery(world).state is RecoveryState.SUCCEEDED
+        assert victim not in world.workloads.cordoned
+
+    simulate(ladder_story(result, mended_by, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
+
+
+def test_what_no_step_mends_is_replaced_in_the_end() -> None:
+    def check(world: World, victim: NodeId) -> None:
+        assert steps_done(world) == ["reboot", "power_cycle"]
+        assert world.fleet().nodes[victim].gone
+        assert the_recovery(world).state is RecoveryState.REPLACED
+
+    simulate(ladder_story(FALLEN, RecoveryStep.REPLACE, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
+
+
+def test_what_the_catalogue_would_replace_is_not_rebooted_first() -> None:
+    def check(world: World, victim: NodeId) -> None:
+        assert steps_done(world) == []
+        assert world.fleet().nodes[victim].gone
+
+    simulate(ladder_story(WORN_OUT, RecoveryStep.REPLACE, check), seed=3, pools=[POOL])  # type: ignore[arg-type]
+
+
+def test_work_has_left_before_a_machine_is_rebooted() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.workloads.drain_s = (200.0, 200.0)
+        began = world.clock.monotonic()
+        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        await world.until(lambda: bool(world.deeds), within_s=900)
+        assert world.deeds[0].at_s >= began + 200.0
+        assert ("drain", victim) in world.workloads.calls
+        await world.converge()
+
+    simulate(story, seed=5, pools=[POOL])
+
+
+def test_a_gpu_that_is_held_is_not_reset_and_the_holder_is_named() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.effects[world.machine(victim).id].holders = "nv-hostengine (pid 812)"
+        world.break_down(victim, UNCONTAINED, mended_by=RecoveryStep.RESET_GPU)
+        await world.until(lambda: bool(world.deeds), within_s=1800)
+        assert steps_done(world) == ["reboot"]
+        assert any("nv-hostengine (pid 812)" in a.outcome for a in the_recovery(world).history)
+        await world.converge()
+
+    simulate(story, seed=6, pools=[POOL])
+
+
+def test_a_machine_that_boots_by_itself_voids_what_was_planned_for_its_last_boot() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.workloads.drain_s = (250.0, 250.0)
+        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        await world.until(lambda: world.fleet().nodes[victim].phase is Phase.DRAINING, within_s=60)
+        world.effects[world.machine(victim).id].faults.clear()
+        world.restart_agent(victim, boot_id="boot-2")
+        await world.converge()
+        assert steps_done(world) == []
+        assert the_recovery(world).state is RecoveryState.VOID
+
+    simulate(story, seed=7, pools=[POOL])
+
+
+def test_a_node_may_not_be_rebooted_for_ever() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        for _ in range(4):
+            world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+            await world.clock.sleep(7200)
+            if victim not in world.serving(TRAINING):
+                break
+        done = Counter(deed.step for deed in world.deeds)
+        assert done == {RecoveryStep.REBOOT: 3, RecoveryStep.POWER_CYCLE: 1}
+        await world.converge()
+
+    simulate(story, seed=8, pools=[POOL])
+
+
+def test_a_ladder_without_a_top_ends_with_people() -> None:
+    pool = a_pool(
+        size=2,
+        nodes_max=3,
+        remediation=Remediation(strategy="ladder", steps=(RecoveryStep.RESET_GPU,)),
+    )
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.break_down(victim, UNCONTAINED, mended_by=RecoveryStep.REPLACE)
+        await world.clock.sleep(3600)
+        assert the_recovery(world).state is RecoveryState.TICKET
+        assert victim not in world.serving(TRAINING)
+        assert any("recovery.ticket" in line for line in world.trace)
+
+        world.effects[world.machine(victim).id].faults.clear()
+        world.restart_agent(victim, boot_id="boot-2")
+        await world.until(lambda: victim in world.serving(TRAINING), within_s=600)
+
+    simulate(story, seed=9, pools=[pool])
+
+
+def test_a_dry_run_says_once_what_it_would_have_done_and_does_nothing() -> None:
+    pool = a_pool(size=2, nodes_max=3, remediation=Remediation(strategy="ladder", dry_run=True))
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        await world.clock.sleep(3600)
+        assert steps_done(world) == []
+        node = world.fleet().nodes[victim]
+        assert (node.cordoned, node.retiring, node.recovery) == (None, None, None)
+        said = [line for line in world.trace if "node.would_have" in line]
+        assert len(said) == 1, said
+
+    simulate(story, seed=10, pools=[pool])
+
+
+# The sweep
+
+
+async def a_climb(world: World) -> None:
+    """A GPU that only a power cycle mends, then one that a reset mends, and a silent machine."""
+    await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+    first, second = world.serving(TRAINING)
+    world.break_down(first, UNCONTAINED, mended_by=RecoveryStep.POWER_CYCLE)
+    await world.clock.sleep(2700)
+    world.break_down(second, xid(94, "reset_gpu"), mended_by=RecoveryStep.RESET_GPU)
+    await world.clock.sleep(900)
+    world.break_down(second, FALLEN, mended_by=RecoveryStep.REBOOT)
+    await world.clock.sleep(900)
+    await world.converge()
+    check_deeds(world)
+
+
+def check_deeds(world: World) -> None:
+    """Never the same step twice for one fault; never a reset on a boot it was not meant for."""
+    twice = [key for key, n in Counter((d.recovery, d.step) for d in world.deeds).items() if n > 1]
+    assert not twice, f"seed {world.seed}: done twice: {twice}"
+    for deed in world.deeds:
+        recovery = world.fleet().recoveries.get(deed.recovery)  # type: ignore[call-overload]
+        assert recovery is not None, f"{deed} was done for nobody"
+        if deed.step is RecoveryStep.RESET_GPU:
+            (_ordered,) = [a for a in recovery.history if a.step is deed.step and a.ran]
+            assert deed.boot_id == recovery.ordered_boot or recovery.step is not deed.step, deed
+    resets = [deed for deed in world.deeds if deed.step is RecoveryStep.RESET_GPU]
+    reboots = [deed for deed in world.deeds if deed.step is not RecoveryStep.RESET_GPU]
+    for reset in resets:
+        later = [b for b in reboots if b.recovery == reset.recovery and b.at_s < reset.at_s]
+        assert not later, f"{reset} came after {later}"
+
+
+CALM = Habits(listing_lag_s=30.0)
+LOG = simulate(a_climb, seed=1, pools=[POOL], habits=CALM).wire.log
+STEPS = [
+    number
+    for number, what in enumerate(LOG)
+    if any(word in what for word in ("recover", "draining", "command", "reboot", "power"))
+    or what == "drain"
+]
+"""Every call that a recovery makes, and every one that writes down how far it has come."""
+CHUNKS = 4
+
+
+def test_the_climb_takes_every_step() -> None:
+    world = simulate(a_climb, seed=1, pools=[POOL], habits=CALM)
+    assert set(steps_done(world)) == {"reset_gpu", "reboot", "power_cycle"}
+    assert {"power cycle", "commit recovery.ordered", "commit recovery.verifying"} <= set(LOG)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_any_step_repeats_nothing_and_resets_no_new_boot(
+    after: bool, chunk: int
+) -> None:
+    for at in STEPS[chunk::CHUNKS]:
+        tripwire = Tripwire(at=at, after=after)
+        world = simulate(a_climb, seed=1, pools=[POOL], habits=CALM, tripwire=tripwire)
+        assert world.crashes == 1, f"no crash at call {at}: {LOG[at]}"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 22))
+def test_no_step_is_repeated_in_a_storm(seed: int) -> None:
+    untouched = simulate(a_climb, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1)
+    step = max(1, untouched.wire.calls // 20)
+    for at in range(seed % step, untouched.wire.calls, step):
+        tripwire = Tripwire(at=at, after=bool((at + seed) % 2))
+        simulate(a_climb, seed=seed, pools=[POOL], habits=STORMY, trouble=0.1, tripwire=tripwire)
+
+
+def test_the_deadline_of_a_reboot_is_the_pools() -> None:
+    slow = Remediation(strategy="ladder", reboot_deadline=timedelta(minutes=40))
+    pool = a_pool(size=2, nodes_max=3, remediation=slow)
+
+    async def story(world: World) -> None:
+        world.reboot_s = (1800.0, 1800.0)
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        await world.clock.sleep(3600)
+        assert steps_done(world) == ["reboot"]
+        await world.converge()
+
+    simulate(story, seed=11, pools=[pool])

@@ -1,0 +1,83 @@
+"""How pools are remedied, and how much at once, as operators write it down."""
+
+from datetime import timedelta
+
+import pytest
+
+from navarch.config import ConfigError, parse_config
+from navarch.config.remediation import to_governor, to_remediation
+from navarch.core.governor import Domain, DomainBudget
+from navarch.core.recovery import RecoveryStep
+from navarch.core.remediation import Remediation
+
+FILE = """
+server:
+{server}
+providers:
+  fake: {{type: fake}}
+pools:
+  training:
+    provider: fake
+    instance_type: h100-8x
+    max_nodes: 4
+{pool}
+"""
+
+
+def config(pool: str = "", server: str = "  address: :50051") -> object:
+    return parse_config(FILE.format(pool=pool, server=server))
+
+
+def remediation(pool: str) -> Remediation:
+    return to_remediation(config(pool).pools["training"].remediation)  # type: ignore[attr-defined]
+
+
+def test_a_pool_that_says_nothing_has_the_default() -> None:
+    assert remediation("") == Remediation()
+
+
+def test_a_strategy_alone_will_do() -> None:
+    assert remediation("    remediation: ladder") == Remediation(strategy="ladder")
+
+
+def test_a_block_says_more() -> None:
+    block = (
+        "    remediation: {strategy: ladder, dry_run: true, steps: [reset_gpu, replace], "
+        "reboot_deadline: 30m}"
+    )
+    assert remediation(block) == Remediation(
+        strategy="ladder",
+        dry_run=True,
+        steps=(RecoveryStep.RESET_GPU, RecoveryStep.REPLACE),
+        reboot_deadline=timedelta(minutes=30),
+    )
+
+
+def test_a_dry_run_needs_no_strategy() -> None:
+    assert remediation("    remediation: {dry_run: true}") == Remediation(dry_run=True)
+
+
+def test_ones_own_is_named_by_module_and_class() -> None:
+    assert remediation("    remediation: my.rules:Gentle").strategy == "my.rules:Gentle"
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        ("    remediation: laddr", 'did you mean "ladder"'),
+        ("    remediation: {strategy: 7up}", "known are cordon_and_replace, ladder, alert_only"),
+        ("    remediation: {steps: [kick]}", "unknown step"),
+    ],
+)
+def test_a_mistake_is_told_with_its_remedy(pool: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config(pool)
+
+
+def test_a_budget_keeps_what_is_not_said() -> None:
+    found = config(server="  governor: {window: 30m, pool: {share: 0.2}, rack: {nodes: 2}}")
+    settings = to_governor(found.server.governor)  # type: ignore[attr-defined]
+    assert settings.window == timedelta(minutes=30)
+    assert settings.budgets[Domain.POOL] == DomainBudget(nodes_min=1, share_max=0.2)
+    assert settings.budgets[Domain.RACK] == DomainBudget(nodes_min=2, share_max=0.25)
+    assert settings.budgets[Domain.DRIVER] == DomainBudget(nodes_min=3, share_max=0.05)

@@ -1,0 +1,238 @@
+"""How much automation may do, and what it says when it may not."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from navarch.core.governor import Domain, DomainBudget, GovernorSettings
+from navarch.core.health import Condition, Health
+from navarch.core.held import Held, HeldBy
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
+from navarch.fleet.disruption.governor.census import Census
+from navarch.fleet.disruption.governor.governor import Verdict, Wish, govern
+from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
+from navarch.testing.worlds import NOW, a_node
+
+SETTINGS = GovernorSettings()
+LONG_AGO = NOW - timedelta(days=30)
+
+
+def trait(value: str, since: datetime = LONG_AGO, before: str = "") -> Trait:
+    return Trait(value=value, since=since, before=before)
+
+
+def sick(node: Node, code: int = 79, since: datetime = NOW) -> Node:
+    condition = Condition(
+        check=f"xid/{code}/GPU-0",
+        health=Health.UNHEALTHY,
+        reason=f"XID {code}",
+        since=since,
+        fatal=True,
+        facts={"code": str(code), "kind": "xid"},
+    )
+    return replace(node, conditions=(*node.conditions, condition), health=Health.UNHEALTHY)
+
+
+def fleet(count: int, *, pool: str = "training", **facts: object) -> list[Node]:
+    return [a_node(f"{pool}-{i}", pool, **facts) for i in range(count)]  # type: ignore[arg-type]
+
+
+def decide(
+    nodes: list[Node], *, settings: GovernorSettings = SETTINGS, now: datetime = NOW
+) -> dict[NodeId, Verdict]:
+    census = Census(nodes)
+    census.expire(now - settings.window)
+    wishes = [
+        Wish(node=node, action="replace", reason="unhealthy")
+        for node in nodes
+        if node.health is Health.UNHEALTHY and node.counts
+    ]
+    suspicions = find_suspicions(census, settings, now=now)
+    verdicts = govern(wishes, census, settings, suspicions, now=now)
+    return {verdict.wish.node.id: verdict for verdict in verdicts}
+
+
+def passed(verdicts: dict[NodeId, Verdict]) -> list[NodeId]:
+    return [name for name, verdict in verdicts.items() if verdict.held is None]
+
+
+def test_a_single_broken_node_is_always_acted_on_however_small_the_pool() -> None:
+    assert passed(decide([sick(a_node("training-0"))])) == ["training-0"]
+
+
+def test_of_many_at_once_only_the_share_of_the_pool_is_acted_on() -> None:
+    nodes = [sick(node) if i < 30 else node for i, node in enumerate(fleet(100))]
+    assert len(passed(decide(nodes))) == 5
+
+
+def test_what_waits_says_which_domain_it_waits_for() -> None:
+    nodes = [sick(node) for node in fleet(3)]
+    (waiting, *_) = [v.held for v in decide(nodes).values() if v.held]
+    assert waiting.by is HeldBy.BUDGET
+    assert waiting.because.startswith("pool training: automation may act on 5% of it, or 1 node")
+
+
+def test_a_spent_budget_lets_one_go_at_a_time_so_that_a_fleet_comes_back_slowly() -> None:
+    gone = replace(a_node("training-0", phase=Phase.GONE), acted_at=NOW)
+    nodes = [gone, *[sick(a_node(f"training-{i}")) for i in range(1, 4)]]
+    assert len(passed(decide(nodes))) == 1
+
+    leaving = replace(
+        sick(a_node("training-9")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
+    )
+    assert passed(decide([*nodes, leaving])) == []
+
+
+def test_a_budget_is_whole_again_after_its_window() -> None:
+    out = [
+        replace(
+            sick(a_node(f"training-{i}")),
+            acted_at=NOW - timedelta(minutes=70),
+            retiring=Retirement(reason="unhealthy"),
+        )
+        for i in range(5)
+    ]
+    rest = [sick(a_node(f"training-{i}")) for i in range(5, 100)]
+    assert len(passed(decide([*out, *rest]))) == 5
+
+
+@pytest.mark.parametrize(
+    ("label", "value"), [("rack", "r7"), ("nvlink_domain", "d1")], ids=["rack", "nvlink"]
+)
+def test_a_rack_that_fails_as_a_whole_is_not_replaced_as_a_whole(label: str, value: str) -> None:
+    rack = [sick(node) for node in fleet(18, labels={label: value})]
+    others = [a_node(f"training-{i}") for i in range(18, 1000)]
+    assert len(passed(decide([*rack, *others]))) == 4
+
+
+def test_small_pools_do_not_wait_for_one_another() -> None:
+    nodes = [
+        node
+        for pool in ("a", "b", "c")
+        for node in (sick(a_node(f"{pool}-0", pool)), a_node(f"{pool}-1", pool))
+    ]
+    assert len(passed(decide(nodes))) == 3
+
+
+def test_a_driver_that_pools_share_is_one_domain() -> None:
+    nodes = [sick(a_node(f"p{i}-0", f"p{i}", traits={DRIVER: trait("550")})) for i in range(10)]
+    budgets = {Domain.DRIVER: DomainBudget(nodes_min=2, share_max=0.0)}
+    assert len(passed(decide(nodes, settings=GovernorSettings(budgets=budgets)))) == 2
+
+
+def test_what_somebody_released_is_done() -> None:
+    held = Held(
+        action="replace",
+        reason="unhealthy",
+        because="budget",
+        by=HeldBy.BUDGET,
+        since=NOW,
+        released="looked at it",
+    )
+    leaving = replace(
+        sick(a_node("training-0")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
+    )
+    waiting = replace(sick(a_node("training-1")), held=held)
+    assert passed(decide([leaving, waiting])) == ["training-1"]
+
+
+# A change
+
+
+def upgraded(count: int, *, of: int, **more: Trait) -> list[Node]:
+    new = trait("570", since=NOW - timedelta(minutes=30), before="550")
+    old = trait("550")
+    return [
+        sick(a_node(f"training-{i}", traits={DRIVER: new, **more}), code=119)
+        if i < count
+        else a_node(f"training-{i}", traits={DRIVER: old})
+        for i in range(of)
+    ]
+
+
+def test_a_fault_that_came_with_a_change_stops_automation_and_names_the_change() -> None:
+    verdicts = decide(upgraded(20, of=288))
+    assert passed(verdicts) == []
+    (because,) = {v.held.because for v in verdicts.values() if v.held}
+    assert because == (
+        "nodes with driver 570 (was 550) show xid 119; the change is suspected, not they"
+    )
+
+
+def test_a_change_is_not_waited_out_one_at_a_time() -> None:
+    nodes = upgraded(20, of=288)
+    assert all(v.held and v.held.by is HeldBy.CHANGE for v in decide(nodes).values())
+
+
+def test_a_few_faults_after_a_change_are_just_faults() -> None:
+    verdicts = decide(upgraded(4, of=288))
+    assert len(passed(verdicts)) == 3, "what the driver's budget allows"
+    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.BUDGET}
+
+
+def test_the_same_fault_on_many_nodes_without_a_change_is_a_matter_of_budgets() -> None:
+    nodes = [
+        sick(node) if i < 60 else node
+        for i, node in enumerate(fleet(288, traits={DRIVER: trait("550")}))
+    ]
+    verdicts = decide(nodes)
+    assert len(passed(verdicts)) == 14
+    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.BUDGET}
+
+
+def test_an_old_change_is_no_suspect() -> None:
+    old = trait("570", since=NOW - timedelta(days=3), before="550")
+    nodes = [
+        sick(node) if i < 60 else node for i, node in enumerate(fleet(288, traits={DRIVER: old}))
+    ]
+    assert len(passed(decide(nodes))) == 14
+
+
+def test_hardware_that_fails_in_another_way_beside_a_bad_driver_is_still_acted_on() -> None:
+    nodes = upgraded(200, of=288)
+    nodes[3] = sick(nodes[3], code=79)
+    nodes[250] = sick(nodes[250], code=48)
+    assert passed(decide(nodes)) == ["training-250", "training-3"]
+
+
+def test_the_change_that_tells_the_sick_from_the_sound_is_the_one_that_is_named() -> None:
+    image = trait("img-2", since=NOW - timedelta(minutes=40), before="img-1")
+    nodes = [replace(node, traits={**node.traits, IMAGE: image}) for node in upgraded(20, of=288)]
+    (because,) = {v.held.because for v in decide(nodes).values() if v.held}
+    assert "driver 570" in because
+    assert "img-2" not in because
+
+
+def test_changes_that_came_together_are_named_together() -> None:
+    agent = trait("0.2", since=NOW - timedelta(minutes=30), before="0.1")
+    nodes = upgraded(20, of=288, **{AGENT: agent})
+    (because,) = {v.held.because for v in decide(nodes).values() if v.held}
+    assert "driver 570 (was 550), agent 0.2 (was 0.1)" in because
+
+
+def test_new_nodes_with_a_new_image_are_suspected_of_the_image() -> None:
+    old = fleet(100, traits={IMAGE: trait("img-1")})
+    new = [
+        sick(a_node(f"training-{i}", traits={IMAGE: trait("img-2", NOW - timedelta(hours=1))}))
+        for i in range(100, 110)
+    ]
+    (because,) = {v.held.because for v in decide([*old, *new]).values() if v.held}
+    assert "image img-2" in because
+
+
+def test_new_rules_are_suspected_of_the_faults_they_find() -> None:
+    nodes = [sick(node) if i < 60 else node for i, node in enumerate(fleet(288))]
+    policy = PolicyChange(revision="7", since=NOW - timedelta(minutes=1))
+    found = find_suspicions(Census(nodes), SETTINGS, now=NOW, policy=policy)
+    assert found["xid 79"].change == "policy 7"
+
+
+def test_a_suspicion_lasts_until_half_as_many_show_the_fault() -> None:
+    held = Held(action="replace", reason="x", because="y", by=HeldBy.CHANGE, since=NOW)
+    nodes = [replace(node, held=held) if node.conditions else node for node in upgraded(3, of=50)]
+    assert passed(decide(nodes)) == []
+    anew = decide([replace(node, held=None) for node in nodes])
+    assert len(passed(anew)) == 2, "never suspected, three faults are a matter of budgets"

@@ -1,0 +1,87 @@
+"""What automation was kept from doing: seen, released, told."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.fleet import Change
+from navarch.core.held import Held, HeldBy
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node
+from navarch.core.ownership import Cluster
+from navarch.service.held import HeldService
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+BUDGET = Held(action="replace", reason="XID 79", because="budget", by=HeldBy.BUDGET, since=NOW)
+DRY = replace(BUDGET, by=HeldBy.DRY_RUN)
+
+
+def play(story: Callable[[MemoryStore, HeldService], Awaitable[None]], *nodes: Node) -> MemoryStore:
+    store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+
+    async def main() -> None:
+        await store.commit(Change(pools=[a_pool()], nodes=nodes), based_on=0)
+        await story(store, HeldService(SimClock(), store))
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+    return store
+
+
+def waiting(name: str, held: Held = BUDGET) -> Node:
+    return a_node(name, held=held)
+
+
+def test_everything_held_back_is_listed_longest_first() -> None:
+    later = replace(BUDGET, since=NOW.replace(minute=30))
+
+    async def story(_: MemoryStore, held: HeldService) -> None:
+        assert [x.node for x in await held.list_held()] == ["training-2", "training-1"]
+        with pytest.raises(NotFoundError):
+            await held.list_held(pool=PoolName("nobody"))
+
+    play(story, a_node("training-0"), waiting("training-1", later), waiting("training-2"))
+
+
+def test_a_node_is_released_and_the_reason_kept() -> None:
+    async def story(store: MemoryStore, held: HeldService) -> None:
+        await held.release_held([NodeId("training-1")], reason="looked at it")
+        node = store.fleet().nodes[NodeId("training-1")]
+        assert node.held is not None
+        assert node.held.released == "looked at it"
+        (event,) = [x.event for x in await store.events()]
+        assert (event.kind, event.reason) == ("node.released", "looked at it")
+
+    play(story, waiting("training-1"))
+
+
+def test_a_pool_is_released_as_a_whole_but_not_what_is_a_dry_run() -> None:
+    async def story(_: MemoryStore, held: HeldService) -> None:
+        found = await held.release_held(pool=PoolName("training"), reason="")
+        assert [x.node for x in found] == ["training-1", "training-2"]
+
+    play(story, waiting("training-1"), waiting("training-2"), waiting("training-3", DRY))
+
+
+@pytest.mark.parametrize(
+    ("node", "error", "said"),
+    [
+        ("training-0", NotPossibleError, "nothing is held back"),
+        ("training-1", NotPossibleError, "dry run"),
+        ("nobody", NotFoundError, "node not found"),
+    ],
+)
+def test_what_cannot_be_released_says_why(node: str, error: type[Exception], said: str) -> None:
+    async def story(_: MemoryStore, held: HeldService) -> None:
+        with pytest.raises(error, match=said):
+            await held.release_held([NodeId(node)], reason="")
+        with pytest.raises(InvalidError):
+            await held.release_held(reason="")
+
+    play(story, a_node("training-0"), waiting("training-1", DRY))

@@ -1,0 +1,58 @@
+"""Remediators by name: from a configuration file, and never from the API."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.app.addresses import StartError
+from navarch.app.remediators import load_remediators
+from navarch.core.errors import InvalidError
+from navarch.core.ownership import Cluster
+from navarch.core.remediation import Remediation
+from navarch.fleet.disruption.unhealthy import AlertOnly
+from navarch.service.fleet import FleetService
+from navarch.service.views import pool_spec
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import a_pool
+
+
+def put(remediation: Remediation) -> None:
+    async def main() -> None:
+        clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        columns = Columns(clock, timeout=timedelta(seconds=90))
+        fleet = FleetService(clock, SeededEntropy("1"), store, columns)
+        spec = replace(pool_spec(a_pool()), remediation=remediation)
+        view = await fleet.put_pool(spec, reason="why not")
+        assert view.spec.remediation == remediation
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_ones_own_remediator_is_loaded_by_module_and_class() -> None:
+    name = "navarch.fleet.disruption.unhealthy:AlertOnly"
+    loaded = load_remediators([name, "ladder", ""])
+    assert list(loaded) == [name]
+    assert isinstance(loaded[name], AlertOnly)
+
+
+@pytest.mark.parametrize(
+    "name", ["nowhere.to:Be", "navarch.core.pool:Nothing", "navarch.core.table:Table"]
+)
+def test_what_is_no_remediator_stops_the_start_and_is_named(name: str) -> None:
+    with pytest.raises(StartError, match=name):
+        load_remediators([name])
+
+
+def test_a_pool_may_name_what_is_built_in() -> None:
+    put(Remediation(strategy="ladder", dry_run=True))
+
+
+def test_the_api_loads_no_code() -> None:
+    with pytest.raises(InvalidError, match=r"known are cordon_and_replace, ladder, alert_only"):
+        put(Remediation(strategy="os:system"))
