@@ -59,7 +59,7 @@ ENTRIES = {
     "evidence": _entry("evidence:evidence", STORY, "What was true when a node was found bad."),
     "incident": _entry("incidents:incident", STORY, "What went wrong, with its cause."),
     "xid": _entry("xid:xid", STORY, "What the driver's error numbers mean."),
-    "sim": _entry("sim:sim", STORY, "Break simulated machines, to see what Navarch does."),
+    "sim": _entry("sim:sim", STORY, "Play scenarios; break simulated machines."),
     "sched": _entry("sched:sched", STORY, "The workload scheduler.", extra="server"),
     "policy": _entry(
         "policy:policy", SETUP, "Check, compare and try rules for health.", extra="server"

@@ -1,4 +1,6 @@
-"""Commands that break simulated machines."""
+"""Commands that simulate fleets, and that break simulated machines."""
+
+from pathlib import Path
 
 import click
 
@@ -13,7 +15,122 @@ from navarch.health.checks.xid import judge_xid, label, say
 
 @click.group("sim", cls=Group)
 def sim() -> None:
-    """Break simulated machines, to see what Navarch does about it."""
+    """Play scenarios, and break simulated machines, to see what Navarch does about it."""
+
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+SEED = click.IntRange(min=0)
+
+
+@sim.command("run")
+@click.argument("scenario", type=FILE)
+@click.option("--seed", type=SEED, help="Which chance; goes before the scenario's own.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Play so many seeds, in parallel.")
+@click.option("--processes", type=click.IntRange(min=1), help="How many at once.  [all cores]")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
+@click.option("--out", type=FILE, help="Write the outcome into this file, as JSON.")
+@click.option(
+    "--real-time", is_flag=True, help="Play against a server over the wire; -s names one."
+)
+@with_session
+def run(
+    session: Session,
+    scenario: Path,
+    seed: int | None,
+    seeds: int | None,
+    processes: int | None,
+    as_json: bool,
+    out: Path | None,
+    real_time: bool,
+) -> int:
+    r"""Play a scenario around the real control plane; fail if something does not hold.
+
+    \b
+    navarch sim run scenarios/gpu-failure.yaml
+    navarch sim run scenarios/control-plane-crash.yaml --seeds 100
+    navarch sim run scenarios/basic-fleet.yaml --real-time
+    """
+    if seeds is not None:
+        if real_time or out is not None:
+            raise click.UsageError("--seeds goes neither with --real-time nor with --out")
+        from navarch.cli.sim_run import play_seeds
+
+        return play_seeds(
+            session, scenario, first=seed or 0, count=seeds, processes=processes, json=as_json
+        )
+    if real_time:
+        from navarch.cli.sim_real_time import play_in_real_time
+
+        told = session.chosen.server or session.surroundings.environ.get("NAVARCH_SERVER")
+        return play_in_real_time(session, scenario, server=told, seed=seed, out=out, json=as_json)
+    from navarch.cli.sim_run import play
+
+    return play(session, scenario, seed=seed, out=out, json=as_json)
+
+
+@sim.command("validate")
+@click.argument("scenarios", type=FILE, nargs=-1, required=True)
+def validate(scenarios: tuple[Path, ...]) -> int:
+    """Check scenario files without playing them."""
+    from navarch.cli.sim_files import validate_files
+
+    return validate_files(scenarios)
+
+
+@sim.command("list")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default="scenarios")
+@with_session
+def list_scenarios(session: Session, folder: Path) -> None:
+    """List the scenario files in a folder."""
+    from navarch.cli.sim_files import list_files
+
+    list_files(session, folder)
+
+
+@sim.command("new")
+@click.argument("name")
+@click.option(
+    "--kind", type=click.Choice(["fleet", "pool", "stress"]), default="fleet", help="[fleet]"
+)
+def new(name: str, kind: str) -> None:
+    """Write a scenario file to begin with."""
+    from navarch.cli.sim_files import new_file
+
+    new_file(name, kind)
+
+
+@sim.command("compare")
+@click.argument("first", type=FILE)
+@click.argument("second", type=FILE)
+@click.option("--seed", type=SEED, help="The chance for scenarios that are played.")
+@with_session
+def compare(session: Session, first: Path, second: Path, seed: int | None) -> None:
+    """Show the figures of two runs side by side: outcomes (.json), or scenarios to play."""
+    from navarch.cli.sim_files import compare_files
+
+    compare_files(session, first, second, seed=seed)
+
+
+@sim.command("replay")
+@click.argument("outcome", type=FILE)
+@with_session
+def replay(session: Session, outcome: Path) -> int:
+    """Play the scenario of an outcome again, with its seed; fail if something comes out else."""
+    from navarch.cli.sim_files import replay_file
+
+    return replay_file(session, outcome)
+
+
+@sim.command("interactive")
+@click.argument("scenario", type=FILE, required=False)
+@click.option("--seed", type=SEED, help="Which chance.")
+@click.option("--speed", type=float, default=1.0, help="Simulated seconds per second.  [1]")
+@with_session
+def interactive(session: Session, scenario: Path | None, seed: int | None, speed: float) -> int:
+    """Play with a fleet: break it, mend it and watch, at your own pace."""
+    from navarch.cli.sim_interactive import interact
+
+    return interact(session, scenario, seed=seed, speed=speed)
 
 
 @sim.command("inject")

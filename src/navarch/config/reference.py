@@ -56,18 +56,19 @@ POLICY_SECTIONS: Mapping[str, type] = {
 }
 """The same for the file that a policy stands in."""
 
+ALL_SECTIONS: Mapping[str, type] = {**SECTIONS, **POLICY_SECTIONS}
+
 _TABLE = re.compile(r"<!-- keys (?P<section>[^>]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
-def render_reference(text: str) -> str:
+def render_reference(text: str, sections: Mapping[str, type] = ALL_SECTIONS) -> str:
     """Return the documentation with every table as the schema has it now."""
-    return _TABLE.sub(_table, text)
+    return _TABLE.sub(lambda found: _table(found["section"], sections), text)
 
 
-def _table(found: re.Match[str]) -> str:
-    section = found["section"]
+def _table(section: str, sections: Mapping[str, type]) -> str:
     rows = ["| Key | Value | Default | Meaning |", "|---|---|---|---|"]
-    for declared in keys_of({**SECTIONS, **POLICY_SECTIONS}[section]).values():
+    for declared in keys_of(sections[section]).values():
         rows.append(_row(declared))
         if declared.file:
             doc = f"a file that holds `{declared.name}`, in its place"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.control.loads import Loads
@@ -19,11 +19,13 @@ from navarch.core.notice import Notice, NoticeKind
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
+from navarch.health.policy.book import PolicyBook
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.clock import Entropy
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.agents import Timing
@@ -42,6 +44,20 @@ from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
 
 T = TypeVar("T")
+
+
+class Speaker(Protocol):
+    """Somebody on a machine who speaks to the control plane."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where it runs."""
+        ...
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        ...
+
 
 TIMING = Timing(heartbeat_interval=timedelta(seconds=30), heartbeat_timeout=timedelta(seconds=90))
 
@@ -89,12 +105,33 @@ class World:
     crashes: int = 0
     trace: list[str] = field(default_factory=list)
     opinions: Opinions = field(default_factory=Opinions)
+    other_clouds: list[SimulatedCloud] = field(default_factory=list)
+    conflicts: float | None = None
+    """The share of commits that come too late; a quarter of `trouble` if None."""
+    policies: PolicyBook | None = None
+    """What health is judged by; the built-in rules if None."""
+    down_s: float = RESTART_S
+    """How long a crashed control plane takes to come back."""
+    make_agent: Callable[[Machine], Speaker] | None = None
+    """Makes the agents of bought machines, for those who want others than these."""
+    on_up: Callable[[Speaker], None] = lambda _: None
+    """Hears when such an agent begins to speak."""
+    on_stop: Callable[[Machine], None] = lambda _: None
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _on_duty: dict[NodeId, SimAgent] = field(default_factory=dict)
     _resting: dict[NodeId, Pulse] = field(default_factory=dict)
     _hearing: ComputedHearing | None = None
 
     # Looking
+
+    @property
+    def clouds(self) -> list[SimulatedCloud]:
+        """Return every cloud there is."""
+        return [self.cloud, *self.other_clouds]
+
+    def alive(self) -> list[Machine]:
+        """Return every machine that is being paid for."""
+        return [machine for cloud in self.clouds for machine in cloud.alive()]
 
     def fleet(self) -> Fleet:
         """Return the control plane's view."""
@@ -116,7 +153,8 @@ class World:
         """Return the node's machine, which its agent may know before the control plane does."""
         launch = self.fleet().nodes[node].launch
         assert launch is not None, node
-        return self.cloud.machines[self.cloud.tokens[launch.token]]
+        cloud = next(each for each in self.clouds if launch.token in each.tokens)
+        return cloud.machines[cloud.tokens[launch.token]]
 
     def status(self, node: NodeId) -> NodeStatus | None:
         """Return the word operators see."""
@@ -191,7 +229,8 @@ class World:
     def reclaim(self, node: NodeId) -> None:
         """Let the cloud take a machine away without notice."""
         self.checkers.may_be_retired.add(node)
-        self.cloud.end(self.machine(node).id)
+        machine = self.machine(node)
+        next(cloud for cloud in self.clouds if machine.id in cloud.machines).end(machine.id)
 
     def give_notice(self, node: NodeId, *, after_s: float) -> None:
         """Let the cloud announce that it takes a machine back, and do so."""
@@ -244,7 +283,8 @@ class World:
 
     async def converge(self, *, within_s: float = 5400.0) -> None:
         """Stop the faults; the fleet must come to rest where it should be."""
-        self.cloud.habits = self.cloud.habits.calm()
+        for cloud in self.clouds:
+            cloud.habits = cloud.habits.calm()
         self.workloads.trouble = self.trouble = 0.0
         self.cut_off.clear()
         await self.until(self.at_rest, within_s=within_s)
@@ -253,7 +293,8 @@ class World:
 
     async def settle(self) -> None:
         """Let the listings catch up: the ledger learns from them what began and what ended."""
-        await self.clock.sleep(self.cloud.habits.listing_lag_s + 150.0)
+        lag_s = max(cloud.habits.listing_lag_s for cloud in self.clouds)
+        await self.clock.sleep(lag_s + 150.0)
 
     def at_rest(self) -> bool:
         """Return whether every pool is whole and every machine is accounted for."""
@@ -265,7 +306,7 @@ class World:
             if len(present) != pool.target or sum(x.serving for x in present) != pool.target:
                 return False
         known = {node.instance for node in fleet.nodes.values() if not node.gone}
-        return known == {machine.id for machine in self.cloud.alive()}
+        return known == {machine.id for machine in self.alive()}
 
     def describe(self) -> str:
         """Return the state of the world in a few lines, for a failing test."""
@@ -279,7 +320,7 @@ class World:
         wanted = {node.instance for node in self.fleet().nodes.values() if not node.gone}
         lines += [
             f"  unwanted machine {machine.id} for {machine.request.name}"
-            for machine in self.cloud.alive()
+            for machine in self.alive()
             if machine.id not in wanted
         ]
         return "\n".join(lines)
@@ -299,24 +340,26 @@ class World:
             self.control = None
             self.crashes += 1
             self.wire = Tripwire(calls=wire.calls, log=wire.log)
-            await self.clock.sleep(RESTART_S)
+            await self.clock.sleep(self.down_s)
 
     async def _incarnate(self, wire: Tripwire) -> None:
         chance = SeededEntropy(f"{self.seed}/conflicts/{self.crashes}")
-        store = WiredStore(self.store, wire, chance, self.trouble / 4)
+        conflicts = self.trouble / 4 if self.conflicts is None else self.conflicts
+        store = WiredStore(self.store, wire, chance, conflicts)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
         columns = self._columns(known)
         control = build_control_plane(
             self.clock,
             SeededEntropy(f"{self.seed}/control/{self.crashes}"),
             store,
-            providers=[wired(self.cloud, self.store, wire)],
+            providers=[wired(cloud, self.store, wire) for cloud in self.clouds],
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
             timing=lambda: self.timing,
             opinions=replace(self.opinions, autoscalers=self.autoscalers),
             metrics_source=self._metrics_source(store, columns),
             loads=self.loads,
+            policies=None if self.policies is None else partial(_same, self.policies),
             strict=True,
         )
         self.control = control
@@ -360,6 +403,10 @@ class World:
 
         return api
 
+    def entropy(self, purpose: str) -> Entropy:
+        """Return chance for one purpose, repeated by the seed."""
+        return SeededEntropy(f"{self.seed}/{purpose}")
+
     def machine_launched(self, machine: Machine) -> None:
         """Check that the machine was wanted, and boot it."""
         self._check_purchase(machine)
@@ -376,7 +423,7 @@ class World:
 
         Machines whose existence the cloud denied are its own fault, not ours.
         """
-        known = [m for m in self.cloud.alive() if m is not machine and not m.denied]
+        known = [m for m in self.alive() if m is not machine and not m.denied]
         twins = [m for m in known if m.request.name == machine.request.name]
         assert not twins, f"seed {self.seed}: {machine.request.name} was bought twice"
         name = PoolName(machine.request.labels[POOL])
@@ -389,14 +436,16 @@ class World:
         node = self.fleet().nodes.get(NodeId(machine.request.name))
         if node and node.launch and node.launch.token == machine.request.token:
             self.checkers.may_be_retired.add(node.id)
-        life = self._lives.pop(machine.id, None)
-        if life is not None:
-            life.cancel()
+        self.stop_agent(machine)
+        self.on_stop(machine)
 
     def _start_agent(
         self, machine: Machine, *, after_s: float, reports: int = 0, boot_id: str = "boot-1"
     ) -> None:
         node = NodeId(machine.request.name)
+        if self.make_agent is not None:
+            self.run_agent(self.make_agent(machine), after_s=after_s)
+            return
 
         async def live() -> None:
             await self.clock.sleep(after_s)
@@ -405,6 +454,17 @@ class World:
             await agent.run()
 
         self._lives[machine.id] = self.tasks.create_task(live(), name=f"agent of {node}")
+
+    def run_agent(self, agent: Speaker, *, after_s: float = 0.0) -> None:
+        """Let an agent of somebody's own speak once its machine is up."""
+
+        async def live() -> None:
+            await self.clock.sleep(after_s)
+            self.on_up(agent)
+            await agent.run()
+
+        name = agent.machine.id
+        self._lives[name] = self.tasks.create_task(live(), name=f"agent on {name}")
 
     def _agent(self, machine: Machine, *, reports: int, boot_id: str) -> SimAgent:
         node = NodeId(machine.request.name)
@@ -440,6 +500,12 @@ class World:
             effects=effects,
         )
 
+    def stop_agent(self, machine: Machine) -> None:
+        """End the agent on a machine."""
+        life = self._lives.pop(machine.id, None)
+        if life is not None:
+            life.cancel()
+
     def stop_agents(self) -> None:
         """End every agent."""
         for life in list(self._lives.values()):
@@ -454,6 +520,10 @@ class World:
             self.rouse(command.node)
         for event in committed.change.events:
             self.trace.append(f"{now:.6f} {event.about} {event.kind}: {event.reason}")
+
+
+def _same(book: PolicyBook) -> PolicyBook:
+    return book
 
 
 Story = Callable[[World], Awaitable[None]]
@@ -533,5 +603,7 @@ async def found(pool: Pool, fleet: FleetService) -> PoolView:
 
 async def check_bill(world: World) -> None:
     """Compare the cloud's own bill with the store's ledger."""
-    bill, ledger = world.cloud.bill(world.clock.now()), await world.ledger()
+    now = world.clock.now()
+    bill = sum((cloud.bill(now) for cloud in world.clouds), Decimal(0))
+    ledger = await world.ledger()
     assert abs(bill - ledger) < Decimal("0.005"), f"seed {world.seed}: {bill=} {ledger=}"

@@ -1,0 +1,132 @@
+"""Simulations, for people."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Cell, Column, render_table
+from navarch.config.duration import render_duration
+from navarch.sim.figures.figures import flatten
+from navarch.sim.outcome import Outcome
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.seeds import SeedsReport
+
+SHOWN_FAILURES = 5
+
+
+def render_outcome(outcome: Outcome, canvas: Canvas) -> str:
+    """Return what came of a run: verdicts first, then the figures."""
+    how = "over the wire" if outcome.real_time else "in virtual time"
+    lines = [f"{outcome.scenario}, seed {outcome.seed}: {outcome.simulated_s:g} s {how}"]
+    lines += [_line(verdict.what, verdict.reason, verdict.holds) for verdict in outcome.verdicts]
+    rows = [
+        (Cell(name), Cell(_number(value)))
+        for name, value in flatten(outcome.figures).items()
+        if value not in (None, 0, 0.0)
+    ]
+    if outcome.failures:
+        told = ", ".join(f"{kind} {count}" for kind, count in outcome.failures.items())
+        lines += ["", f"Broken: {told}"]
+    if outcome.skipped:
+        lines.append(f"Not broken for want of sound machines: {outcome.skipped}")
+    if outcome.heartbeats_sent:
+        sent, lost = outcome.heartbeats_sent, outcome.heartbeats_lost
+        lines.append(f"Heartbeats: {sent} sent, {lost} not answered")
+    if rows:
+        columns = (Column(name="FIGURE"), Column(name="VALUE", right=True))
+        lines += ["", render_table(columns, rows, canvas)]
+    lines += ["", "PASSED" if outcome.passed else _failed(outcome)]
+    return "\n".join(lines)
+
+
+def _failed(outcome: Outcome) -> str:
+    count = len(outcome.broken)
+    return f"FAILED: {count} of {len(outcome.verdicts)} did not hold"
+
+
+def _line(what: str, reason: str, holds: bool) -> str:
+    return f"  {'ok  ' if holds else 'FAIL'}  {what}: {reason}"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4f}".rstrip("0").rstrip(".")
+
+
+def render_seeds(report: SeedsReport, _canvas: Canvas) -> str:
+    """Return what came of many seeds, the smallest failing one first."""
+    good = report.count - len(report.failed)
+    last = report.first + report.count - 1
+    lines = [f"{report.scenario}: {good} of {report.count} seeds passed ({report.first} to {last})"]
+    lines += [f"  seed {each.seed}: {each.reason}" for each in report.failed[:SHOWN_FAILURES]]
+    if len(report.failed) > SHOWN_FAILURES:
+        lines.append(f"  ... and {len(report.failed) - SHOWN_FAILURES} more")
+    if report.command is not None:
+        lines.append(f"See the first: {report.command}")
+    return "\n".join(lines)
+
+
+def render_scenarios(found: Sequence[tuple[Path, Scenario | None]], canvas: Canvas) -> str:
+    """Return a table of scenario files."""
+    if not found:
+        return "No scenarios here. Begin one: navarch sim new my-scenario"
+    columns = (
+        Column(name="FILE"),
+        Column(name="NODES", right=True),
+        Column(name="LASTS", right=True, rank=1),
+        Column(name="DESCRIPTION", width_min=20, rank=2),
+    )
+    rows = [
+        (str(path), "-", "-", "not a scenario; see navarch sim validate")
+        if scenario is None
+        else (str(path), str(nodes_of(scenario)), _length(scenario), scenario.description.strip())
+        for path, scenario in found
+    ]
+    return render_table(columns, rows, canvas)
+
+
+def nodes_of(scenario: Scenario) -> int:
+    """Return how many nodes a scenario begins with."""
+    stress = scenario.stress
+    generated = stress.fleet_gen.total_nodes if stress and stress.fleet_gen else 0
+    return len(scenario.fleet) + generated + sum(p.min_nodes for p in scenario.pools.values())
+
+
+def _length(scenario: Scenario) -> str:
+    if scenario.stress is not None:
+        return render_duration(scenario.stress.duration)
+    if scenario.duration is not None:
+        return render_duration(scenario.duration)
+    return render_duration(max((event.at for event in scenario.events), default=timedelta(0)))
+
+
+def render_comparison(one: Outcome, other: Outcome, canvas: Canvas) -> str:
+    """Return the figures of two runs side by side; those that are equal are left out."""
+    left, right = flatten(one.figures), flatten(other.figures)
+    rows = [
+        (name, _number(left[name]), _number(right[name]), _change(left[name], right[name]))
+        for name in left
+        if left[name] != right[name]
+    ]
+    title = f"{_title(one)} against {_title(other)}"
+    if not rows:
+        return f"{title}: every figure is the same"
+    columns = (
+        Column(name="FIGURE"),
+        Column(name="FIRST", right=True),
+        Column(name="SECOND", right=True),
+        Column(name="CHANGE", right=True, rank=1),
+    )
+    return f"{title}\n\n{render_table(columns, rows, canvas)}"
+
+
+def _title(outcome: Outcome) -> str:
+    return f"{outcome.scenario} (seed {outcome.seed}, {'passed' if outcome.passed else 'failed'})"
+
+
+def _change(before: float | None, after: float | None) -> str:
+    if before is None or after is None or not before:
+        return "-"
+    return f"{100 * (after - before) / before:+.1f} %"

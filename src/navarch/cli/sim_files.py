@@ -1,0 +1,116 @@
+"""Scenario and outcome files: checking, listing, beginning, comparing, playing again."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from navarch.cli.failures import FAILED, CommandError
+from navarch.cli.output import Output
+from navarch.cli.render.sim import nodes_of, render_comparison, render_outcome, render_scenarios
+from navarch.cli.session import Session
+from navarch.cli.sim_run import quiet_logs
+from navarch.cli.sim_templates import TEMPLATES
+from navarch.config.kinds import name_remedy
+from navarch.config.problem import ConfigError
+from navarch.sim.figures.figures import flatten
+from navarch.sim.outcome import Outcome
+from navarch.sim.records import load_outcome, scenario_of
+from navarch.sim.scenario.loading import load_scenario
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.stage.virtual import run_scenario
+
+
+def validate_files(paths: Sequence[Path]) -> int:
+    """Say of each file whether it can be played; return the exit code."""
+    code = 0
+    for path in paths:
+        try:
+            scenario = load_scenario(path)
+        except ConfigError as error:
+            click.echo(str(error), err=True)
+            code = FAILED
+            continue
+        nodes, events = nodes_of(scenario), len(scenario.events)
+        click.echo(
+            f"{path}: {scenario.name} is valid: {nodes} nodes, {events} events, "
+            f"{len(scenario.assertions)} assertions"
+        )
+    return code
+
+
+def list_files(session: Session, folder: Path) -> None:
+    """Show the scenario files in a folder."""
+    if not folder.is_dir():
+        raise CommandError(f"{folder}: no such folder; name one: navarch sim list FOLDER")
+    files = sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")])
+    found = [(path, _try(path)) for path in files]
+    if session.output is Output.TABLE:
+        click.echo(render_scenarios(found, session.canvas()))
+        return
+    rows = [
+        {
+            "file": str(path),
+            "name": scenario.name if scenario else None,
+            "nodes": nodes_of(scenario) if scenario else None,
+            "description": scenario.description if scenario else None,
+        }
+        for path, scenario in found
+    ]
+    session.show(rows, lambda _: "")
+
+
+def _try(path: Path) -> Scenario | None:
+    try:
+        return load_scenario(path)
+    except ConfigError:
+        return None
+
+
+def new_file(name: str, kind: str) -> None:
+    """Write a scenario to begin with; a file that is there stays as it is."""
+    remedy = name_remedy(name)
+    if remedy is not None:
+        raise CommandError(f"{name!r} is not a name for a scenario; {remedy}")
+    path = Path(f"{name}.yaml")
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATES[kind].format(name=name))
+    except FileExistsError as error:
+        raise CommandError(f"{path} is there already; choose another name") from error
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+    click.echo(f"Wrote {path}. Play it: navarch sim run {path}")
+
+
+def compare_files(session: Session, first: Path, second: Path, *, seed: int | None) -> None:
+    """Show two runs side by side."""
+    quiet_logs()
+    one, other = _outcome(first, seed), _outcome(second, seed)
+    answer = {"first": flatten(one.figures), "second": flatten(other.figures)}
+    session.show(answer, lambda canvas: render_comparison(one, other, canvas))
+
+
+def _outcome(path: Path, seed: int | None) -> Outcome:
+    if path.suffix == ".json":
+        return load_outcome(path)
+    return run_scenario(load_scenario(path), seed=seed)
+
+
+def replay_file(session: Session, path: Path) -> int:
+    """Play a run again; return the exit code."""
+    quiet_logs()
+    before = load_outcome(path)
+    if before.real_time:
+        raise CommandError(f"{path}: real time does not repeat itself; only virtual time does")
+    after = run_scenario(scenario_of(before), seed=before.seed)
+    session.show(after, lambda canvas: render_outcome(after, canvas))
+    if after.trace == before.trace:
+        return 0 if after.passed else FAILED
+    version = "" if before.version == after.version else f" (by version {before.version})"
+    click.echo(
+        f"It came out otherwise than in {path}{version}: trace {after.trace}, was {before.trace}. "
+        f"See how: navarch sim compare {path} ...",
+        err=True,
+    )
+    return FAILED

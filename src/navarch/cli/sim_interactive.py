@@ -1,0 +1,230 @@
+"""A fleet to play with: break it, mend it, watch what the control plane does."""
+
+import asyncio
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Column, render_table
+from navarch.cli.session import Session
+from navarch.cli.sim_run import quiet_logs
+from navarch.config.problem import ConfigError
+from navarch.core.command import CommandKind
+from navarch.core.errors import InvalidError, NavarchError
+from navarch.core.node import NodeStatus, node_status
+from navarch.ports.store import Committed
+from navarch.sim.outcome import Happening
+from navarch.sim.pacing import PacedLoop
+from navarch.sim.scenario.event import Event, Params
+from navarch.sim.scenario.loading import load_scenario, parse_scenario
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.stage.virtual import VirtualTheatre
+
+HELP = """\
+inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE   partition NODE   heal NODE
+cordon NODE   uncordon NODE   drain NODE   terminate NODE   scale POOL NODES   crash
+speed N   pause   resume   wait SECONDS   status   help   quit"""
+
+TWO_NODES = """
+name: interactive
+fleet:
+  - {id: node-1, provider: gcp, region: us-central1, zone: us-central1-a,
+     instance_type: a3-highgpu-8g, gpu_count: 8, gpu_type: NVIDIA H100 80GB HBM3}
+  - {id: node-2, provider: gcp, region: us-central1, zone: us-central1-b,
+     instance_type: a3-highgpu-8g, gpu_count: 8, gpu_type: NVIDIA H100 80GB HBM3}
+events:
+  - {at: 0s, action: start_fleet}
+"""
+
+
+def interact(session: Session, path: Path | None, *, seed: int | None, speed: float) -> int:
+    """Play a scenario at a person's pace until they have enough; return the exit code."""
+    quiet_logs()
+    scenario = load_scenario(path) if path is not None else parse_scenario(TWO_NODES)
+    loop = PacedLoop()
+    loop.speed = speed
+    chosen = scenario.seed if seed is None else seed
+    live = session.terminal.live and sys.stdin.isatty()
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            table = Table(loop, scenario, chosen, tasks, live=live)
+            await table.run()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(main())
+    return 0
+
+
+class Table:
+    """The fleet, the picture of it and the words that are typed."""
+
+    def __init__(
+        self,
+        loop: PacedLoop,
+        scenario: Scenario,
+        seed: int,
+        tasks: asyncio.TaskGroup,
+        *,
+        live: bool,
+        write: Callable[[str], None] = lambda text: click.echo(text, nl=False),
+    ) -> None:
+        self._loop = loop
+        self._tasks = tasks
+        self._live = live
+        self._write = write
+        self._news: list[str] = []
+        self._over = asyncio.Event()
+        self._drawn_at = -1.0
+        self.theatre = VirtualTheatre(scenario, seed, tasks, say=self._heard)
+        self.theatre.world.store.subscribe(self._committed)
+
+    async def run(self) -> None:
+        """Play until somebody says quit."""
+        self._loop.on_line = self._typed
+        self._loop.on_tick = self._draw
+        if self._live:
+            self._write("\x1b[2J")
+        else:
+            self._write(f"{HELP}\n")
+        try:
+            await self.theatre.perform(self._linger)
+        finally:
+            self._loop.on_tick = lambda: None
+            if self._live:
+                self._write("\n")
+
+    async def _linger(self) -> None:
+        self._tell("the scenario is over; the fleet goes on until you quit")
+        await self._over.wait()
+
+    def _committed(self, done: Committed) -> None:
+        for event in done.change.events:
+            self._tell(f"{event.about} {event.reason}")
+
+    def _heard(self, happening: Happening) -> None:
+        self._tell(f"{happening.kind} {happening.target} {happening.text}".strip())
+
+    def _tell(self, text: str) -> None:
+        self._news.append(f"{self._loop.time():9.1f} s  {text}")
+        del self._news[:-100]
+        if not self._live:
+            self._write(self._news[-1] + "\n")
+
+    # What is typed
+
+    def _typed(self, line: str) -> None:
+        if self._live:
+            # A fresh line to type on, where the last one was.
+            self._write(f"\x1b[{shutil.get_terminal_size().lines};1H\x1b[K> ")
+        words = line.split()
+        if not words:
+            return
+        try:
+            if not self._steer(words):
+                self._tasks.create_task(self._carry_out(self._event(words)))
+        except (NavarchError, ConfigError, ValueError) as error:
+            self._tell(f"? {error}")
+
+    def _steer(self, words: list[str]) -> bool:
+        """Obey what is about the picture rather than the fleet; return whether it was that."""
+        match words:
+            case ["quit" | "exit" | "q"]:
+                self._over.set()
+                # What is left of the scenario is not waited for.
+                self._loop.hurry_until = float("inf")
+            case ["help" | "?"]:
+                for text in HELP.splitlines():
+                    self._tell(text)
+            case ["status"]:
+                self._write(self.picture(Canvas(now=self.theatre.world.clock.now())) + "\n")
+            case ["speed", number]:
+                self._loop.speed = min(max(float(number), 0.01), 100_000.0)
+            case ["pause"]:
+                self._loop.paused = True
+            case ["resume"]:
+                self._loop.paused = False
+            case ["wait", seconds]:
+                self._loop.hurry_until = self._loop.time() + float(seconds.removesuffix("s"))
+            case _:
+                return False
+        return True
+
+    def _event(self, words: list[str]) -> Event:
+        match words:
+            case ["inject", node, "xid", code, *rest]:
+                gpu = int(rest[0]) if rest else 0
+                params = Params(failure_type="xid_error", xid_code=int(code), gpu_index=gpu)
+                return Event(action="inject_failure", target=node, params=params)
+            case ["inject", node, kind]:
+                return Event(action="inject_failure", target=node, params=Params(failure_type=kind))
+            case ["recover", node]:
+                return Event(action="recover_failure", target=node)
+            case ["cordon" | "uncordon" | "drain" | "terminate" as command, node]:
+                return Event(
+                    action="issue_command",
+                    target=node,
+                    params=Params(command_type=CommandKind(command)),
+                )
+            case ["scale", pool, nodes]:
+                return Event(action="scale", target=pool, params=Params(nodes=int(nodes)))
+            case ["partition" | "heal" as action, node]:
+                return Event(action=action, target=node)
+            case ["crash"]:
+                return Event(action="crash")
+        raise InvalidError(f"{' '.join(words)!r} is not understood; type help")
+
+    async def _carry_out(self, event: Event) -> None:
+        try:
+            await self.theatre.play.acts.act(event)
+        except (NavarchError, ValueError) as error:
+            self._tell(f"? {error}")
+
+    # What is seen
+
+    def _draw(self) -> None:
+        if not self._live:
+            return
+        size = shutil.get_terminal_size()
+        canvas = Canvas(now=self.theatre.world.clock.now(), width=size.columns, color=True)
+        lines = self.picture(canvas, height=size.lines - 2).splitlines()
+        # The bottom line is the typist's: everything is drawn above it, and the cursor goes back.
+        body = "".join(f"\x1b[{row + 1};1H{text}\x1b[K" for row, text in enumerate(lines))
+        clear = f"\x1b[{len(lines) + 1};1H\x1b[K" if len(lines) < size.lines - 2 else ""
+        first = "" if self._drawn_at >= 0 else f"\x1b[{size.lines};1H> "
+        self._drawn_at = self._loop.time()
+        self._write(f"{first}\x1b7{body}{clear}\x1b8")
+
+    def picture(self, canvas: Canvas, *, height: int = 40) -> str:
+        """Return the fleet on one screen: the troubled nodes first."""
+        fleet, census = self.theatre.world.fleet(), self.theatre.census
+        pace = "paused" if self._loop.paused else f"{self._loop.speed:g}x"
+        counts = ", ".join(f"{n} {status}" for status, n in sorted(census.by_status.items()) if n)
+        title = f"t={self._loop.time():.1f} s  {pace}  {counts or 'no nodes yet'}"
+        nodes = [node for node in fleet.nodes.values() if not node.gone]
+        nodes.sort(key=lambda node: (node_status(node) is NodeStatus.ACTIVE, node.id))
+        news = self._news[-6:] if self._live else []
+        room = max(height - len(news) - 4, 1)
+        rows = [
+            (
+                str(node.id),
+                str(node_status(node) or node.phase),
+                str(node.health),
+                "; ".join(c.reason or c.check for c in node.conditions),
+            )
+            for node in nodes[:room]
+        ]
+        columns = (
+            Column(name="NODE"),
+            Column(name="STATUS"),
+            Column(name="HEALTH", rank=2),
+            Column(name="WHY", width_min=10, rank=1),
+        )
+        more = [f"... and {len(nodes) - room} more"] if len(nodes) > room else []
+        wide = canvas.width or 10_000
+        cut = [text[:wide] for text in news]
+        return "\n".join([title, render_table(columns, rows, canvas), *more, "", *cut])

@@ -1,0 +1,144 @@
+"""Playing scenarios against a control plane that really runs."""
+
+import asyncio
+import contextlib
+import ctypes
+import resource
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from navarch.cli.failures import CommandError
+from navarch.cli.render.sim import nodes_of
+from navarch.cli.session import Session
+from navarch.cli.sim_run import progress_line, tell
+from navarch.cli.surroundings import Target
+from navarch.config.duration import render_duration
+from navarch.core.errors import NavarchError
+from navarch.sim.outcome import Outcome
+from navarch.sim.scenario.loading import load_scenario
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.wire.performance import check_playable, perform
+
+START_S = 30.0
+SPARE_FILES = 200
+
+PR_SET_PDEATHSIG = 1
+
+
+def play_in_real_time(
+    session: Session,
+    path: Path,
+    *,
+    server: str | None,
+    seed: int | None,
+    out: Path | None,
+    json: bool,
+) -> int:
+    """Play one scenario over the wire; return the exit code."""
+    scenario = load_scenario(path)
+    check_playable(scenario)
+    _make_room(nodes_of(scenario))
+
+    async def main() -> Outcome:
+        async with _server(session, scenario, server) as url:
+            target = Target(url=url, token=session.token)
+            async with session.surroundings.connect(target) as api:
+                with progress_line(session, scenario.name) as told:
+                    return await perform(
+                        scenario,
+                        clock=session.clock,
+                        server=url,
+                        token=session.token,
+                        api=api,
+                        seed=seed,
+                        progress=told,
+                    )
+
+    outcome = session.surroundings.run(main())
+    return tell(session, scenario, outcome, out=out, json=json)
+
+
+def _make_room(agents: int) -> None:
+    """Raise the limit on open connections to what so many agents need."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = agents + SPARE_FILES
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise CommandError(
+            f"{agents} agents need {wanted} open files, and {hard} are allowed; "
+            "raise the limit: ulimit -Hn"
+        )
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+@contextlib.asynccontextmanager
+async def _server(session: Session, scenario: Scenario, told: str | None) -> AsyncIterator[str]:
+    """Yield the address of a server: the one that was named, or one that lives as long as this."""
+    if told is not None:
+        yield told
+        return
+    with tempfile.TemporaryDirectory(prefix="navarch-sim-") as folder:
+        config = Path(folder) / "navarch.yaml"
+        config.write_text(_config(scenario), encoding="utf-8")
+        port = _free_port()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "navarch.cli", "serve", "--config", str(config)),
+            *("--data-dir", folder, "--address", f"127.0.0.1:{port}"),
+            *("--grpc-address", f"127.0.0.1:{_free_port()}"),
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            preexec_fn=_end_with_parent,
+        )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            await _until_up(session, url, process)
+            yield url
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+
+
+def _end_with_parent() -> None:
+    """Have the server end when this process does, even if it is killed: Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _config(scenario: Scenario) -> str:
+    timing = scenario.timing.timing
+    return (
+        "server:\n"
+        f"  heartbeat_interval: {render_duration(timing.heartbeat_interval)}\n"
+        f"  heartbeat_timeout: {render_duration(timing.silence)}\n"
+        f"  health_check_interval: {render_duration(timing.health_check_interval)}\n"
+        # A configuration needs a pool; this one never buys anything.
+        "providers: {none: {type: fake}}\n"
+        "pools: {none: {provider: none, instance_type: h100-8x, max_nodes: 1}}\n"
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def _until_up(session: Session, url: str, process: asyncio.subprocess.Process) -> None:
+    deadline = session.clock.monotonic() + START_S
+    while True:
+        if process.returncode is not None:
+            raise CommandError("the control plane did not start; try: navarch serve")
+        try:
+            async with session.surroundings.connect(Target(url=url, token=session.token)) as api:
+                await api.status()
+                return
+        except (NavarchError, OSError) as error:
+            if session.clock.monotonic() > deadline:
+                raise CommandError(f"the control plane does not answer: {error}") from error
+        await session.clock.sleep(0.2)

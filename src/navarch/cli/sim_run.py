@@ -1,0 +1,144 @@
+"""Playing scenarios."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import structlog
+
+from navarch.cli.failures import FAILED, CommandError
+from navarch.cli.output import Output, render_data
+from navarch.cli.render.sim import render_outcome, render_seeds
+from navarch.cli.session import Session
+from navarch.sim.outcome import Outcome
+from navarch.sim.records import dump_outcome
+from navarch.sim.scenario.loading import load_scenario
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.seeds import run_seeds
+from navarch.sim.stage.virtual import run_scenario
+
+LONG_S = 1.0
+"""A run that takes less shows no progress."""
+
+
+def play(session: Session, path: Path, *, seed: int | None, out: Path | None, json: bool) -> int:
+    """Play one scenario in virtual time; return the exit code."""
+    quiet_logs()
+    scenario = load_scenario(path)
+    with progress_line(session, scenario.name) as told:
+        outcome = run_scenario(scenario, seed=seed, progress=told)
+    return tell(session, scenario, outcome, out=out, json=json)
+
+
+def play_seeds(
+    session: Session, path: Path, *, first: int, count: int, processes: int | None, json: bool
+) -> int:
+    """Play one scenario with many seeds; return the exit code."""
+    quiet_logs()
+    with progress_line(session, f"{count} seeds") as told:
+        report = run_seeds(
+            path,
+            first=first,
+            count=count,
+            processes=processes,
+            progress=lambda done, whole: told(float(done), float(whole)),
+        )
+    _show(session, report, lambda: render_seeds(report, session.canvas()), json=json)
+    return FAILED if report.failed else 0
+
+
+def tell(
+    session: Session, scenario: Scenario, outcome: Outcome, *, out: Path | None, json: bool
+) -> int:
+    """Show an outcome, and write the files that were asked for; return the exit code."""
+    write_files(scenario, outcome, out)
+    _show(session, outcome, lambda: render_outcome(outcome, session.canvas()), json=json)
+    return 0 if outcome.passed else FAILED
+
+
+def write_files(scenario: Scenario, outcome: Outcome, out: Path | None) -> None:
+    """Write the outcome and the log where the command line and the scenario want them."""
+    stress = scenario.stress
+    reports = [out] if out is not None else []
+    if stress is not None and stress.report_file:
+        reports.append(Path(stress.report_file))
+    for path in reports:
+        _write(path, dump_outcome(outcome))
+    if stress is not None and stress.log_file:
+        _write(Path(stress.log_file), log_of(outcome).encode())
+    if stress is not None and stress.html_report_file:
+        _write_page(Path(stress.html_report_file), outcome)
+
+
+def log_of(outcome: Outcome) -> str:
+    """Return what happened, line by line, in order."""
+    lines = [(x.at_s, f"{x.kind} {x.target} {x.text}") for x in outcome.happenings]
+    lines += [
+        (entry.at_s, f"{history.node} {entry.kind}: {entry.text}")
+        for history in outcome.nodes
+        for entry in history.entries
+    ]
+    return "".join(f"{at_s:10.3f}  {text}\n" for at_s, text in sorted(lines))
+
+
+def _write_page(path: Path, outcome: Outcome) -> None:
+    try:
+        from navarch.sim.report import render_html  # type: ignore[import-not-found,unused-ignore]
+    except ModuleNotFoundError:
+        click.echo(
+            f"Warning: html_report_file: this version writes no pages, so there is no {path}; "
+            "report_file and --out write all of it as JSON",
+            err=True,
+        )
+        return
+    _write(path, render_html(outcome).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+
+
+def _show(session: Session, answer: object, render: Callable[[], str], *, json: bool) -> None:
+    if json:
+        click.echo(render_data(answer, Output.JSON))
+    else:
+        session.show(answer, lambda _: render())
+
+
+def quiet_logs() -> None:
+    """Keep the control plane's own log to itself: what it did is in the journal."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+
+
+class progress_line:  # noqa: N801 - used as a verb: with progress_line(...)
+    """A bar on standard error while a run takes longer than a moment, on a terminal only."""
+
+    WIDTH = 30
+
+    def __init__(self, session: Session, title: str) -> None:
+        self._live = session.terminal.live and session.output is Output.TABLE
+        self._clock = session.clock
+        self._title = title
+        self._begin = self._last = self._clock.monotonic()
+        self._drawn = False
+
+    def __enter__(self) -> Callable[[float, float], None]:
+        return self._tell
+
+    def __exit__(self, *_: object) -> None:
+        if self._drawn:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+    def _tell(self, done: float, whole: float) -> None:
+        now = self._clock.monotonic()
+        if not self._live or now - self._begin < LONG_S or now - self._last < 0.1:
+            return
+        self._last, self._drawn = now, True
+        share = min(done / whole, 1.0) if whole else 1.0
+        full = round(share * self.WIDTH)
+        bar = "#" * full + "." * (self.WIDTH - full)
+        click.echo(f"\r{self._title} [{bar}] {100 * share:3.0f} %\x1b[K", nl=False, err=True)

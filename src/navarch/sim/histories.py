@@ -1,0 +1,55 @@
+"""Histories: the journal and what was done to each machine, node by node."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from navarch.core.event import Recorded
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, node_status
+from navarch.sim.figures.career import read_careers
+from navarch.sim.figures.truth import Injury
+from navarch.sim.outcome import NodeEntry, NodeHistory
+
+
+def node_histories(
+    fleet: Fleet, journal: Sequence[Recorded], injuries: Sequence[Injury], *, began: datetime
+) -> tuple[NodeHistory, ...]:
+    """Return what happened to every node that is still known, in order."""
+    entries: dict[NodeId, list[tuple[datetime, int, NodeEntry]]] = {}
+
+    def add(node: NodeId, at: datetime, rank: int, kind: str, text: str) -> None:
+        entry = NodeEntry(at_s=round((at - began).total_seconds(), 3), kind=kind, text=text)
+        entries.setdefault(node, []).append((at, rank, entry))
+
+    for node, career in read_careers(journal).items():
+        for turn in career.turns:
+            add(node, turn.at, 1, turn.kind, turn.reason)
+    for injury in injuries:
+        add(injury.node, injury.at, 0, "failure", f"{injury.detail} ({injury.cause})")
+        if injury.over is not None and injury.over > injury.at:
+            add(injury.node, injury.over, 0, "mended", injury.detail)
+    return tuple(
+        _history(node, entries.get(node.id, []), injuries) for node in fleet.nodes.values()
+    )
+
+
+def _history(
+    node: Node, entries: list[tuple[datetime, int, NodeEntry]], injuries: Sequence[Injury]
+) -> NodeHistory:
+    place = node.place
+    return NodeHistory(
+        node=node.id,
+        provider=place.provider if place else "",
+        region=place.region if place else "",
+        zone=place.zone if place else "",
+        instance_type=place.instance_type if place else "",
+        gpus=node.gpus or 0,
+        gpu_type=place.gpu_type if place else "",
+        labels=dict(node.labels),
+        pool=node.pool or "",
+        status=str(node_status(node) or node.phase),
+        health=str(node.health),
+        failures=sum(injury.node == node.id for injury in injuries),
+        entries=tuple(entry for _, _, entry in sorted(entries, key=lambda item: item[:2])),
+    )

@@ -1,0 +1,276 @@
+"""The workload system: the product's scheduler places jobs, and machines that fail stop them."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from navarch.autoscale.demand import Work
+from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node
+from navarch.scheduler import Bind, Cluster, Evict, run_cycle
+from navarch.scheduler.cluster import (
+    JobSpec,
+    NodeHealth,
+    NodeSpec,
+    PodSetSpec,
+    QueueSpec,
+    ResourceShare,
+    SubGroupSpec,
+    TaskSpec,
+)
+from navarch.scheduler.decision import net_decisions
+from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.status import TaskStatus
+from navarch.sim.clock import EPOCH
+from navarch.sim.jobs.job import Job, JobState
+from navarch.sim.scenario.work import JobConfig, QueueConfig
+from navarch.sim.workloads import SimWorkloads
+
+CYCLE_S = 5.0
+"""The shortest time between two rounds of placing."""
+
+FAILS_AFTER_S = 30.0
+"""How long a job takes to find out that it was started on a broken machine."""
+
+_PLENTY = 1 << 40
+
+
+@dataclass(slots=True)
+class JobSystem(SimWorkloads):
+    """Runs jobs on the nodes that the control plane has in service.
+
+    It learns of trouble as such systems do: a node is cordoned or drained by the control
+    plane's notice, a job dies with its machine.
+    """
+
+    fleet: Callable[[], Fleet] = Fleet
+    broken: Callable[[NodeId], bool] = lambda _: False
+    """Whether a program on that machine would end at once."""
+    queues: Mapping[str, QueueConfig] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    forced_load: dict[PoolName, float] = field(default_factory=dict)
+    """How busy whole pools are said to be, whatever runs on them."""
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _tasks: asyncio.TaskGroup | None = None
+
+    # What the control plane asks
+
+    async def drain(self, node: NodeId, reason: str) -> None:
+        """Let jobs that can save their work leave; the others go on for as long as they may."""
+        await SimWorkloads.drain(self, node, reason)
+        for job in self._on(node):
+            if job.config.checkpoint_every is not None:
+                self._later(job, job.config.checkpoint_takes.total_seconds(), self._leave)
+
+    async def is_drained(self, node: NodeId) -> bool:
+        """Return whether no job runs on `node`."""
+        await self._call("is_drained", node)
+        return node in self.empty_at and not self._on(node)
+
+    async def work(self, pool: PoolName) -> Sequence[Work]:
+        """Return what runs on `pool` and what waits for it."""
+        return [
+            Work(
+                gpus=job.config.gpus,
+                parts=job.config.tasks,
+                waiting=job.state is JobState.WAITING,
+            )
+            for job in self.jobs.values()
+            if job.state is not JobState.FINISHED and self._pool_of(job) == pool
+        ]
+
+    def load(self, node: NodeId) -> float:
+        """Return how busy a node's GPUs are, in percent."""
+        known = self.fleet().nodes.get(node)
+        if known is None:
+            return 0.0
+        if known.pool is not None and known.pool in self.forced_load:
+            return self.forced_load[known.pool]
+        busy = sum(
+            job.config.gpus for job in self.jobs.values() for at in job.nodes.values() if at == node
+        )
+        return min(100.0 * busy / max(_gpus(known), 1), 100.0)
+
+    # What the world does
+
+    async def run(self, configs: Sequence[JobConfig]) -> None:
+        """Take jobs in and place them, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            for config in configs:
+                tasks.create_task(self._submit(config))
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                self._place()
+                # What changes meanwhile is looked at together.
+                await self.clock.sleep(CYCLE_S)
+
+    def look(self) -> None:
+        """Look again at what can be placed where."""
+        self._news.set()
+
+    def struck(self, node: NodeId) -> None:
+        """Stop what ran on a machine that has just failed or gone."""
+        for job in self._on(node):
+            job.stop(self.clock.now(), saved=False)
+        self.look()
+
+    async def _submit(self, config: JobConfig) -> None:
+        pause_s = config.every.total_seconds() if config.every else 0.0
+        await self.clock.sleep(config.at.total_seconds())
+        for number in range(config.count):
+            if number and pause_s:
+                await self.clock.sleep(pause_s)
+            name = config.name if config.count == 1 else f"{config.name}-{number}"
+            now = self.clock.now()
+            self.jobs[name] = Job(name=name, config=config, submitted=now, since=now)
+            self.look()
+
+    def _place(self) -> None:
+        if not any(job.state is JobState.WAITING for job in self.jobs.values()):
+            return
+        bound: dict[str, dict[str, NodeId]] = {}
+        for decision in net_decisions(run_cycle(self._cluster()).decisions):
+            if isinstance(decision, Bind):
+                bound.setdefault(decision.job, {})[decision.task] = NodeId(decision.node)
+            elif isinstance(decision, Evict):
+                job = self.jobs[decision.job]
+                if job.state is JobState.RUNNING:
+                    job.stop(self.clock.now(), saved=False)
+                    self.look()
+        for name, nodes in bound.items():
+            job = self.jobs[name]
+            if len(nodes) == job.config.tasks and job.state is JobState.WAITING:
+                self._start(job, nodes)
+
+    def _start(self, job: Job, nodes: dict[str, NodeId]) -> None:
+        job.nodes = nodes
+        job.start(self.clock.now())
+        if any(self.broken(node) for node in nodes.values()):
+            takes_s = max(job.config.restart_takes.total_seconds(), FAILS_AFTER_S)
+            self._later(job, takes_s, self._fail)
+        else:
+            self._later(job, job.run_s(), self._finish)
+
+    def _later(self, job: Job, seconds: float, then: Callable[[Job], None]) -> None:
+        attempt = job.attempt
+
+        async def wait() -> None:
+            await self.clock.sleep(seconds)
+            if job.attempt == attempt and job.state is JobState.RUNNING:
+                then(job)
+                self.look()
+
+        assert self._tasks is not None
+        self._tasks.create_task(wait())
+
+    def _finish(self, job: Job) -> None:
+        job.finish(self.clock.now())
+
+    def _fail(self, job: Job) -> None:
+        job.stop(self.clock.now(), saved=False)
+
+    def _leave(self, job: Job) -> None:
+        job.stop(self.clock.now(), saved=True)
+
+    def _on(self, node: NodeId) -> list[Job]:
+        return [
+            job
+            for job in self.jobs.values()
+            if job.state is JobState.RUNNING and node in job.nodes.values()
+        ]
+
+    def _pool_of(self, job: Job) -> PoolName | None:
+        if job.config.pool is not None:
+            return PoolName(job.config.pool)
+        pools = sorted(
+            (pool for pool in self.fleet().pools.values() if not pool.deleted),
+            key=lambda pool: pool.name,
+        )
+        roomy = (pool.name for pool in pools if pool.offerings[0].gpus >= job.config.gpus)
+        return next(roomy, None)
+
+    # The cluster as the scheduler sees it
+
+    def _cluster(self) -> Cluster:
+        now = self.clock.now()
+        used = {node for job in self.jobs.values() for node in job.nodes.values()}
+        nodes = tuple(
+            self._node_spec(node)
+            for node in self.fleet().nodes.values()
+            if node.registered_at is not None and (node.serving or node.id in used)
+        )
+        known = {spec.name for spec in nodes}
+        alive = [job for job in self.jobs.values() if job.state is not JobState.FINISHED]
+        return Cluster(
+            now=now,
+            nodes=nodes,
+            queues=tuple(self._queue_specs()),
+            jobs=tuple(_job_spec(job) for job in alive if set(job.nodes.values()) <= known),
+        )
+
+    def _node_spec(self, node: Node) -> NodeSpec:
+        gpus = _gpus(node)
+        return NodeSpec(
+            name=node.id,
+            cpu_milli=_PLENTY,
+            memory_bytes=_PLENTY,
+            gpus=gpus,
+            gpu_count=gpus,
+            labels={"pool": node.pool or ""},
+            health=NodeHealth(cordoned=not node.serving or node.id in self.cordoned),
+        )
+
+    def _queue_specs(self) -> list[QueueSpec]:
+        free = ResourceShare(quota=UNLIMITED)
+        if not self.queues:
+            return [QueueSpec(name="default", created_at=EPOCH, cpu=free, memory=free, gpu=free)]
+        return [
+            QueueSpec(
+                name=name,
+                created_at=EPOCH,
+                parent=queue.parent,
+                priority=queue.priority,
+                cpu=free,
+                memory=free,
+                gpu=ResourceShare(
+                    quota=queue.quota,
+                    limit=UNLIMITED if queue.limit is None else queue.limit,
+                    over_quota_weight=queue.weight,
+                ),
+            )
+            for name, queue in self.queues.items()
+        ]
+
+
+def _gpus(node: Node) -> int:
+    return node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
+
+
+def _job_spec(job: Job) -> JobSpec:
+    running = job.state is JobState.RUNNING
+    selector = {"pool": job.config.pool} if job.config.pool is not None else {}
+    request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=job.config.gpus))
+    return JobSpec(
+        name=job.name,
+        queue=job.config.queue,
+        created_at=job.submitted,
+        priority=job.config.priority,
+        preemptible=job.config.preemptible,
+        last_start=job.since if running else None,
+        root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=job.config.tasks),)),
+        tasks=tuple(
+            TaskSpec(
+                uid=task,
+                status=TaskStatus.RUNNING if running else TaskStatus.PENDING,
+                node=job.nodes.get(task),
+                request=request,
+                created_at=job.submitted,
+                node_selector=selector,
+            )
+            for task in job.tasks
+        ),
+    )

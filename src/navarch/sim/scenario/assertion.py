@@ -1,0 +1,102 @@
+"""Assertions: what must hold, and can fail to."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from navarch.config.kinds import TEXT
+from navarch.config.schema import Fault, block, key
+from navarch.core.health import Health
+from navarch.core.node import NodeStatus
+from navarch.sim.figures.names import FIGURE_NAMES
+
+
+class AssertionType(StrEnum):
+    """What an assertion is about."""
+
+    NODE_STATUS = "node_status"
+    HEALTH_STATUS = "health_status"
+    NODE_COUNT = "node_count"
+    FIGURE = "figure"
+
+
+_COMPARISON = re.compile(r"\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What a figure is held against: `<= 90`."""
+
+    sign: str
+    bound: float
+
+    def holds(self, value: float) -> bool:
+        """Return whether `value` is as it should be."""
+        match self.sign:
+            case "<=":
+                return value <= self.bound
+            case ">=":
+                return value >= self.bound
+            case "<":
+                return value < self.bound
+            case ">":
+                return value > self.bound
+        return value == self.bound
+
+
+def parse_comparison(text: str) -> Comparison | None:
+    """Return what the words say, or None if they say nothing of the kind."""
+    found = _COMPARISON.fullmatch(text)
+    if found is None:
+        return None
+    return Comparison(sign=found[1], bound=float(found[2]))
+
+
+def check_expectation(kind: str, target: str, expected: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with an assertion: the key, the message and the remedy."""
+    if kind not in list(AssertionType):
+        known = ", ".join(AssertionType)
+        yield "type", f"unknown assertion type: {kind}", f"known are {known}"
+        return
+    match AssertionType(kind):
+        case AssertionType.NODE_STATUS:
+            yield from _one_of("status", expected, list(NodeStatus))
+        case AssertionType.HEALTH_STATUS:
+            yield from _one_of("health", expected, list(Health))
+        case AssertionType.NODE_COUNT:
+            if not re.fullmatch("[0-9]{1,9}", expected, re.ASCII):
+                yield "expected", f'expected must be a number of nodes, not "{expected}"', "write 3"
+        case AssertionType.FIGURE:
+            if target not in FIGURE_NAMES:
+                yield "target", f"unknown figure: {target}", f"known are {', '.join(FIGURE_NAMES)}"
+            if parse_comparison(expected) is None:
+                yield "expected", f'"{expected}" compares nothing', 'write expected: "<= 90"'
+    if not target:
+        yield "type", f"{kind} needs a target", "add target: with the name of a node"
+
+
+def _one_of(what: str, word: str, known: list[str]) -> Iterator[tuple[str, str, str]]:
+    if word not in known:
+        yield "expected", f'unknown {what} "{word}"', f"known are {', '.join(known)}"
+
+
+def _makes_sense(type: str, target: str, expected: str) -> Iterator[Fault]:  # noqa: A002
+    for where, message, remedy in check_expectation(type, target, expected):
+        yield Fault(at=(where,), message=message, remedy=remedy)
+
+
+@block(rules=(_makes_sense,))
+class Assertion:
+    """One thing that must hold when the scenario is over."""
+
+    type: str = key(TEXT, default=str(AssertionType.NODE_STATUS), doc="what it is about")
+    target: str = key(
+        TEXT,
+        default="",
+        doc="the node; for `node_count` `all` or a pool, provider, region or zone; "
+        "for `figure` its name",
+    )
+    expected: str = key(
+        TEXT, default="", doc="the word, the least number of active nodes, or a comparison"
+    )

@@ -1,0 +1,29 @@
+"""Machines that a scenario names one by one."""
+
+from collections.abc import Mapping
+
+from navarch.config.kinds import TEXT, Integer, MapOf
+from navarch.config.schema import block, key
+
+
+@block()
+class FleetNode:
+    """A machine that nobody here bought: it is there, and its agent registers."""
+
+    id: str = key(TEXT, default="", doc="required: the node's name")
+    provider: str = key(TEXT, default="", doc="whose machine it is")
+    region: str = key(TEXT, default="", doc="where it is")
+    zone: str = key(TEXT, default="", doc="where in the region it is")
+    instance_type: str = key(TEXT, default="", doc="what its provider calls this kind of machine")
+    gpu_count: int = key(Integer(least=0, most=1024), default=8, doc="how many GPUs it has")
+    gpu_type: str = key(TEXT, default="", doc="what its GPUs are")
+    labels: Mapping[str, str] = key(
+        MapOf(each=TEXT),
+        default_factory=dict,
+        doc="what its agent says about itself; `rack` tells which machines stand together",
+    )
+
+    @property
+    def rack(self) -> str:
+        """The rack it stands in, if anybody said."""
+        return self.labels.get("rack", "")

@@ -1,0 +1,94 @@
+"""Loading: a file to a scenario, or everything that is wrong with it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from navarch.config.block import read_block
+from navarch.config.document import parse_document
+from navarch.config.limits import TEXT_MAX
+from navarch.config.problem import ConfigError, Problem
+from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
+from navarch.config.source import Source
+from navarch.config.tree import Entries, Tree
+from navarch.sim.scenario.scenario import Scenario
+
+STAGE = "invalid scenario"
+
+
+def load_scenario(path: str | os.PathLike[str]) -> Scenario:
+    """Return the scenario in a file, or raise ConfigError with all that is wrong."""
+    source = os.fspath(path)
+    try:
+        text = Path(source).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise ConfigError(
+            [Problem(source=source, message=reason)], stage="reading scenario"
+        ) from error
+    return parse_scenario(
+        text, source=source, folder=Path(source).absolute().parent, read_file=_read_file
+    )
+
+
+def parse_scenario(
+    text: str,
+    *,
+    source: str = "scenario.yaml",
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    read_file: ReadFile | None = None,
+) -> Scenario:
+    """Return the scenario in a text, or raise ConfigError with all that is wrong."""
+    reading = Reading(
+        source=Source(source, text.removeprefix("\ufeff")),
+        folder=Path(source).parent if folder is None else folder,
+        environment=environment or {},
+        read_file=read_file or _no_files,
+    )
+    try:
+        root = parse_document(reading.source, reading.problems)
+    except ConfigError as error:
+        raise ConfigError(error.problems, stage="parsing scenario") from None
+    scenario = None
+    try:
+        scenario = _read(root, reading)
+    except TooManyProblems:
+        pass
+    except Refused:
+        assert reading.problems, "refused without a reason"
+    if scenario is None or reading.problems:
+        raise ConfigError(sorted(reading.problems, key=_order), stage=STAGE)
+    return scenario
+
+
+def _read(root: Tree | None, reading: Reading) -> Scenario:
+    scope = Scope(reading=reading)
+    tree = root if root is not None else Entries(entries=(), place=scope.home)
+    if not isinstance(tree, Entries):
+        raise scope.within("a scenario").wrong_type(tree, "a mapping", "")
+    reading.context["provider_names"] = _names(tree, "providers")
+    return read_block(Scenario, tree, scope)
+
+
+def _names(tree: Entries, section: str) -> tuple[str, ...]:
+    entry = tree.get(section)
+    if entry is None or not isinstance(entry.value, Entries):
+        return ()
+    return tuple(each.key.text for each in entry.value.entries)
+
+
+def _read_file(path: Path) -> FileText:
+    with path.open("rb") as file:
+        held = file.read(4 * TEXT_MAX + 1)
+    if len(held) > 4 * TEXT_MAX:
+        raise ValueError("it is too long")
+    return FileText(text=held.decode())
+
+
+def _no_files(_path: Path) -> FileText:
+    raise FileNotFoundError(2, "there are no files here")
+
+
+def _order(problem: Problem) -> tuple[int, int]:
+    return (problem.place.line, problem.place.column) if problem.place else (0, 0)

@@ -1,0 +1,184 @@
+"""An agent of a scenario: in virtual time or over a wire, with the manners the file asks for."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
+from navarch.core.health import BOOT, CheckResult, Health, HealthReport
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.offering import Offering
+from navarch.ports.agents import AgentApi, Registration
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.link import Link
+from navarch.providers.simulated import Machine
+from navarch.sim.incarnation import Crash
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class StageAgent:
+    """Runs on one machine from its boot to its end.
+
+    `api` returns the control plane as it can be reached now, or raises
+    UnreachableError; `results` is what the checks would find.
+    """
+
+    clock: Clock
+    entropy: Entropy
+    machine: Machine
+    api: Callable[[], AgentApi | Link]
+    loss: Callable[[], float] = lambda: 0.0
+    """The share of messages that the network loses, repeats or brings back too late."""
+    wire_s: tuple[float, float] | None = (0.001, 0.05)
+    """How long a message takes each way; None for no time at all."""
+    interval_s: float = 30.0
+    report_interval_s: float | None = None
+    """How often it says what its checks find; with every heartbeat if None."""
+    quiet: bool = False
+    """Whether it leaves reports out that would repeat that all is well, which change nothing."""
+    gpus: int = 8
+    gpu_type: str = "NVIDIA H100 80GB HBM3"
+    place: Offering | None = None
+    """Where it runs, on a machine that nobody here bought and that therefore must say so."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    on_terminate: Callable[[], None] = lambda: None
+    """What it does when it is told to end its machine."""
+    load: Callable[[], float] | None = None
+    """How busy its GPUs are, in percent; one that is not known is not sent."""
+    boot_id: str = "boot-1"
+    hung: bool = False
+    """A hung agent does nothing at all, for ever."""
+    unreachable: bool = False
+    """Its machine's own network is down: it lives, and nobody hears of it."""
+    registered: bool = False
+    said: dict[str, CheckResult] | None = None
+    """What it last reported and was heard to say."""
+    obedient: bool = False
+    """Whether it speaks as often as the control plane asks it to when it registers."""
+    results: dict[str, CheckResult] = field(default_factory=dict)
+    reports: int = 0
+    beats: int = 0
+    beats_lost: int = 0
+    """Heartbeats that no answer came to."""
+    carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
+
+    @property
+    def node(self) -> NodeId:
+        """The name it was given with its user data."""
+        return NodeId(self.machine.request.name)
+
+    async def run(self) -> None:
+        """Live until cancelled."""
+        report_at = self.clock.monotonic()
+        while True:
+            if not self.hung:
+                try:
+                    if not self.registered:
+                        await self._register()
+                        self.registered = True
+                        self.said = None
+                    await self._beat()
+                    if self.report_interval_s is None:
+                        await self._report()
+                    elif self.clock.monotonic() >= report_at:
+                        report_at = self.clock.monotonic() + self.report_interval_s
+                        await self._report()
+                except NotFoundError:
+                    self.registered = False
+                except (NavarchError, Crash):
+                    pass  # Unreachable, or died while it served us: the next beat tries again.
+            await self.clock.sleep(self.interval_s * self.entropy.uniform(0.95, 1.05))
+
+    def reboot(self, boot_id: str) -> None:
+        """Come up again as after a restart of the machine: what had happened is history."""
+        self.boot_id = boot_id
+        self.registered = False
+        self.said = None
+        self.results = {BOOT: CheckResult(check=BOOT, health=Health.HEALTHY)}
+
+    async def _register(self) -> None:
+        gpus = tuple(
+            Gpu(index=i, uuid=f"GPU-{self.machine.id}-{i}", name=self.gpu_type)
+            for i in range(self.gpus)
+        )
+        inventory = Inventory(gpus=gpus, hostname=self.node, labels=self.labels)
+        registration = Registration(
+            node=self.node,
+            token=self.machine.request.token if self.place is None else None,
+            boot_id=self.boot_id,
+            place=self.place,
+            inventory=inventory,
+        )
+        welcome = await self._send(lambda: self.api().register(registration))
+        if self.obedient:
+            self.interval_s = welcome.heartbeat_interval.total_seconds()
+            self.report_interval_s = welcome.health_check_interval.total_seconds()
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+
+    async def _beat(self) -> None:
+        self.beats += 1
+        try:
+            commands = await self._send(self._heartbeat)
+        except NavarchError:
+            self.beats_lost += 1
+            raise
+        for command in commands:
+            # Delivered at least once, carried out once: the agent remembers.
+            self.carried_out.setdefault(command.id, command.kind)
+            name = command.id
+            await self._send(lambda name=name: self._finish(name))  # type: ignore[misc]
+            if command.kind is CommandKind.TERMINATE:
+                self.on_terminate()
+
+    async def _report(self) -> None:
+        found = dict(self.results)
+        if self.quiet and found == self.said and _all_well(found):
+            return
+        self.reports += 1
+        report = HealthReport(
+            results=tuple(found.values()), stream=self.machine.id, number=self.reports
+        )
+        await self._send(lambda: self.api().report_health(self.node, report))
+        self.said = found
+
+    async def _heartbeat(self) -> Sequence[Command]:
+        metrics = None
+        if self.load is not None:
+            gpu = GpuMetrics(utilization_pct=self.load())
+            metrics = NodeMetrics(gpus=(gpu,) * self.gpus)
+        answer = self.api().heartbeat(self.node, metrics)
+        # In one process it is answered at once; over a wire it is not.
+        return await answer if inspect.isawaitable(answer) else answer
+
+    async def _finish(self, command: CommandId) -> None:
+        await self.api().finish(self.node, command, succeeded=True, result="done")
+
+    async def _send(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Send one message over a network that may lose it, repeat it, or lose the answer."""
+        if self.unreachable:
+            raise UnreachableError("the machine has no network")
+        loss = self.loss()
+        if self.wire_s is None and not loss:
+            return await call()
+        wire_s = self.wire_s or (0.0, 0.0)
+        await self.clock.sleep(self.entropy.uniform(*wire_s))
+        fate = self.entropy.uniform(0, 3) / max(loss, 1e-9)
+        if fate < 1:
+            raise UnreachableError("the message was lost")
+        answer = await call()
+        if fate < 2:
+            raise UnreachableError("the answer was lost")
+        if fate < 3:
+            answer = await call()
+        await self.clock.sleep(self.entropy.uniform(*wire_s))
+        return answer
+
+
+def _all_well(results: Mapping[str, CheckResult]) -> bool:
+    return all(result.health is Health.HEALTHY for result in results.values())

@@ -1,0 +1,108 @@
+"""Failures: what breaks, what the machine's checks then say, and what it means for work there."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from navarch.core.health import BOOT, CheckResult, Health
+from navarch.health.checks.xid import judge_xid, label, say
+from navarch.health.xid.action import Action
+from navarch.health.xid.ruling import Ruling
+from navarch.sim.scenario.words import FailureType
+
+HOT_C = 95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """One thing that can break on a machine."""
+
+    kind: FailureType
+    xid: int | None = None
+    gpu: int = 0
+    """-1 for all of them."""
+    message: str = ""
+
+    @cached_property
+    def _ruling(self) -> Ruling:
+        assert self.xid is not None, self
+        return judge_xid(self.xid, self.message)
+
+    @property
+    def harm(self) -> Health:
+        """What a sound judge would say of the machine: by the catalogue, for an XID."""
+        if self.kind is FailureType.XID_ERROR:
+            return self._ruling.health
+        return Health.DEGRADED if self.kind is FailureType.NVLINK_ERROR else Health.UNHEALTHY
+
+    @property
+    def fatal(self) -> bool:
+        """Whether it is an XID that does not pass by itself."""
+        return self.kind is FailureType.XID_ERROR and self._ruling.fatal
+
+    @property
+    def stops_work(self) -> bool:
+        """Whether the program on the machine ends with it."""
+        match self.kind:
+            case FailureType.XID_ERROR:
+                return self._ruling.action is not Action.NONE
+            case FailureType.TEMPERATURE | FailureType.NVLINK_ERROR:
+                return False
+            case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
+                return False  # Only the looking is broken, as far as a program can tell.
+        return True
+
+    @property
+    def result(self) -> CheckResult | None:
+        """What the machine's checks say; nothing where nobody can hear them."""
+        text = self.message
+        match self.kind:
+            case FailureType.XID_ERROR:
+                assert self.xid is not None, self
+                return CheckResult(
+                    check=f"xid/{self.xid}/{self.gpu}",
+                    health=self._ruling.health,
+                    reason=f"{label(self.xid)} on {self._where}: {say(self._ruling, text)}",
+                    fatal=self._ruling.fatal,
+                    lasting=True,
+                    action=str(self._ruling.action),
+                    facts={"code": str(self.xid), "gpu": str(self.gpu)},
+                )
+            case FailureType.TEMPERATURE:
+                return self._bad("temperature", text or f"{self._where}: {HOT_C} C")
+            case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
+                return self._bad("nvml", text or "the driver does not answer")
+            case FailureType.DEVICE_ERROR:
+                return self._bad(f"nvml/{self.gpu}", text or f"{self._where} does not answer")
+            case FailureType.MEMORY_ERROR:
+                return self._bad(
+                    "ecc", text or f"{self._where}: an uncorrectable error", lasting=True
+                )
+            case FailureType.NVLINK_ERROR:
+                return CheckResult(
+                    check="nvlink", health=Health.DEGRADED, reason=text or f"{self._where}: link 0"
+                )
+            case FailureType.BOOT_FAILURE:
+                return self._bad(BOOT, text or "the GPUs did not come up")
+        return None
+
+    @property
+    def reboots(self) -> bool:
+        """Whether the machine goes down with it, and comes up again as it can."""
+        return self.kind is FailureType.BOOT_FAILURE
+
+    @property
+    def mended_by_reboot(self) -> bool:
+        """Whether it takes a restart to be rid of it: what happened is not taken back otherwise."""
+        return self.reboots or (self.result is not None and self.result.lasting)
+
+    def __str__(self) -> str:
+        if self.kind is FailureType.XID_ERROR:
+            return f"XID {self.xid} on {self._where}"
+        return str(self.kind)
+
+    def _bad(self, check: str, reason: str, *, lasting: bool = False) -> CheckResult:
+        return CheckResult(check=check, health=Health.UNHEALTHY, reason=reason, lasting=lasting)
+
+    @property
+    def _where(self) -> str:
+        return "every GPU" if self.gpu < 0 else f"GPU {self.gpu}"

@@ -1,0 +1,264 @@
+"""The stage: every machine of a scenario, what is broken on it, and the record of all that."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
+from navarch.core.offering import Offering
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.simulated import Machine
+from navarch.service.agents import Timing
+from navarch.sim.figures.truth import Injury, Lease
+from navarch.sim.scenario.fleet_node import FleetNode
+from navarch.sim.scenario.words import FailureType, Scope
+from navarch.sim.stage.agent import StageAgent
+from navarch.sim.stage.failure import Failure
+from navarch.sim.stage.ground import Ground
+
+OnInjury = Callable[[NodeId, Failure, str, int], None]
+"""Hears of a node, what broke there, by what cause, and at which step of a cascade."""
+
+
+@dataclass(slots=True)
+class _Wound:
+    failure: Failure
+    place: int
+    """Where its injury stands in the record."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """Machines by their nodes' names: those a scenario names, and those the control plane buys."""
+
+    ground: Ground
+    timing: Timing
+    loss: float = 0.0
+    wire_s: tuple[float, float] | None = None
+    load: Callable[[NodeId], float] | None = None
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
+    """What a machine that nobody here bought costs, by the node's label `template`."""
+    agents: dict[NodeId, StageAgent] = field(default_factory=dict)
+    facts: dict[NodeId, FleetNode] = field(default_factory=dict)
+    injuries: list[Injury] = field(default_factory=list)
+    asked_out: dict[NodeId, datetime] = field(default_factory=dict)
+    exchanged: dict[NodeId, NodeId] = field(default_factory=dict)
+    on_injury: list[OnInjury] = field(default_factory=list)
+    on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
+    _wounds: dict[NodeId, list[_Wound]] = field(default_factory=dict)
+    _leases: dict[NodeId, Lease] = field(default_factory=dict)
+    mended: int = 0
+    """How much has been repaired or has passed."""
+    _boots: int = 0
+
+    # Machines come and go
+
+    def start(self, node: FleetNode, *, after_s: float = 0.0) -> None:
+        """Put a machine there that nobody here bought; it is paid from the moment it is up."""
+        name = NodeId(node.id)
+        clock = self.ground.clock
+        now = clock.now()
+        machine = Machine(
+            id=InstanceId(node.id),
+            request=ProvisionRequest(
+                token=Token(""),
+                name=node.id,
+                instance_type=node.instance_type,
+                region=node.region,
+                zone=node.zone,
+            ),
+            launched_at=now,
+            boots_at=now,
+            listed_at=now,
+            price_per_hour=self._price(node),
+        )
+        agent = StageAgent(
+            clock=clock,
+            entropy=self.ground.entropy(f"agent/{node.id}"),
+            machine=machine,
+            api=self.ground.api_for(name),
+            gpus=node.gpu_count,
+            gpu_type=node.gpu_type or "NVIDIA H100 80GB HBM3",
+            labels=node.labels,
+            place=Offering(
+                provider=ProviderName(node.provider),
+                instance_type=node.instance_type,
+                region=node.region,
+                zone=node.zone,
+                gpus=node.gpu_count,
+                gpu_type=node.gpu_type,
+            ),
+            on_terminate=lambda: self.stop(name, by_command=True),
+        )
+        self.equip(agent)
+        self.facts[name] = node
+        self.ground.run_agent(agent, after_s=after_s)
+
+    def equip(self, agent: StageAgent) -> None:
+        """Give an agent the manners of this scenario."""
+        agent.interval_s = self.timing.heartbeat_interval.total_seconds()
+        agent.report_interval_s = self.timing.health_check_interval.total_seconds()
+        agent.quiet = True
+        agent.wire_s = self.wire_s
+        agent.loss = lambda: self.loss
+        if self.load is not None:
+            load, node = self.load, agent.node
+            agent.load = lambda: load(node)
+
+    def up(self, agent: StageAgent) -> None:
+        """Note that a machine is up."""
+        node = agent.node
+        self.agents[node] = agent
+        if agent.place is not None:
+            self._leases[node] = Lease(
+                node=node,
+                gpus=agent.gpus,
+                began=self.ground.clock.now(),
+                ended=None,
+                price_per_hour=agent.machine.price_per_hour,
+            )
+
+    def down(self, node: NodeId) -> None:
+        """Note that a machine is gone, and with it all that was wrong with it."""
+        self.agents.pop(node, None)
+        now = self.ground.clock.now()
+        for wound in self._wounds.pop(node, []):
+            self._close(wound, now)
+        if node in self._leases and self._leases[node].ended is None:
+            self._leases[node] = replace(self._leases[node], ended=now)
+        for listener in self.on_end:
+            listener(node)
+
+    def stop(self, node: NodeId, *, by_command: bool = False) -> None:
+        """Take a machine away that nobody here bought."""
+        agent = self.agents.get(node)
+        if agent is None or agent.place is None:
+            return
+        self.asked_out.setdefault(node, self.ground.clock.now())
+        self.down(node)
+        if by_command:
+            agent.hung = True  # It is the agent itself that asks; it says nothing more.
+        else:
+            self.ground.stop_agent(agent.machine)
+
+    def leases(self) -> Iterator[Lease]:
+        """Yield the machines that nobody here bought."""
+        yield from self._leases.values()
+
+    # Looking
+
+    def where(self, node: NodeId, scope: Scope) -> str:
+        """Return the rack, zone, region or provider of a node; empty if nobody knows."""
+        known = self.facts.get(node)
+        if known is None:
+            return ""
+        match scope:
+            case Scope.RACK:
+                return known.rack
+            case Scope.ZONE:
+                return known.zone
+            case Scope.REGION:
+                return known.region
+            case Scope.PROVIDER:
+                return known.provider
+            case Scope.ALL:
+                return "all"
+        return str(node)
+
+    def within(self, scope: Scope, target: str) -> list[NodeId]:
+        """Return the machines that are up in a rack, zone, region or at a provider."""
+        return [node for node in self.agents if self.where(node, scope) == target]
+
+    def sound(self, node: NodeId) -> bool:
+        """Return whether a machine is up and nothing is wrong with it."""
+        return node in self.agents and not self._wounds.get(node)
+
+    def stops_work(self, node: NodeId) -> bool:
+        """Return whether a program on that machine would end at once."""
+        if node not in self.agents:
+            return True
+        return any(wound.failure.stops_work for wound in self._wounds.get(node, ()))
+
+    # Breaking and mending
+
+    def injure(self, node: NodeId, failure: Failure, *, cause: str, depth: int = 0) -> bool:
+        """Break something on a machine; return whether that changed anything.
+
+        What is broken already is not broken again.
+        """
+        agent = self.agents.get(node)
+        wounds = self._wounds.setdefault(node, [])
+        if agent is None or any(_same(wound.failure, failure) for wound in wounds):
+            return False
+        now = self.ground.clock.now()
+        passing = failure.harm is Health.HEALTHY
+        injury = Injury(
+            node=node,
+            at=now,
+            kind=str(failure.kind),
+            harm=failure.harm,
+            xid=failure.xid,
+            gpu=failure.gpu,
+            cause=cause,
+            detail=str(failure),
+            over=now if passing else None,
+        )
+        self.injuries.append(injury)
+        if not passing:
+            wounds.append(_Wound(failure, len(self.injuries) - 1))
+        self._show(agent, failure)
+        for listener in self.on_injury:
+            listener(node, failure, cause, depth)
+        return True
+
+    def mend(self, node: NodeId, kind: FailureType | None = None) -> int:
+        """Repair a machine, or one type of failure on it; return how much was wrong."""
+        agent = self.agents.get(node)
+        wounds = self._wounds.get(node, [])
+        mended = [wound for wound in wounds if kind is None or wound.failure.kind is kind]
+        if agent is None or not mended:
+            return 0
+        now = self.ground.clock.now()
+        left = [wound for wound in wounds if wound not in mended]
+        self._wounds[node] = left
+        self.mended += len(mended)
+        for wound in mended:
+            self._close(wound, now)
+            self._hide(agent, wound.failure)
+        if any(wound.failure.mended_by_reboot for wound in mended):
+            agent.reboot(self._next_boot())
+            for wound in left:
+                self._show(agent, wound.failure)
+        return len(mended)
+
+    def _show(self, agent: StageAgent, failure: Failure) -> None:
+        if failure.reboots:
+            agent.reboot(self._next_boot())
+        if failure.kind is FailureType.NETWORK:
+            agent.unreachable = True
+        result = failure.result
+        if result is not None:
+            agent.results[result.check] = result
+
+    def _hide(self, agent: StageAgent, failure: Failure) -> None:
+        if failure.kind is FailureType.NETWORK:
+            agent.unreachable = False
+        result = failure.result
+        if result is not None and not result.lasting:
+            agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
+
+    def _close(self, wound: _Wound, now: datetime) -> None:
+        self.injuries[wound.place] = replace(self.injuries[wound.place], over=now)
+
+    def _next_boot(self) -> str:
+        self._boots += 1
+        return f"boot-{self._boots + 1}"
+
+    def _price(self, node: FleetNode) -> Decimal:
+        return self.prices.get(node.labels.get("template", ""), Decimal(0))
+
+
+def _same(one: Failure, other: Failure) -> bool:
+    return (one.kind, one.xid, one.gpu) == (other.kind, other.xid, other.gpu)

@@ -1,0 +1,78 @@
+"""Scenarios from Python: realistic trouble for the extensions you write.
+
+```python
+def test_my_autoscaler_keeps_up(scenario):
+    outcome = scenario("scenarios/autoscaling.yaml").with_autoscaler("batch", Mine()).run(seed=7)
+    assert outcome.figures.goodput.finished == 5
+```
+
+`scenario` is a pytest fixture that comes with Navarch; without pytest, call
+`navarch.testing.scenarios.scenario`. Opinions come in as they do in production.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import yaml
+
+from navarch.app.control_plane import Opinions
+from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.remediator import Remediator
+from navarch.sim.outcome import Outcome
+from navarch.sim.scenario.loading import load_scenario, parse_scenario
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.stage.virtual import run_scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """A scenario with your own parts in it, ready to be played."""
+
+    scenario: Scenario
+    opinions: Opinions = field(default_factory=Opinions)
+    autoscalers: Mapping[str, Autoscaler] = field(default_factory=dict)
+    metrics: MetricsSource | None = None
+
+    def with_autoscaler(self, pool: str, autoscaler: Autoscaler) -> "Rehearsal":
+        """Return the same with `autoscaler` deciding the size of `pool`."""
+        return replace(self, autoscalers={**self.autoscalers, pool: autoscaler})
+
+    def with_remediator(self, remediator: Remediator) -> "Rehearsal":
+        """Return the same with `remediator` deciding what is done about nodes that are not well."""
+        return replace(self, opinions=replace(self.opinions, remediator=remediator))
+
+    def with_provision_scheduler(self, scheduler: ProvisionScheduler) -> "Rehearsal":
+        """Return the same with `scheduler` deciding where machines are bought."""
+        return replace(self, opinions=replace(self.opinions, provision_scheduler=scheduler))
+
+    def with_metrics(self, metrics: MetricsSource) -> "Rehearsal":
+        """Return the same with `metrics` telling how much work there is, in place of the jobs."""
+        return replace(self, metrics=metrics)
+
+    def run(self, *, seed: int | None = None) -> Outcome:
+        """Play it in virtual time and return what came of it, passed or not."""
+        return run_scenario(
+            self.scenario,
+            seed=seed,
+            opinions=self.opinions,
+            autoscalers=self.autoscalers,
+            metrics=self.metrics,
+        )
+
+    def check(self, *, seed: int | None = None) -> Outcome:
+        """Play it, and raise AssertionError with every reason if something did not hold."""
+        outcome = self.run(seed=seed)
+        reasons = "\n".join(f"  {verdict.what}: {verdict.reason}" for verdict in outcome.broken)
+        assert outcome.passed, f"{outcome.scenario}, seed {outcome.seed}:\n{reasons}"
+        return outcome
+
+
+def scenario(source: str | Path | Mapping[str, object]) -> Rehearsal:
+    """Return a scenario, from a file, from YAML text or from a mapping."""
+    if isinstance(source, Mapping):
+        return Rehearsal(scenario=parse_scenario(yaml.safe_dump(dict(source), sort_keys=False)))
+    if isinstance(source, Path) or "\n" not in source:
+        return Rehearsal(scenario=load_scenario(source))
+    return Rehearsal(scenario=parse_scenario(source))

@@ -1,0 +1,57 @@
+"""Simulations as programs: a keyboard, and a server over the wire."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[3]
+
+
+def program(*words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "navarch.cli", *words],
+        input=typed,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+        check=False,
+    )
+
+
+def test_a_fleet_can_be_played_with() -> None:
+    lines = ["wait 20", "inject node-1 xid 79", "wait 10", "status", "dance", "cordon node-2"]
+    done = program("sim", "interactive", typed="\n".join([*lines, "wait 5", "status", "quit"]))
+
+    assert done.returncode == 0, done.stderr
+    assert "1 active, 1 unhealthy" in done.stdout
+    assert "1 cordoned, 1 unhealthy" in done.stdout
+    assert "'dance' is not understood; type help" in done.stdout
+
+
+def test_a_scenario_plays_against_a_real_server(tmp_path: Path) -> None:
+    file = tmp_path / "wire.yaml"
+    file.write_text(
+        """
+name: wire
+timing: {heartbeat_interval: 1s, health_check_interval: 1s}
+stress:
+  duration: 40s
+  time_scale: 5
+  fleet_gen: {total_nodes: 20, templates: [{name: a, weight: 1, gpu_count: 8}],
+              startup: {pattern: instant}}
+events:
+  - {at: 20s, action: log, params: {log_message: hello}}
+assertions:
+  - {type: node_count, target: all, expected: "20"}
+"""
+    )
+    done = program("sim", "run", str(file), "--real-time", "--json")
+
+    outcome = json.loads(done.stdout)
+    assert done.returncode == 0, outcome["verdicts"]
+    assert outcome["real_time"] is True
+    assert outcome["heartbeats_lost"] == 0
+    assert outcome["heartbeats_sent"] >= 20
+    assert 7 < outcome["simulated_s"] < 30, "forty seconds, five times as fast"

@@ -1,0 +1,317 @@
+"""No key of a scenario is ignored: with another value, something else comes out."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import yaml
+from bases import FLEET, POOL, STRESS, Plain, changed, played
+
+from navarch.config.kinds import ListOf
+from navarch.config.nesting import Named, Nested
+from navarch.config.pool import PoolConfig
+from navarch.config.schema import keys_of
+from navarch.sim.outcome import Outcome
+from navarch.sim.scenario.scenario import Scenario
+
+Change = tuple[tuple[str | int, ...], object]
+Case = tuple[Plain, list[Change], list[Change]]
+"""A scenario, what is changed about it beforehand, and the key that is tried."""
+
+S, G, T = "stress", "fleet_gen", "startup"
+C = (S, "chaos")
+CAS, REC = (*C, "cascading"), (*C, "recovery")
+OUT, COR = (*C, "scheduled_outages", 0), (*C, "correlated_failures", 0)
+CLOUD = ("providers", "cloud")
+CALM: list[Change] = [((*C, "failure_rate"), 0)]
+LONELY: list[Change] = [((*CAS, "enabled"), False), ((*C, "correlated_failures"), [])]
+ONE_HOT: list[Change] = [
+    *LONELY,
+    ((*C, "failure_types"), [{"type": "temperature", "weight": 1}]),
+    ((*C, "scheduled_outages"), []),
+]
+FATAL: list[Change] = [
+    *LONELY,
+    ((*C, "failure_types"), [{"type": "xid_error", "weight": 1}]),
+    ((*C, "xid_distribution"), {79: 1}),
+]
+QUIET: list[Change] = [(("network",), {}), (("control_plane",), {})]
+CROWD: list[Change] = [
+    (("jobs", 0, "every"), None),
+    (("jobs", 1, "count"), 3),
+    (("queues", "q", "limit"), None),
+    (("queues", "q", "quota"), 0),
+    (("queues", "w", "quota"), 0),
+]
+
+
+def on(base: Plain, path: tuple[str | int, ...], value: object, *before: Change) -> Case:
+    return base, list(before), [(path, value)]
+
+
+FAIL, CORDON, LOG, WAIT = (("events", n, "params") for n in (1, 2, 3, 4))
+POOL_EVENT = ("events", 1)
+
+
+def event(action: str, target: str = "", at: str = "20m", **params: object) -> Plain:
+    found: Plain = {"at": at, "action": action, "params": params}
+    return {**found, "target": target} if target else found
+
+
+CASES: dict[str, Case] = {
+    "Scenario.name": on(FLEET, ("name",), "other"),
+    "Scenario.description": on(FLEET, ("description",), "other"),
+    "Scenario.duration": on(FLEET, ("duration",), "2m"),
+    "FleetNode.id": on(FLEET, ("fleet", 2, "id"), "n4", (("assertions",), [])),
+    "FleetNode.provider": on(FLEET, ("fleet", 2, "provider"), "lambda"),
+    "FleetNode.region": on(FLEET, ("fleet", 2, "region"), "r9"),
+    "FleetNode.zone": on(FLEET, ("fleet", 2, "zone"), "r1-a"),
+    "FleetNode.instance_type": on(FLEET, ("fleet", 2, "instance_type"), "box"),
+    "FleetNode.gpu_count": on(FLEET, ("fleet", 2, "gpu_count"), 4),
+    "FleetNode.gpu_type": on(FLEET, ("fleet", 2, "gpu_type"), "H200"),
+    "FleetNode.labels": on(FLEET, ("fleet", 2, "labels"), {"rack": "z"}),
+    "Event.at": on(FLEET, ("events", 1, "at"), "11s"),
+    "Event.action": on(FLEET, ("events", 0, "action"), "wait"),
+    "Event.target": on(FLEET, ("events", 1, "target"), "n3"),
+    "Params.failure_type": on(
+        FLEET, FAIL, {"failure_type": "temperature", "gpu_index": 1, "message": "m"}
+    ),
+    "Params.xid_code": on(FLEET, (*FAIL, "xid_code"), 48),
+    "Params.gpu_index": on(FLEET, (*FAIL, "gpu_index"), 2),
+    "Params.message": on(FLEET, (*FAIL, "message"), "other"),
+    "Params.command_type": on(FLEET, (*CORDON, "command_type"), "drain"),
+    "Params.command_args": on(FLEET, (*CORDON, "command_args"), {"reason": "other"}),
+    "Params.expected_status": on(FLEET, (*WAIT, "expected_status"), "cordoned", *QUIET),
+    "Params.timeout": on(FLEET, (*WAIT, "timeout"), "9s", *QUIET, (("duration",), None)),
+    "Params.log_message": on(FLEET, (*LOG, "log_message"), "other"),
+    "Params.nodes": on(
+        POOL, (*POOL_EVENT, "params", "nodes"), 5, (POOL_EVENT, event("scale", "p", nodes=4))
+    ),
+    "Params.utilization": on(
+        POOL,
+        (*POOL_EVENT, "params", "utilization"),
+        99,
+        (POOL_EVENT, event("set_load", "p", utilization=10)),
+        (("pools", "p", "autoscaling"), {"type": "reactive", "scale_up_at": 80}),
+        (("jobs",), []),
+    ),
+    "Params.down_for": on(
+        FLEET,
+        ("events", 5, "params", "down_for"),
+        "9s",
+        (("events", 5), event("crash", at="50s", down_for="1s")),
+        (("events", 4), event("wait", at="41s")),
+    ),
+    "Params.scope": on(
+        FLEET,
+        ("events", 5, "params", "scope"),
+        "zone",
+        *QUIET,
+        (("events", 5), event("partition", "r1-a", at="50s", scope="region")),
+        (("events", 4), event("wait", at="41s")),
+    ),
+    "Assertion.type": on(
+        FLEET, ("assertions", 0), {"type": "health_status", "target": "n3", "expected": "healthy"}
+    ),
+    "Assertion.target": on(FLEET, ("assertions", 0, "target"), "n2"),
+    "Assertion.expected": on(FLEET, ("assertions", 0, "expected"), "draining"),
+    "TimingConfig.heartbeat_interval": on(FLEET, ("timing", "heartbeat_interval"), "2s"),
+    "TimingConfig.heartbeat_timeout": on(FLEET, ("timing", "heartbeat_timeout"), "20s"),
+    "TimingConfig.health_check_interval": on(
+        FLEET, ("timing", "health_check_interval"), "20s", *QUIET
+    ),
+    "NetworkConfig.loss": on(FLEET, ("network", "loss"), 0.6),
+    "NetworkConfig.latency_min": on(FLEET, ("network", "latency_min"), "400ms"),
+    "NetworkConfig.latency_max": on(FLEET, ("network", "latency_max"), "2s"),
+    "Partition.at": on(FLEET, ("network", "partitions", 0, "at"), "24s"),
+    "Partition.duration": on(FLEET, ("network", "partitions", 0, "duration"), "40s"),
+    "Partition.scope": on(FLEET, ("network", "partitions", 0, "scope"), "all"),
+    "Partition.target": on(FLEET, ("network", "partitions", 0, "target"), "r2-a"),
+    "CrashConfig.at": on(FLEET, ("control_plane", "crashes", 0, "at"), "31s"),
+    "CrashConfig.down_for": on(FLEET, ("control_plane", "crashes", 0, "down_for"), "40s"),
+    "PlaneConfig.conflicts": on(POOL, ("control_plane", "conflicts"), 0.7),
+    "Stress.duration": on(STRESS, (S, "duration"), "3m"),
+    "Stress.metrics_interval": on(STRESS, (S, "metrics_interval"), "10s"),
+    "Stress.seed": on(STRESS, (S, "seed"), 8),
+    "FleetGen.total_nodes": on(STRESS, (S, G, "total_nodes"), 25, *CALM),
+    "FleetGen.providers": on(STRESS, (S, G, "providers"), {"gcp": 1}, *CALM),
+    "FleetGen.regions": on(STRESS, (S, G, "regions"), {"r1": 1, "r2": 3}, *CALM),
+    "FleetGen.zones": on(STRESS, (S, G, "zones"), {"r1": ["r1-b"], "r2": ["r2-b"]}, *CALM),
+    "Template.name": on(STRESS, (S, G, "templates", 0, "name"), "c", *CALM),
+    "Template.weight": on(STRESS, (S, G, "templates", 0, "weight"), 3, *CALM),
+    "Template.gpu_count": on(STRESS, (S, G, "templates", 0, "gpu_count"), 2, *CALM),
+    "Template.gpu_type": on(STRESS, (S, G, "templates", 0, "gpu_type"), "B200", *CALM),
+    "Template.instance_type": on(STRESS, (S, G, "templates", 0, "instance_type"), "box", *CALM),
+    "Template.price_per_hour": on(STRESS, (S, G, "templates", 0, "price_per_hour"), 99, *CALM),
+    "Template.labels": on(STRESS, (S, G, "templates", 0, "labels"), {"tier": "gold"}, *CALM),
+    "Startup.pattern": on(STRESS, (S, G, T, "pattern"), "exponential", *CALM),
+    "Startup.duration": on(STRESS, (S, G, T, "duration"), "40s", *CALM),
+    "Startup.batch_size": on(STRESS, (S, G, T, "batch_size"), 3, *CALM),
+    "Startup.jitter_percent": on(STRESS, (S, G, T, "jitter_percent"), 90, *CALM),
+    "Startup.cold_start_min": on(STRESS, (S, G, T, "cold_start_min"), "5s", *CALM),
+    "Startup.cold_start_max": on(STRESS, (S, G, T, "cold_start_max"), "4s", *CALM),
+    "Startup.cold_start_mean": on(STRESS, (S, G, T, "cold_start_mean"), "5s", *CALM),
+    "Startup.cold_start_stddev": on(STRESS, (S, G, T, "cold_start_stddev"), "1s", *CALM),
+    "Chaos.enabled": on(STRESS, (*C, "enabled"), False),
+    "Chaos.failure_rate": on(STRESS, (*C, "failure_rate"), 300),
+    "Chaos.xid_distribution": on(STRESS, (*C, "xid_distribution"), {95: 1}),
+    "FailureShare.type": on(STRESS, (*C, "failure_types", 1, "type"), "memory_error"),
+    "FailureShare.weight": on(STRESS, (*C, "failure_types", 1, "weight"), 9),
+    "Cascading.enabled": on(STRESS, (*CAS, "enabled"), False),
+    "Cascading.probability": on(STRESS, (*CAS, "probability"), 0),
+    "Cascading.max_depth": on(
+        STRESS,
+        (*CAS, "max_depth"),
+        4,
+        ((*CAS, "max_affected_percent"), 1),
+        ((*CAS, "probability"), 1),
+        ((*C, "failure_rate"), 50),
+    ),
+    "Cascading.min_delay": on(STRESS, (*CAS, "min_delay"), "3s"),
+    "Cascading.max_delay": on(STRESS, (*CAS, "max_delay"), "20s"),
+    "Cascading.scope": on(STRESS, (*CAS, "scope"), "provider"),
+    "Cascading.max_affected_percent": on(STRESS, (*CAS, "max_affected_percent"), 1),
+    "Recovery.enabled": on(
+        STRESS, (*REC, "enabled"), False, *ONE_HOT, ((*REC, "replace_fatal"), False)
+    ),
+    "Recovery.probability": on(
+        STRESS, (*REC, "probability"), 0, *ONE_HOT, ((*REC, "replace_fatal"), False)
+    ),
+    "Recovery.mean_time": on(
+        STRESS, (*REC, "mean_time"), "40s", *ONE_HOT, ((*REC, "replace_fatal"), False)
+    ),
+    "Recovery.std_dev": on(
+        STRESS, (*REC, "std_dev"), "9s", *ONE_HOT, ((*REC, "replace_fatal"), False)
+    ),
+    "Recovery.replace_fatal": on(STRESS, (*REC, "replace_fatal"), False, *FATAL),
+    "Recovery.replace_cold_start": on(STRESS, (*REC, "replace_cold_start"), "1s", *FATAL),
+    "Outage.name": on(STRESS, (*OUT, "name"), "other", *CALM),
+    "Outage.start_time": on(STRESS, (*OUT, "start_time"), "40s", *CALM),
+    "Outage.duration": on(STRESS, (*OUT, "duration"), "40s", *CALM),
+    "Outage.scope": on(STRESS, (*OUT, "scope"), "region", *CALM, ((*OUT, "target"), "r2-a")),
+    "Outage.target": on(STRESS, (*OUT, "target"), "r2-a", *CALM),
+    "Outage.failure_type": on(STRESS, (*OUT, "failure_type"), "network", *CALM),
+    "Correlation.name": on(STRESS, (*COR, "name"), "other", *CALM),
+    "Correlation.trigger": on(STRESS, (*COR, "trigger"), "79", *CALM),
+    "Correlation.response": on(
+        STRESS, (*COR, "response"), "device_error", *CALM, ((*COR, "scope"), "same_node")
+    ),
+    "Correlation.probability": on(STRESS, (*COR, "probability"), 0, *CALM),
+    "Correlation.delay": on(STRESS, (*COR, "delay"), "9s", *CALM, ((*COR, "scope"), "same_node")),
+    "Correlation.scope": on(STRESS, (*COR, "scope"), "same_node", *CALM),
+    "CloudConfig.boot_min": on(POOL, (*CLOUD, "boot_min"), "85s"),
+    "CloudConfig.boot_max": on(POOL, (*CLOUD, "boot_max"), "5m"),
+    "CloudConfig.listing_lag": on(POOL, (*CLOUD, "listing_lag"), "2m"),
+    "CloudConfig.gpu_count": on(POOL, (*CLOUD, "gpu_count"), 16),
+    "CloudConfig.gpu_type": on(POOL, (*CLOUD, "gpu_type"), "B200"),
+    "CloudConfig.price_per_hour": on(POOL, (*CLOUD, "price_per_hour"), 40),
+    "CloudConfig.prices": on(POOL, (*CLOUD, "prices"), {"box": 77}),
+    "CloudConfig.sold_out": on(POOL, (*CLOUD, "sold_out"), 0.7),
+    "CloudConfig.transient": on(POOL, (*CLOUD, "transient"), 0.7),
+    "CloudConfig.mute": on(POOL, (*CLOUD, "mute"), 0.7),
+    "CloudConfig.lie": on(POOL, (*CLOUD, "lie"), 0.7),
+    "CloudConfig.both": on(POOL, (*CLOUD, "both"), 0.5),
+    "CloudConfig.hang": on(POOL, (*CLOUD, "hang"), 0.7),
+    "CloudConfig.dead_on_arrival": on(POOL, (*CLOUD, "dead_on_arrival"), 0.5),
+    "CloudConfig.remembers_tokens": on(
+        POOL, (*CLOUD, "remembers_tokens"), False, ((*CLOUD, "lie"), 0.7)
+    ),
+    "CapacityStep.at": on(POOL, (*CLOUD, "capacity", 0, "at"), "14m"),
+    "CapacityStep.instance_type": on(POOL, (*CLOUD, "capacity", 0, "instance_type"), "other"),
+    "CapacityStep.machines": on(POOL, (*CLOUD, "capacity", 0, "machines"), 1),
+    "CapacityStep.reclaim": on(POOL, (*CLOUD, "capacity", 0, "reclaim"), False),
+    "QueueConfig.parent": on(
+        POOL,
+        ("queues", "q", "parent"),
+        None,
+        (("queues", "root", "limit"), 8),
+        (("queues", "q", "limit"), None),
+    ),
+    "QueueConfig.priority": on(POOL, ("queues", "w", "priority"), 900, *CROWD),
+    "QueueConfig.quota": on(POOL, ("queues", "w", "quota"), 24),
+    "QueueConfig.limit": on(POOL, ("queues", "q", "limit"), 8),
+    "QueueConfig.weight": on(
+        POOL,
+        ("queues", "w", "weight"),
+        50,
+        (("queues", "q", "quota"), 0),
+        (("queues", "w", "quota"), 0),
+        (("jobs", 1, "count"), 4),
+    ),
+    "JobConfig.name": on(POOL, ("jobs", 0, "name"), "other"),
+    "JobConfig.queue": on(POOL, ("jobs", 0, "queue"), "w"),
+    "JobConfig.at": on(POOL, ("jobs", 0, "at"), "5m"),
+    "JobConfig.count": on(POOL, ("jobs", 0, "count"), 2),
+    "JobConfig.every": on(POOL, ("jobs", 0, "every"), "3m"),
+    "JobConfig.tasks": on(POOL, ("jobs", 0, "tasks"), 2),
+    "JobConfig.gpus": on(POOL, ("jobs", 0, "gpus"), 4),
+    "JobConfig.duration": on(POOL, ("jobs", 0, "duration"), "9m"),
+    "JobConfig.checkpoint_every": on(POOL, ("jobs", 0, "checkpoint_every"), "1m"),
+    "JobConfig.checkpoint_takes": on(POOL, ("jobs", 0, "checkpoint_takes"), "20s"),
+    "JobConfig.restart_takes": on(POOL, ("jobs", 0, "restart_takes"), "1m"),
+    "JobConfig.priority": on(POOL, ("jobs", 1, "priority"), 90, (("jobs", 1, "queue"), "q")),
+    "JobConfig.preemptible": on(
+        POOL,
+        ("jobs", 0, "preemptible"),
+        False,
+        (("jobs", 0, "count"), 3),
+        (("jobs", 0, "every"), "1s"),
+        (("jobs", 1, "at"), "7m"),
+        (("queues", "q", "limit"), None),
+    ),
+    "JobConfig.pool": on(
+        POOL,
+        ("jobs", 0, "pool"),
+        "p2",
+        (
+            ("pools", "p2"),
+            {"provider": "cloud", "instance_type": "box2", "min_nodes": 1, "max_nodes": 2},
+        ),
+    ),
+}
+
+ELSEWHERE = {
+    "Scenario.policy": "test_schema: refused, or handed over",
+    "PlaneConfig.replicas": "test_schema: refused",
+    "CloudConfig.capacity_trace": "test_schema: the same as capacity",
+    "Stress.time_scale": "test_wire: real time",
+    "Stress.log_file": "test_cli_sim: a file",
+    "Stress.report_file": "test_cli_sim: a file",
+    "Stress.html_report_file": "test_cli_sim: a page, or a warning",
+}
+
+
+def leaves(cls: type) -> Iterator[str]:
+    """Yield every key of the schema that is not itself a block."""
+    for name, declared in keys_of(cls).items():
+        kind = declared.kind
+        while isinstance(kind, ListOf | Named):
+            kind = kind.each
+        if isinstance(kind, Nested):
+            if kind.cls is not PoolConfig:
+                yield from leaves(kind.cls)
+        else:
+            yield f"{cls.__name__}.{name}"
+
+
+def test_every_key_of_the_schema_is_tried() -> None:
+    assert set(leaves(Scenario)) == CASES.keys() | ELSEWHERE.keys()
+
+
+def what_came_of_it(plain: Plain) -> Outcome:
+    return _played(yaml.safe_dump(plain, sort_keys=False))
+
+
+@cache
+def _played(text: str) -> Outcome:
+    """Play each text once: many keys are tried on the same one."""
+    return replace(played(yaml.safe_load(text)), configuration={})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_key_makes_a_difference(name: str) -> None:
+    base, before, key = CASES[name]
+    without = changed(base, *before)
+
+    assert what_came_of_it(changed(without, *key)) != what_came_of_it(without)

@@ -1,0 +1,85 @@
+"""Extensions, tested with realistic scenarios, as an author outside would."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pytest
+from bases import FLEET, POOL, changed
+
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.unhealthy import AlertOnly
+from navarch.ports.autoscaler import PoolState, Recommendation
+from navarch.testing.scenarios import Rehearsal
+
+Build = Callable[[str | Mapping[str, object]], Rehearsal]
+
+MORNING = """
+name: office-hours
+providers: {cloud: {boot_min: 60s, boot_max: 90s}}
+pools:
+  work: {provider: cloud, instance_type: h100-8x, min_nodes: 1, max_nodes: 4, cooldown: 1m,
+         scale_down_after: 1m}
+timing: {heartbeat_interval: 30s, health_check_interval: 60s}
+duration: 12h
+events:
+  - {at: 7h, action: assert, target: work, params: {failure_type: node_count, expected_status: "1"}}
+  - {at: 9h, action: assert, target: work, params: {failure_type: node_count, expected_status: "4"}}
+assertions:
+  - {type: figure, target: leaks, expected: "== 0"}
+  - {type: figure, target: gpu_hours.paid, expected: "<= 220"}
+"""
+
+
+@dataclass(frozen=True)
+class OfficeHours:
+    """Four nodes from eight in the morning on, one before."""
+
+    name: str = "office-hours"
+
+    def recommend(self, state: PoolState) -> Recommendation:
+        busy = 8 <= state.now.hour < 18
+        return Recommendation(target_nodes=4 if busy else 1, reason="by the clock")
+
+
+@dataclass(frozen=True)
+class AlwaysMore:
+    """Wants ever more."""
+
+    name: str = "always-more"
+
+    def recommend(self, state: PoolState) -> Recommendation:
+        return Recommendation(target_nodes=state.current_nodes + 1, reason="more")
+
+
+def test_an_autoscaler_of_ones_own_decides_the_size(scenario: Build) -> None:
+    outcome = scenario(MORNING).with_autoscaler("work", OfficeHours()).check(seed=3)
+
+    assert outcome.figures.gpu_hours.paid > 8 * 12, "it has grown"
+
+
+def test_an_autoscaler_that_does_wrong_is_found_out(scenario: Build) -> None:
+    with pytest.raises(AssertionError, match=r"gpu_hours.paid <= 220"):
+        scenario(MORNING).with_autoscaler("work", AlwaysMore()).check()
+
+
+def test_a_remediator_of_ones_own_is_asked(scenario: Build) -> None:
+    trouble = changed(POOL, (("jobs",), []), (("providers", "cloud", "capacity"), []))
+
+    assert scenario(trouble).run().figures.replacement.count == 1
+    assert scenario(trouble).with_remediator(AlertOnly()).run().figures.replacement.count == 0
+
+
+def test_a_law_that_an_extension_breaks_fails_the_run(scenario: Build) -> None:
+    class Saboteur:
+        def remediate(self, pool: Pool, node: Node) -> None:
+            raise AssertionError(f"{pool.name} would lose {node.id}")
+
+    outcome = scenario(POOL).with_remediator(Saboteur()).run()
+
+    assert not outcome.passed
+    assert "would lose p-0" in outcome.broken[0].reason
+
+
+def test_a_scenario_may_be_a_mapping(scenario: Build) -> None:
+    assert scenario(FLEET).run().scenario == "fleet"

@@ -1,0 +1,164 @@
+"""What always holds when scenarios are played."""
+
+from datetime import timedelta
+from fractions import Fraction
+
+import pytest
+from bases import FLEET, POOL, STRESS, Plain, changed, played
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from navarch.sim.clock import SeededEntropy
+from navarch.sim.scenario.fleet_gen import FleetGen, Template
+from navarch.sim.scenario.startup import Pattern, Startup
+from navarch.sim.stage.chance import Chance, proportions
+from navarch.sim.stage.generation import generate_fleet
+from navarch.sim.stage.rate import failure_moments, failures_within
+from navarch.sim.stage.startups import cold_start_s, start_moments
+
+WEIGHTS = st.dictionaries(
+    st.sampled_from("abcdefgh"),
+    st.decimals(min_value="0.01", max_value=1000, places=2).map(float),
+    min_size=1,
+)
+
+
+@given(
+    rate=st.decimals(min_value=0, max_value=10_000, places=3).map(float),
+    nodes=st.integers(1, 10_000),
+    minutes=st.integers(1, 120),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_rate_holds_exactly(rate: float, nodes: int, minutes: int, seed: int) -> None:
+    duration = timedelta(minutes=minutes)
+    wanted = Fraction(str(rate)) * nodes * minutes / 1000
+    assert failures_within(duration, rate=rate, nodes=nodes) == int(wanted)
+    if wanted > 2000:
+        return
+
+    moments = failure_moments(
+        duration, rate=rate, nodes=nodes, chance=Chance(SeededEntropy(str(seed)))
+    )
+
+    assert len(moments) == int(wanted)
+    assert moments == sorted(moments)
+    assert all(0 <= moment <= duration.total_seconds() for moment in moments)
+    for number, moment in enumerate(moments):
+        # At every moment as many have failed as should have, to within one.
+        assert abs(moment * rate * nodes / 60_000 - number) <= 1.000001
+
+
+@given(count=st.integers(0, 5000), weights=WEIGHTS)
+def test_proportions_hold_to_within_one(count: int, weights: dict[str, float]) -> None:
+    found = proportions(count, weights)
+
+    assert sum(found.values()) == count
+    total = sum(map(Fraction, map(str, weights.values())))
+    for name, many in found.items():
+        assert abs(many - count * Fraction(str(weights[name])) / total) < 1
+
+
+@given(weights=WEIGHTS, total=st.integers(1, 300), seed=st.integers(0, 99))
+def test_a_generated_fleet_has_the_proportions_that_were_asked_for(
+    weights: dict[str, float], total: int, seed: int
+) -> None:
+    plan = FleetGen(
+        total_nodes=total,
+        templates=tuple(Template(name=n, weight=w, gpu_count=8) for n, w in weights.items()),
+    )
+
+    fleet = generate_fleet(plan, Chance(SeededEntropy(str(seed))))
+
+    kinds = [node.labels["template"] for node in fleet]
+    assert {n: kinds.count(n) for n in weights} == proportions(total, weights)
+    assert len({node.id for node in fleet}) == total
+    assert all(node.zone.startswith(node.region) for node in fleet)
+
+
+@given(pattern=st.sampled_from(Pattern), count=st.integers(1, 500), jitter=st.integers(0, 100))
+def test_every_machine_is_started_once_and_about_when_it_should(
+    pattern: Pattern, count: int, jitter: int
+) -> None:
+    startup = Startup(pattern=pattern, duration=timedelta(seconds=60), jitter_percent=jitter)
+
+    moments = start_moments(startup, count, Chance(SeededEntropy("s")))
+
+    assert len(moments) == count
+    assert all(0 <= moment <= 120 for moment in moments)
+    if pattern is Pattern.INSTANT:
+        assert set(moments) == {0.0}
+
+
+def test_cold_starts_keep_within_their_bounds() -> None:
+    startup = Startup(
+        cold_start_mean=timedelta(seconds=40),
+        cold_start_stddev=timedelta(seconds=30),
+        cold_start_min=timedelta(seconds=20),
+        cold_start_max=timedelta(seconds=50),
+    )
+    chance = Chance(SeededEntropy("c"))
+
+    drawn = [cold_start_s(startup, chance) for _ in range(500)]
+
+    assert min(drawn) == 20
+    assert max(drawn) == 50
+    assert len(set(drawn)) > 100
+
+
+@pytest.mark.parametrize("base", [FLEET, STRESS, POOL], ids=["fleet", "stress", "pool"])
+def test_a_seed_repeats_everything(base: Plain) -> None:
+    assert played(base, seed=5) == played(base, seed=5)
+
+
+def test_another_seed_does_something_else() -> None:
+    assert played(STRESS, seed=5).trace != played(STRESS, seed=6).trace
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_node_that_has_failed_is_not_failed_again(seed: int) -> None:
+    fierce = changed(
+        STRESS,
+        (("stress", "chaos", "failure_rate"), 400),
+        (("stress", "chaos", "correlated_failures"), []),
+        (("stress", "chaos", "recovery"), {}),
+    )
+    outcome = played(fierce, seed=seed)
+    hurt: set[str] = set()
+
+    for history in outcome.nodes:
+        down = False
+        for entry in history.entries:
+            if entry.kind == "failure" and "(event)" not in entry.text:
+                assert not down, history
+                down = "XID 94" in entry.text or entry.text.startswith(("temperature", "XID"))
+                hurt.add(history.node)
+            if entry.kind == "mended":
+                down = False
+    assert outcome.skipped + outcome.causes["chaos"] == 19
+    assert hurt
+
+
+def test_an_assertion_about_a_count_can_fail() -> None:
+    too_many = {"type": "node_count", "target": "all", "expected": "4"}
+    outcome = played(
+        changed(
+            FLEET,
+            (("assertions", 0), too_many),
+            (("events",), [{"at": "0s", "action": "start_fleet"}]),
+            (("network",), {}),
+        )
+    )
+
+    (verdict,) = outcome.verdicts
+    assert not verdict.holds
+    assert verdict.reason == "3 are"
+
+
+def test_a_wait_in_vain_fails_the_run_and_says_what_was_found() -> None:
+    outcome = played(changed(FLEET, (("network",), {})))
+
+    assert not outcome.passed
+    assert "timeout waiting for node n2 to reach status unhealthy; it is cordoned" in (
+        outcome.broken[0].reason
+    )
