@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from navarch.cli.sched_pack import pack
 from navarch.core.errors import NavarchError
 from navarch.scheduler.conformance.load import load_all, load_any
 from navarch.scheduler.conformance.run import CaseResult, run_cases
@@ -94,6 +95,9 @@ def plugins() -> None:
     click.echo()
     for point in POINTS.values():
         click.echo(f"{point.name}{point.signature}  [{point.combine}]  {point.asked}")
+
+
+sched.add_command(pack)
 
 
 def render_cases(results: list[CaseResult]) -> str:

@@ -41,6 +41,18 @@ DEFAULT_PLUGINS = tuple(
 )
 
 
+OWN_PLUGINS = (
+    *(
+        plugin
+        for plugin in DEFAULT_PLUGINS
+        if plugin.name not in {"gpusharingorder", "gpupack", "nodeplacement"}
+    ),
+    PluginConfig(name="foresight"),
+)
+"""For Navarch's own jobs, unless a configuration lists plugins: those that fill nodes and GPUs up
+give way to foresight, which packs better. Cases keep the default of the format they come in."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
     """Settings that belong to no plugin."""

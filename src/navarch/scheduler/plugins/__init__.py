@@ -1,6 +1,7 @@
 """The plugins that come with the scheduler."""
 
 from navarch.scheduler.plugins.dynamicresources import DynamicResources
+from navarch.scheduler.plugins.foresight import Foresight
 from navarch.scheduler.plugins.gpu_scores import GpuPack, GpuSpread
 from navarch.scheduler.plugins.job_orders import Elastic, Priority
 from navarch.scheduler.plugins.minruntime import MinRuntime
@@ -37,6 +38,7 @@ BUILT_IN = (
     NominatedNode,
     DynamicResources,
     NodePlacement,
+    Foresight,
     MinRuntime,
     TopologyPlugin,
     SnapshotPage,

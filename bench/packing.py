@@ -1,0 +1,215 @@
+"""How well each policy packs a cluster next to FGD, and how long a run takes, as JSON.
+
+usage: python -m bench.packing [--data FOLDER] [--seeds 5] [--first-seed 7000]
+                               [--policies foresight,best-fit] [--workloads listed|all|A,B]
+
+For each policy: the gain over FGD in percentage points of all GPUs (mean over workloads, worst
+workload), the worst dip below it at 80 to 110 % arrived load, and the largest loss of acceptance of
+8-GPU pods. All are means over seeds, with the same pods and nodes for both. `no-slots` and
+`no-contention` are foresight without a part; `waste-only` is without both.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median, stdev
+
+import numpy as np
+
+from bench.packing_workloads import LISTED, MADE, Workloads, default_folder
+from navarch.scheduler.packing.outcome import Outcome
+from navarch.scheduler.packing.pack import pack_with
+from navarch.scheduler.packing.policies import POLICIES, MakePolicy
+from navarch.scheduler.packing.policies.foresight import Foresight
+from navarch.scheduler.packing.stage import Numbers
+from navarch.scheduler.packing.trace import Trace
+
+LOAD = 1.3
+BAND = range(80, 111)
+"""Arrived load, in percent, at which no ground may be lost."""
+
+
+class NoSlots(Foresight):
+    """Foresight that does not mind breaking slots."""
+
+    def weigh(self, shape: int, scores: Numbers) -> Numbers:
+        """Take off prices only."""
+        weighed: Numbers = scores - self.stage.demand[shape] * self._price
+        return weighed
+
+
+class NoContention(Foresight):
+    """Foresight to which all machines cost the same."""
+
+    def _look(self) -> None:
+        super()._look()
+        self._price = np.zeros(len(self.stage.machines))
+
+
+class WasteOnly(NoSlots, NoContention):
+    """Foresight with neither."""
+
+
+CHOICES: dict[str, MakePolicy] = {
+    **POLICIES,
+    "no-slots": NoSlots,
+    "no-contention": NoContention,
+    "waste-only": WasteOnly,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """One run: what is compared between policies."""
+
+    final: float
+    band: tuple[float, ...]
+    eight: float | None
+    cpu_s: float
+
+
+def main() -> None:
+    options = _options()
+    workloads = Workloads(options.data)
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    names = _names(options.workloads)
+    policies = [name for name in options.policies.split(",") if name != "fgd"]
+    runs: dict[str, dict[str, list[Figures]]] = {}
+    for name in names:
+        for policy in ["fgd", *policies]:
+            found = [_run(workloads[name], policy, seed) for seed in seeds]
+            runs.setdefault(policy, {})[name] = found
+            if options.progress:
+                print(_progress(name, policy, found, runs["fgd"][name]), file=sys.stderr)
+    report = {
+        "load": LOAD,
+        "seeds": list(seeds),
+        "workloads": names,
+        "targets": {
+            "mean_gain": 0.85,
+            "worst_workload_gain": 0.0,
+            "worst_dip": -0.1,
+            "worst_eight_gpu_change": -0.5,
+            "cpu_s_per_run": 1.0,
+        },
+        "policies": {policy: _compare(runs[policy], runs["fgd"]) for policy in runs},
+    }
+    print(json.dumps(report, indent=2))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=default_folder())
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=7000)
+    parser.add_argument("--policies", default="foresight,best-fit")
+    parser.add_argument("--workloads", default="listed")
+    parser.add_argument("--progress", action="store_true")
+    options = parser.parse_args()
+    if not options.data.is_dir():
+        parser.error(f"--data: there is no folder {options.data}; set it, or OPENB_DATA")
+    return options
+
+
+def _names(wanted: str) -> list[str]:
+    match wanted:
+        case "listed":
+            return list(LISTED)
+        case "all":
+            return [*LISTED, *MADE]
+        case _:
+            return wanted.split(",")
+
+
+def _run(trace: Trace, policy: str, seed: int) -> Figures:
+    start = time.process_time()
+    outcome = pack_with(CHOICES[policy], trace, name=policy, load=LOAD, seed=seed)
+    spent = time.process_time() - start
+    return Figures(
+        final=outcome.allocation_pct,
+        band=tuple(outcome.allocation_at(pct) for pct in BAND),
+        eight=_eight(outcome),
+        cpu_s=spent,
+    )
+
+
+def _eight(outcome: Outcome) -> float | None:
+    accepted = outcome.by_gpus.get(8)
+    return accepted.pct if accepted else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain:
+    """One policy next to FGD on one workload, means over seeds."""
+
+    final: float
+    error: float
+    dip: float
+    eight: float | None
+
+
+def _gain(found: list[Figures], fgd: list[Figures]) -> Gain:
+    finals = [one.final - other.final for one, other in zip(found, fgd, strict=True)]
+    bands = np.array([one.band for one in found]) - np.array([other.band for other in fgd])
+    eights = [
+        one.eight - other.eight
+        for one, other in zip(found, fgd, strict=True)
+        if one.eight is not None and other.eight is not None
+    ]
+    return Gain(
+        final=fmean(finals),
+        error=stdev(finals) / len(finals) ** 0.5 if len(finals) > 1 else 0.0,
+        dip=float(bands.mean(axis=0).min()),
+        eight=fmean(eights) if eights else None,
+    )
+
+
+def _compare(runs: dict[str, list[Figures]], fgd: dict[str, list[Figures]]) -> dict[str, object]:
+    gains = {name: _gain(found, fgd[name]) for name, found in runs.items()}
+    return {
+        "mean_gain": _round(fmean(gain.final for gain in gains.values())),
+        "worst_workload_gain": _worst((gain.final, name) for name, gain in gains.items()),
+        "worst_dip": _worst((gain.dip, name) for name, gain in gains.items()),
+        "worst_eight_gpu_change": _worst(
+            (gain.eight, name) for name, gain in gains.items() if gain.eight is not None
+        ),
+        "cpu_s_per_run": _round(median(one.cpu_s for found in runs.values() for one in found)),
+        "cpu_s_per_run_most": _round(max(one.cpu_s for found in runs.values() for one in found)),
+        "workloads": {
+            name: {
+                "allocation_pct": _round(fmean(one.final for one in found)),
+                "gain": _round(gains[name].final),
+                "standard_error": _round(gains[name].error),
+                "worst_dip": _round(gains[name].dip),
+                "eight_gpu_change": _round(gains[name].eight),
+            }
+            for name, found in runs.items()
+        },
+    }
+
+
+def _worst(values: Iterable[tuple[float, str]]) -> dict[str, object] | None:
+    value, name = min(values, default=(None, ""))
+    return None if value is None else {"points": _round(value), "workload": name}
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def _progress(name: str, policy: str, found: list[Figures], fgd: list[Figures]) -> str:
+    gain = _gain(found, fgd)
+    eight = "" if gain.eight is None else f"{gain.eight:+6.1f}"
+    spent = fmean(one.cpu_s for one in found)
+    return (
+        f"{name:18} {policy:14} {fmean(one.final for one in found):6.2f} {gain.final:+5.2f} "
+        f"dip {gain.dip:+5.2f} eight {eight} {spent:.2f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

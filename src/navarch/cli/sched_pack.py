@@ -1,0 +1,88 @@
+"""`navarch sched pack`: how much of a cluster a placement policy fills."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from navarch.core.errors import InvalidError
+
+if TYPE_CHECKING:
+    from navarch.scheduler.packing.trace import Trace
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("pack")
+@click.option("--nodes", type=FILE, required=True, help="CSV: sn,cpu_milli,memory_mib,gpu,model.")
+@click.option(
+    "--pods",
+    type=FILE,
+    required=True,
+    help="CSV: cpu_milli,memory_mib,num_gpu,gpu_milli and, if it matters, gpu_spec.",
+)
+@click.option("--policy", default=None, help="Which policy places the pods [default: foresight].")
+@click.option(
+    "--arrive",
+    type=float,
+    default=1.3,
+    show_default=True,
+    help="How much is asked for in all, in clusters.",
+)
+@click.option("--seed", type=click.IntRange(0), default=42, show_default=True)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="How many seeds to try, from --seed on.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with every percent arrived.")
+def pack(
+    nodes: Path,
+    pods: Path,
+    policy: str | None,
+    arrive: float,
+    seed: int,
+    seeds: int,
+    *,
+    as_json: bool,
+) -> None:
+    r"""Place pods one by one until the cluster is full, and say how full it got.
+
+    Pods are drawn from the list until they ask for --arrive times the GPUs there are, and come in
+    random order; a pod that fits nowhere is dropped, and nothing is ever moved. The seed decides
+    which pods come, their order, and the order of the nodes.
+
+    \b
+    Policies: foresight (ours), fgd, best-fit, dot-product, gpu-packing, gpu-clustering, random.
+    """
+    from navarch.scheduler.packing.pack import pack as run
+    from navarch.scheduler.packing.policies import DEFAULT_POLICY
+    from navarch.scheduler.packing.render import render_run, render_runs, render_text
+
+    try:
+        trace = _read(nodes, pods)
+        runs = [
+            run(trace, policy=policy or DEFAULT_POLICY, load=arrive, seed=number)
+            for number in range(seed, seed + seeds)
+        ]
+    except InvalidError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(render_run(runs[0]) if seeds == 1 else render_runs(runs), indent=1))
+    else:
+        click.echo(render_text(runs))
+
+
+def _read(nodes: Path, pods: Path) -> Trace:
+    from navarch.scheduler.packing.trace import read_trace
+
+    with (
+        nodes.open(encoding="utf-8", newline="") as node_lines,
+        pods.open(encoding="utf-8", newline="") as pod_lines,
+    ):
+        return read_trace(node_lines, pod_lines, names=(str(nodes), str(pods)))

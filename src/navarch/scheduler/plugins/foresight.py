@@ -1,0 +1,222 @@
+"""Foresight: puts a task where it takes least from the tasks to come.
+
+The policy that `navarch sched pack` measures (docs/scheduler/packing.md), on a live cluster. It
+learns from the jobs of the snapshot, running and pending: those are the ones that have come.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import numpy as np
+
+from navarch.scheduler.packing.contention import Contention
+from navarch.scheduler.packing.shortage import Shortage
+from navarch.scheduler.packing.slots import SlotKinds
+from navarch.scheduler.packing.stage import Numbers
+from navarch.scheduler.packing.trace import WHOLE, Shape
+from navarch.scheduler.packing.waste import expected_waste
+from navarch.scheduler.plugins import scores
+from navarch.scheduler.quantity import GPU
+from navarch.scheduler.request import GpuKind
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.node import WHOLE_GPU, Node
+from navarch.scheduler.state.task import Task
+
+MIB: Final = 1 << 20
+PER_HUNDREDTH: Final = WHOLE // GPU
+"""Packing counts in thousandths of GPUs, sessions in hundredths."""
+
+HALF_WAY: Final = float(WHOLE)
+"""A gain or loss of so many thousandths of GPUs is half-way to the end of the band of scores."""
+
+Kind = tuple[int, int, int, str]
+
+
+@dataclass
+class Foresight:
+    """Scores nodes, and GPUs to share, by what is left for others. Nothing it says is a refusal."""
+
+    name: ClassVar[str] = "foresight"
+
+    _session: Session = field(init=False, repr=False)
+    _outlook: _Outlook = field(init=False, repr=False)
+
+    def on_session_open(self, session: Session) -> None:
+        """Look at the jobs there are, and register the scores."""
+        self._session = session
+        self._outlook = _Outlook(session)
+        session.add_node_order_fn(self._score, scope="node")
+        session.add_gpu_order_fn(self._score_gpu, scope="node")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _score(self, task: Task, node: Node) -> float:
+        """Return a score in the band of how nodes are filled, the same order as the gain."""
+        gain = self._outlook.gain(task, node)
+        return scores.MAX_DENSITY / 2 * (1 + gain / (HALF_WAY + abs(gain)))
+
+    def _score_gpu(self, task: Task, node: Node, gpu: str) -> float:
+        left = WHOLE if gpu == WHOLE_GPU else left_of(node, gpu)
+        return self._outlook.gpu_gain(left, shape_of(task).gpu_milli)
+
+
+class _Outlook:
+    """What the jobs of a session say about those to come.
+
+    Worked out once, when the session opens: within a cycle what is scarce stays scarce, and a score
+    that depends on its node alone need not be asked for again until the node changes.
+    """
+
+    def __init__(self, session: Session) -> None:
+        tasks = [task for job in session.jobs.values() for task in job.tasks.values()]
+        seen = Counter((shape_of(task), _selector(task)) for task in tasks)
+        asked: Counter[int] = Counter()
+        for (shape, _), count in seen.items():
+            if shape.gpus:
+                asked[shape.gpu_milli] += count
+        self._waste = expected_waste(asked)
+        demand = sum(shape.demand * count for (shape, _), count in seen.items())
+        cpu = sum(shape.cpu_milli * count for (shape, _), count in seen.items() if shape.gpus)
+        self._shortage = Shortage(cpu / demand if demand else 0.0)
+
+        labels = sorted({key for _, selector in seen for key, _ in selector})
+        self._kind_of, kinds = _kinds(list(session.nodes.values()), labels)
+        could_use = np.array(
+            [
+                [_could_use(shape, dict(selector), kind) for shape, selector in seen]
+                for kind in kinds
+            ],
+            dtype=bool,
+        ).reshape(len(kinds), len(seen))
+        shapes = [shape for shape, _ in seen]
+        sizes = [kind.size for kind in kinds]
+        self._slots = SlotKinds(shapes, sizes, Counter(self._kind_of.values()), could_use)
+        contention = Contention(shapes, could_use)
+        for index, ((shape, _), count) in enumerate(seen.items()):
+            self._slots.count(index, shape.demand * count)
+            contention.count(index, shape.demand * count)
+        free, there = np.zeros(len(kinds)), np.zeros(len(self._slots))
+        for node in session.nodes.values():
+            free[self._kind_of[node.name]] += sum(gpus_left(node))
+            there += self._slots_on(node)
+        more = float(free.sum()) / demand if demand else 0.0
+        self._price = contention.prices(free, more)
+        self._worth = self._slots.worth(there, more)
+
+    def gain(self, task: Task, node: Node) -> float:
+        """Return what is gained, in thousandths of GPUs, by putting the task on the node."""
+        shape, left = shape_of(task), gpus_left(node)
+        total, cpu = sum(left), _cpu_left(node)
+        short = self._shortage.of_each(
+            np.array([cpu, cpu - shape.cpu_milli], dtype=float),
+            np.array([total, total - shape.demand], dtype=float),
+        )
+        gained, opened = self._gpu_part(shape, left)
+        slots = self._slots_on(node)
+        lost = np.maximum(slots - self._slots_on(node, shape, opened), 0) if slots.any() else slots
+        price = float(self._price[self._kind_of[node.name]]) * shape.demand
+        return gained + float(short[0] - short[1]) - price - float(self._worth @ lost)
+
+    def gpu_gain(self, left: int, milli: int) -> float:
+        """Return how much less waste there is to expect of a GPU after so much of it is taken."""
+        return float(self._waste[left] - self._waste[max(0, left - milli)])
+
+    def _gpu_part(self, shape: Shape, left: list[int]) -> tuple[float, int]:
+        """Return what is gained on the node's GPUs, and how many unused ones are taken."""
+        if not shape.gpus:
+            return 0.0, 0
+        if shape.gpu_milli == WHOLE:
+            return shape.gpus * self.gpu_gain(WHOLE, WHOLE), shape.gpus
+        ranked = sorted(
+            (milli for milli in left if milli >= shape.gpu_milli),
+            key=lambda milli: (-self.gpu_gain(milli, shape.gpu_milli), milli),
+        )[: shape.gpus]
+        gained = sum(self.gpu_gain(milli, shape.gpu_milli) for milli in ranked)
+        return gained, ranked.count(WHOLE)
+
+    def _slots_on(self, node: Node, taken: Shape | None = None, opened: int = 0) -> Numbers:
+        """Return the node's slots, or those it would have after something was taken."""
+        taken = taken or Shape(0, 0, 0, 0)
+        return self._slots.on(
+            self._kind_of[node.name],
+            cpu=max(0, _cpu_left(node) - taken.cpu_milli),
+            memory=max(0, _memory_left(node) - taken.memory_mib),
+            whole=max(0, node.whole_gpus_free - opened),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeKind:
+    """What nodes have in common that can hold the same tasks."""
+
+    size: Kind
+    labels: tuple[tuple[str, str | None], ...]
+
+
+def shape_of(task: Task) -> Shape:
+    """Return what the task asks for, in the units of packing.
+
+    Requests for GPU memory count as the part of the cluster's smallest GPU that they are, MIG
+    slices and claims as the GPUs that queues are charged.
+    """
+    request = task.request
+    cpu, memory = request.cpu_milli, request.memory_bytes // MIB
+    if not request.requires_gpu:
+        return Shape(cpu, memory, 0, 0)
+    if request.gpu.shared:
+        devices = request.gpu.devices
+        part = int(task.pending_quota.gpu) * PER_HUNDREDTH // devices
+        return Shape(cpu, memory, devices, min(max(part, 1), WHOLE))
+    if request.gpu.kind is GpuKind.WHOLE:
+        return Shape(cpu, memory, request.gpu.count, WHOLE)
+    return Shape(cpu, memory, max(1, int(task.pending_quota.gpu) // GPU), WHOLE)
+
+
+def left_of(node: Node, group: str) -> int:
+    """Return the thousandths of a shared GPU that are left once those leaving have gone."""
+    used = node.groups[group].promised_memory * WHOLE // node.gpu_memory_mib
+    return min(max(0, WHOLE - used), WHOLE)
+
+
+def gpus_left(node: Node) -> list[int]:
+    """Return what is left of each GPU of the node that has anything left."""
+    shared = [
+        left_of(node, group) for group, gpu in sorted(node.groups.items()) if not gpu.vacating
+    ]
+    return [WHOLE] * max(0, node.whole_gpus_free) + [left for left in shared if left]
+
+
+def _cpu_left(node: Node) -> int:
+    return node.idle.cpu + node.releasing.cpu
+
+
+def _memory_left(node: Node) -> int:
+    return (node.idle.memory + node.releasing.memory) // MIB
+
+
+def _selector(task: Task) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(task.spec.node_selector.items()))
+
+
+def _kinds(nodes: list[Node], labels: list[str]) -> tuple[dict[str, int], list[_NodeKind]]:
+    """Return each node's kind by name, and the kinds; labels nobody selects by do not matter."""
+    numbers: dict[_NodeKind, int] = {}
+    kind_of: dict[str, int] = {}
+    for node in nodes:
+        size = node.allocatable
+        kind = _NodeKind(
+            (size.cpu, size.memory // MIB, size.gpu // GPU, str(node.gpu_memory_mib)),
+            tuple((key, node.labels.get(key)) for key in labels),
+        )
+        kind_of[node.name] = numbers.setdefault(kind, len(numbers))
+    return kind_of, list(numbers)
+
+
+def _could_use(shape: Shape, selector: dict[str, str], kind: _NodeKind) -> bool:
+    labels = dict(kind.labels)
+    fits = shape.could_use(kind.size)
+    return fits and all(labels.get(key) == value for key, value in selector.items())

@@ -1,0 +1,110 @@
+"""Laws of packing: nothing is given twice, nothing is refused that fits, a seed is a seed."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from navarch.scheduler.packing.books import Books
+from navarch.scheduler.packing.pack import pack
+from navarch.scheduler.packing.policies import POLICIES
+from navarch.scheduler.packing.policy import ScoreTable
+from navarch.scheduler.packing.stage import set_stage
+from navarch.scheduler.packing.trace import Machine, Shape, Trace
+
+MODELS = ("A", "B", "C")
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> list[Machine]:
+    sizes = draw(
+        st.lists(
+            st.tuples(
+                st.integers(1, 20), st.integers(1, 20), st.integers(0, 8), st.sampled_from(MODELS)
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    return [
+        Machine(f"m{index}", cpu * 1000, memory, gpus, model)
+        for index, (cpu, memory, gpus, model) in enumerate(sizes)
+    ]
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> Shape:
+    gpus = draw(st.sampled_from([0, 1, 1, 1, 2, 4, 8]))
+    milli = draw(st.integers(1, 1000)) if gpus == 1 else 1000 * bool(gpus)
+    models = draw(st.lists(st.sampled_from(MODELS), max_size=2, unique=True)) if gpus else []
+    return Shape(
+        draw(st.integers(0, 9)) * 1000, draw(st.integers(0, 9)), gpus, milli, tuple(sorted(models))
+    )
+
+
+pods = st.lists(shapes(), min_size=1, max_size=90)
+
+
+@given(policy=st.sampled_from(sorted(POLICIES)), nodes=machines(), wanted=pods)
+@settings(max_examples=150, deadline=None)
+def test_no_policy_gives_anything_twice_or_refuses_what_fits(
+    policy: str, nodes: list[Machine], wanted: list[Shape]
+) -> None:
+    distinct = tuple(dict.fromkeys(wanted))
+    stage, arrivals = set_stage(nodes, distinct), [distinct.index(pod) for pod in wanted]
+    books = Books(stage)
+    chosen = POLICIES[policy](stage, books, arrivals, 0)
+    table = ScoreTable(books, chosen)
+    left = {n: [m.cpu_milli, m.memory_mib, [1000] * m.gpus] for n, m in enumerate(nodes)}
+
+    for shape in arrivals:
+        if chosen.arrived(shape):
+            table.rebuild()
+        node, asked = table.best(shape), distinct[shape]
+        fitting = [n for n in left if _fits(asked, nodes[n], left[n])]
+        if node is None:
+            assert not fitting
+            continue
+        assert node in fitting
+        device = chosen.device(shape, node) if asked.shares else -1
+        books.take(shape, node, device)
+        chosen.placed(shape, node)
+        table.refresh(node)
+        _take(asked, left[node], device)
+        assert [books.cpu[node], books.memory[node]] == left[node][:2]
+        assert Counter(books.gpus[node]) == Counter(left[node][2])
+
+
+@given(policy=st.sampled_from(sorted(POLICIES)), nodes=machines(), wanted=pods, seed=st.integers(0))
+@settings(max_examples=60, deadline=None)
+def test_the_same_seed_gives_the_same_run(
+    policy: str, nodes: list[Machine], wanted: list[Shape], seed: int
+) -> None:
+    nodes.append(Machine("gpu", 9000, 9, 1, "A"))
+    trace = Trace(machines=tuple(nodes), pods=(*wanted, Shape(0, 0, 1, 500)))
+
+    one, other = (pack(trace, policy=policy, seed=seed) for _ in range(2))
+
+    assert one.nodes == other.nodes
+    assert one.allocated[-1] <= min(one.arrived[-1], one.capacity)
+    assert one.arrived[-1] <= 1.3 * one.capacity
+
+
+def _fits(asked: Shape, node: Machine, left: list) -> bool:  # type: ignore[type-arg]
+    cpu, memory, gpus = left
+    enough = asked.cpu_milli <= cpu and asked.memory_mib <= memory
+    devices = sum(milli >= asked.gpu_milli for milli in gpus) >= asked.gpus
+    return enough and devices and (not asked.models or node.model in asked.models)
+
+
+def _take(asked: Shape, left: list, device: int) -> None:  # type: ignore[type-arg]
+    """Keep other books, from the rules and not from the code."""
+    left[0] -= asked.cpu_milli
+    left[1] -= asked.memory_mib
+    gpus = left[2]
+    if asked.shares:
+        assert gpus[device] >= asked.gpu_milli
+        gpus[device] -= asked.gpu_milli
+        return
+    for _ in range(asked.gpus):
+        gpus[gpus.index(1000)] = 0

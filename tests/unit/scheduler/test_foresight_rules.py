@@ -1,0 +1,134 @@
+"""Foresight as a plugin of the scheduler."""
+
+from typing import Any
+
+import pytest
+
+from navarch.scheduler import Bind, PluginConfig, SchedulerConfig, open_session, run_cycle
+from navarch.scheduler.cluster import NodeSpec
+from navarch.scheduler.config import DEFAULT_PLUGINS, OWN_PLUGINS
+from navarch.scheduler.packing.trace import Shape
+from navarch.scheduler.plugins import built_in_plugins, scores
+from navarch.scheduler.plugins.foresight import gpus_left, shape_of
+from navarch.scheduler.snapshot.document import read_document
+from navarch.scheduler.snapshot.snapshot import parse_snapshot
+from navarch.scheduler.worlds import a_cluster, a_job, a_node, ask, placed
+
+OWN = SchedulerConfig(plugins=OWN_PLUGINS)
+CORES, GIB = 1000, 1 << 30
+
+
+def node(name: str, gpus: int = 8, cores: int = 96, **facts: Any) -> NodeSpec:  # noqa: ANN401
+    return a_node(name, gpus, cpu_milli=cores * CORES, memory_bytes=512 * GIB, **facts)
+
+
+def test_the_own_list_is_the_default_with_another_idea_of_packing() -> None:
+    default, own = (
+        {plugin.name for plugin in plugins} for plugins in (DEFAULT_PLUGINS, OWN_PLUGINS)
+    )
+
+    assert own - default == {"foresight"}
+    assert default - own == {"nodeplacement", "gpupack", "gpusharingorder"}
+
+
+def test_it_is_listed_like_any_other_plugin() -> None:
+    assert "foresight" in built_in_plugins().names()
+
+
+def test_tasks_leave_nodes_alone_that_others_depend_on() -> None:
+    cluster = a_cluster(
+        nodes=[node("a-wanted", labels={"gpu": "w"}), node("b-plain"), node("c-plain")],
+        jobs=[
+            a_job("easy", tasks=4),
+            a_job("picky", on="a-wanted", tasks=3, task={"node_selector": {"gpu": "w"}}),
+        ],
+    )
+
+    assert "a-wanted" not in placed(run_cycle(cluster, OWN)).values()
+    assert set(placed(run_cycle(cluster)).values()) == {"a-wanted"}  # fills what is in use
+
+
+def test_work_without_gpus_goes_where_gpus_are_taken() -> None:
+    cluster = a_cluster(
+        nodes=[node("a-idle"), node("b-taken")],
+        jobs=[
+            a_job("gpu", tasks=8, request=ask(1, cpu_milli=10 * CORES), on="b-taken"),
+            a_job("cpu", request=ask(cpu_milli=16 * CORES)),
+        ],
+    )
+
+    assert placed(run_cycle(cluster, OWN))["cpu-0"] == "b-taken"
+
+
+def test_a_part_of_a_gpu_goes_where_the_rest_will_be_used() -> None:
+    half, most = ask(0.5), ask(0.8)
+    cluster = a_cluster(
+        nodes=[node("a", gpus=2)],
+        jobs=[
+            a_job("half", request=half, on="a", groups=["g1"]),
+            a_job("most", request=most, on="a", groups=["g2"]),
+            a_job("new", request=half),
+        ],
+    )
+    result = run_cycle(cluster, OWN)
+
+    assert placed(result) == {"new-0": "a"}
+    assert [d.gpu_groups for d in result.decisions if isinstance(d, Bind)] == [("g1",)]
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 0.5, 8])
+def test_its_score_stays_within_the_band_of_filling_nodes(gpus: float) -> None:
+    cluster = a_cluster(
+        nodes=[node("a"), node("b", gpus=2)], jobs=[a_job("job", gpus=gpus), a_job("x", on="a")]
+    )
+    session = open_session(cluster, SchedulerConfig(plugins=(PluginConfig(name="foresight"),)))
+    task = session.jobs["job"].tasks["job-0"]
+
+    for score, _ in session.score_nodes(task, list(session.nodes.values())):
+        assert 0 < score < scores.MAX_DENSITY
+
+
+def test_a_list_of_plugins_in_a_snapshot_always_wins() -> None:
+    document = b"""{"cluster": {"nodes": [], "queues": [], "jobs": []},
+        "config": {"plugins": [{"name": "predicates", "arguments": {}}]}}"""
+
+    listed = parse_snapshot(read_document(document)).config
+
+    assert [plugin.name for plugin in listed.plugins] == ["predicates"]
+
+
+def test_an_empty_cluster_has_no_outlook_and_no_trouble() -> None:
+    assert run_cycle(a_cluster(nodes=[]), OWN).decisions == ()
+    assert placed(run_cycle(a_cluster(nodes={"a": 1}, jobs=[a_job("j")]), OWN)) == {"j-0": "a"}
+
+
+def test_requests_are_counted_in_thousandths_of_gpus() -> None:
+    requests = {
+        "whole": ask(2, cpu_milli=5),
+        "part": ask(0.25),
+        "memory": ask(memory_mib=40),
+        "mig": ask(mig={"nvidia.com/mig-3g.20gb": 1}),
+        "none": ask(cpu_milli=7),
+    }
+    cluster = a_cluster(nodes={"a": 8}, jobs=[a_job(n, request=r) for n, r in requests.items()])
+    session = open_session(cluster, OWN)
+
+    shapes = {name: shape_of(job.tasks[f"{name}-0"]) for name, job in session.jobs.items()}
+
+    assert shapes["whole"] == Shape(5, 0, 2, 1000)
+    assert shapes["part"] == Shape(0, 0, 1, 250)
+    assert shapes["memory"] == Shape(0, 0, 1, 400)  # of the smallest GPU, which has 100 MiB
+    assert shapes["mig"] == Shape(0, 0, 3, 1000)
+    assert shapes["none"] == Shape(7, 0, 0, 0)
+
+
+def test_what_is_left_of_gpus_counts_those_that_are_shared() -> None:
+    cluster = a_cluster(
+        nodes={"a": 4},
+        jobs=[
+            a_job("part", request=ask(0.3), on="a", groups=["g"]),
+            a_job("whole", gpus=1, on="a"),
+        ],
+    )
+
+    assert gpus_left(open_session(cluster, OWN).nodes["a"]) == [1000, 1000, 700]

@@ -1,0 +1,147 @@
+"""Small worlds that tell the policies apart."""
+
+import numpy as np
+import pytest
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler.packing.contention import Contention
+from navarch.scheduler.packing.pack import pack
+from navarch.scheduler.packing.policies import POLICIES
+from navarch.scheduler.packing.shortage import Shortage
+from navarch.scheduler.packing.slots import SlotKinds
+from navarch.scheduler.packing.stage import set_stage
+from navarch.scheduler.packing.trace import Trace
+from navarch.scheduler.packing.waste import expected_waste
+from navarch.scheduler.packing.worlds import machine, place, pod
+
+COMMON = 60
+"""Enough pods for foresight to have drawn its first conclusions."""
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_drops_a_pod_only_if_it_fits_nowhere(policy: str) -> None:
+    nodes = [machine("a", gpus=2), machine("b", gpus=1, model="B")]
+
+    where = place(policy, nodes, [pod(models=["B"]), pod(2), pod(1), pod(0)])
+
+    assert where[:3] == ["b", "a", None]
+    assert where[3] is not None
+
+
+def test_best_fit_takes_the_node_on_which_least_is_left() -> None:
+    assert place("best-fit", [machine("large"), machine("small", gpus=1)], [pod()]) == ["small"]
+
+
+def test_packing_shares_a_gpu_in_use_before_it_opens_another() -> None:
+    nodes = [machine("a", gpus=2), machine("b", gpus=2)]
+
+    assert place("gpu-packing", nodes, [pod(1), pod(0.5), pod(0.5)]) == ["a", "a", "a"]
+
+
+def test_clustering_keeps_pods_of_one_kind_together() -> None:
+    nodes = [machine("a"), machine("b")]
+
+    assert place("gpu-clustering", nodes, [pod(1), pod(0.5), pod(0.5), pod(1)]) == list("abba")
+
+
+def test_fgd_fills_the_hole_that_typical_pods_cannot_use() -> None:
+    nodes = [machine("a", gpus=1), machine("b", gpus=1)]
+    pods = [pod(0.6), *[pod(0.4)] * 2]
+
+    assert place("fgd", nodes, pods) == ["a", "a", "b"]
+
+
+def test_foresight_leaves_a_model_to_those_that_can_use_no_other() -> None:
+    nodes = [machine("wanted", gpus=8, model="W"), machine("any", gpus=80)]
+    picky, easy = pod(models=["W"]), pod()
+    pods = [easy, picky] * 4 + [easy] * COMMON
+
+    where = place("foresight", nodes, pods)
+
+    assert where[COMMON:] == ["any"] * 8
+
+
+def test_foresight_keeps_a_machine_whole_for_pods_that_need_all_of_it() -> None:
+    nodes = [machine(f"m{index}") for index in range(10)]
+    pods = ([pod(8, cpu=90)] + [pod(1, cpu=11)] * 16) * 4
+
+    where = place("foresight", nodes, pods)
+
+    accepted = [
+        node is not None for node, asked in zip(where, pods, strict=True) if asked.gpus == 8
+    ]
+    assert accepted[:3] == [True] * 3
+
+
+def test_foresight_puts_work_without_gpus_beside_gpus_that_are_taken() -> None:
+    nodes = [machine("history", gpus=60, cpu=720), machine("idle"), machine("taken", model="T")]
+    history = [pod(1, cpu=12)] * 60
+
+    where = place("foresight", nodes, [*history, pod(8, cpu=8, models=["T"]), pod(0, cpu=12)])
+
+    assert where[-2:] == ["taken", "taken"]
+
+
+def test_foresight_does_not_look_at_pods_that_have_not_come() -> None:
+    nodes = [machine(f"m{index}", model="AB"[index % 2]) for index in range(12)]
+    past = [pod(1, cpu=9), pod(0.5), pod(4, cpu=40), pod(0, cpu=8)] * 30
+    futures = [pod(8, cpu=90)] * 20, [pod(0.3, models=["B"])] * 20
+
+    one, other = (place("foresight", nodes, past + future)[: len(past)] for future in futures)
+
+    assert one == other
+
+
+def test_what_common_pods_fill_is_less_waste_than_what_none_fits() -> None:
+    waste = expected_waste({500: 3, 300: 1})
+
+    assert waste[1000] < waste[900]  # two halves fill a whole; 900 leaves 400, or 100
+    assert waste[299] == 299
+    assert waste[0] == 0
+
+
+def test_nothing_seen_means_nothing_known() -> None:
+    assert list(expected_waste({})[[0, 500, 1000]]) == [0, 500, 1000]
+
+
+def test_gpus_beside_too_little_cpu_are_short() -> None:
+    plenty, some, none = Shortage(10).of_each(
+        np.array([80_000.0, 40_000.0, 0.0]), np.array([4000.0, 4000.0, 4000.0])
+    )
+
+    assert plenty == 0 < some < none
+
+
+def test_a_slot_is_worth_more_the_fewer_there_are() -> None:
+    stage = set_stage([machine(f"m{index}") for index in range(20)], [pod(8, cpu=90)])
+    slots = SlotKinds(stage.shapes, stage.kinds, {0: 20}, stage.could_use)
+    slots.count(0, 40_000)  # five of them
+
+    many, few = (slots.worth(np.array([n, 20.0]), more=1)[0] for n in (20.0, 6.0))
+
+    assert many < 1 < few <= 8000
+
+
+def test_only_machines_that_somebody_depends_on_have_a_price() -> None:
+    stage = set_stage([machine("w", model="W"), machine("o")], [pod(models=["W"]), pod()])
+    contention = Contention(stage.shapes, stage.could_use)
+    contention.count(0, 4000)
+    contention.count(1, 4000)
+
+    wanted, other = contention.prices(np.array([8000.0, 8000.0]), more=1)
+
+    assert wanted > other == 0
+
+
+def test_a_policy_nobody_knows_is_refused_with_those_there_are() -> None:
+    trace = Trace(machines=(machine("a"),), pods=(pod(),))
+
+    with pytest.raises(InvalidError, match="no 'fdg'; choose one of foresight, fgd"):
+        pack(trace, policy="fdg")
+
+
+def test_a_load_of_nothing_is_refused() -> None:
+    trace = Trace(machines=(machine("a"),), pods=(pod(),))
+
+    with pytest.raises(InvalidError, match="arrive: 0"):
+        pack(trace, load=0)
