@@ -7,8 +7,8 @@ STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
-	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-pools \
-	bench-xid
+	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-packing \
+	bench-pools bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -49,6 +49,9 @@ bench-governor: setup ## a bad driver on 10,000 nodes: who is acted on, what is 
 
 bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
 	$(BIN)/python -m bench.pools $(ARGS)
+
+bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
+	$(BIN)/python -m bench.packing $(ARGS)
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON
 	$(BIN)/python -m bench.ingest $(ARGS)

@@ -1,6 +1,7 @@
 """Laws of packing: nothing is given twice, nothing is refused that fits, a seed is a seed."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,13 @@ from navarch.scheduler.packing.stage import set_stage
 from navarch.scheduler.packing.trace import Machine, Shape, Trace
 
 MODELS = ("A", "B", "C")
+
+
+@dataclass
+class Left:
+    cpu: int
+    memory: int
+    gpus: list[int]
 
 
 @st.composite
@@ -55,7 +63,7 @@ def test_no_policy_gives_anything_twice_or_refuses_what_fits(
     books = Books(stage)
     chosen = POLICIES[policy](stage, books, arrivals, 0)
     table = ScoreTable(books, chosen)
-    left = {n: [m.cpu_milli, m.memory_mib, [1000] * m.gpus] for n, m in enumerate(nodes)}
+    left = {n: Left(m.cpu_milli, m.memory_mib, [1000] * m.gpus) for n, m in enumerate(nodes)}
 
     for shape in arrivals:
         if chosen.arrived(shape):
@@ -71,8 +79,8 @@ def test_no_policy_gives_anything_twice_or_refuses_what_fits(
         chosen.placed(shape, node)
         table.refresh(node)
         _take(asked, left[node], device)
-        assert [books.cpu[node], books.memory[node]] == left[node][:2]
-        assert Counter(books.gpus[node]) == Counter(left[node][2])
+        assert (books.cpu[node], books.memory[node]) == (left[node].cpu, left[node].memory)
+        assert Counter(books.gpus[node]) == Counter(left[node].gpus)
 
 
 @given(policy=st.sampled_from(sorted(POLICIES)), nodes=machines(), wanted=pods, seed=st.integers(0))
@@ -90,21 +98,19 @@ def test_the_same_seed_gives_the_same_run(
     assert one.arrived[-1] <= 1.3 * one.capacity
 
 
-def _fits(asked: Shape, node: Machine, left: list) -> bool:  # type: ignore[type-arg]
-    cpu, memory, gpus = left
-    enough = asked.cpu_milli <= cpu and asked.memory_mib <= memory
-    devices = sum(milli >= asked.gpu_milli for milli in gpus) >= asked.gpus
+def _fits(asked: Shape, node: Machine, left: Left) -> bool:
+    enough = asked.cpu_milli <= left.cpu and asked.memory_mib <= left.memory
+    devices = sum(milli >= asked.gpu_milli for milli in left.gpus) >= asked.gpus
     return enough and devices and (not asked.models or node.model in asked.models)
 
 
-def _take(asked: Shape, left: list, device: int) -> None:  # type: ignore[type-arg]
+def _take(asked: Shape, left: Left, device: int) -> None:
     """Keep other books, from the rules and not from the code."""
-    left[0] -= asked.cpu_milli
-    left[1] -= asked.memory_mib
-    gpus = left[2]
+    left.cpu -= asked.cpu_milli
+    left.memory -= asked.memory_mib
     if asked.shares:
-        assert gpus[device] >= asked.gpu_milli
-        gpus[device] -= asked.gpu_milli
+        assert left.gpus[device] >= asked.gpu_milli
+        left.gpus[device] -= asked.gpu_milli
         return
     for _ in range(asked.gpus):
-        gpus[gpus.index(1000)] = 0
+        left.gpus[left.gpus.index(1000)] = 0

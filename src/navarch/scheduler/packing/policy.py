@@ -86,6 +86,8 @@ class ScoreTable:
         self._books = books
         self._policy = policy
         self._scores = np.empty((len(books.stage.shapes), len(books.stage.machines)))
+        self._closed: set[int] = set()
+        """Shapes that fit nowhere. Nothing is ever given back, so they never will again."""
         self.rebuild()
 
     def rebuild(self) -> None:
@@ -103,9 +105,14 @@ class ScoreTable:
 
     def best(self, shape: int) -> int | None:
         """Return the node for a pod of this shape, or nothing if no node can take it."""
+        if shape in self._closed:
+            return None
         scores = self._policy.weigh(shape, self._scores[shape])
         node = int(scores.argmax())
-        return None if scores[node] == NOWHERE else node
+        if scores[node] == NOWHERE:
+            self._closed.add(shape)
+            return None
+        return node
 
     def _column(self, node: int) -> Numbers:
         return np.where(self._books.fits(node), self._policy.score(node), NOWHERE)

@@ -129,10 +129,19 @@ class SlotKinds:
         is wanted is thought to vary as arrivals at random do, by the root of its mean, and by one.
         `there` is how many there are, `more` how many times what was counted is still expected.
         """
-        wanted = self._asked * (more / WHOLE) / self._gpus
+        wanted = self.wanted(more)
         margin = (there - SPARE - wanted) / np.sqrt(2 * (wanted + 1))
         worth = np.zeros(len(self.kinds))
-        # Most slots are plentiful most of the time.
-        for kind in np.flatnonzero((margin < PLENTY) & (self._imaginable | (wanted > 0))).tolist():
+        for kind in (there < self.enough(more)).nonzero()[0].tolist():
             worth[kind] = 0.5 * math.erfc(margin[kind]) * self.kinds[kind].gpus * WHOLE
         return worth
+
+    def wanted(self, more: float) -> Numbers:
+        """Return how many slots of each kind are still expected to be wanted."""
+        return self._asked * (more / WHOLE) / self._gpus
+
+    def enough(self, more: float) -> Numbers:
+        """Return how many slots of each kind are so many that one is worth nothing."""
+        wanted = self.wanted(more)
+        enough = SPARE + wanted + PLENTY * np.sqrt(2 * (wanted + 1))
+        return np.where(self._imaginable | (wanted > 0), enough, 0)

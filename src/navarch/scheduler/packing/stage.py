@@ -40,7 +40,7 @@ class Stage:
     @property
     def most_gpus(self) -> int:
         """Return how many GPUs the largest machine or pod has."""
-        return max(self.gpus.max(initial=0), *(machine.gpus for machine in self.machines))
+        return max(int(self.gpus.max(initial=0)), *(machine.gpus for machine in self.machines))
 
 
 def set_stage(machines: Iterable[Machine], shapes: Iterable[Shape]) -> Stage:

@@ -105,7 +105,8 @@ class Foresight(ScoringPolicy):
     def weigh(self, shape: int, scores: Numbers) -> Numbers:
         """Take off what the node's GPUs cost, and the slots that the pod would break."""
         weighed: Numbers = scores - self.stage.demand[shape] * self._price
-        if len(self._ledger.holders):
+        # What is lost only lowers scores: unless the best node would lose something, it stays best.
+        if self._ledger.holds[weighed.argmax()]:
             gain = self._gain[:, self._column[shape]]
             weighed[self._ledger.holders] -= self._ledger.loss(shape, gain)
         return weighed
@@ -171,9 +172,11 @@ class _Ledger:
         self._there = self._on.sum(axis=1)
         self.holders = NOBODY
         """Nodes with slots that are worth something."""
+        self.holds = np.zeros(len(nodes), dtype=bool)
+        """The same, as a flag for every node."""
 
     def update(self, node: int) -> bool:
-        """Read a node's books again; say whether it has lost slots."""
+        """Read a node's books again; say whether it has lost slots that are worth something."""
         left = self._books.gpus[node]
         self._cpu[node], self._memory[node] = self._books.cpu[node], self._books.memory[node]
         self._left[node, : len(left)] = left
@@ -185,17 +188,20 @@ class _Ledger:
             return False
         self._there -= broken
         self._on[:, node] -= broken
-        return True
+        return bool((self._there < self._enough)[broken > 0].any())
 
     def value(self, more: float) -> None:
         """Find out which slots are worth something, and what."""
+        self._enough = self.slots.enough(more)
         worth = self.slots.worth(self._there, more)
-        self._precious = np.flatnonzero(worth > NEGLIGIBLE)
+        self.holds[self.holders] = False
+        self._precious = (worth > NEGLIGIBLE).nonzero()[0]
         if not len(self._precious):
             self.holders = NOBODY
             return
         self._worth = worth[self._precious]
-        self.holders = np.flatnonzero(self._on[self._precious].any(axis=0))
+        self.holders = self._on[self._precious].any(axis=0).nonzero()[0]
+        self.holds[self.holders] = True
         self._held = self._on[self._precious[:, None], self.holders]
 
     def loss(self, shape: int, gain: Numbers) -> Numbers:
