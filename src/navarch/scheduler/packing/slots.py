@@ -85,7 +85,7 @@ class SlotKinds:
             if gpus > 1 and count[number] > FEW
         ]
         self.kinds = (*largest.values(), *untouched)
-        self._imaginable = np.array([False] * len(largest) + [True] * len(untouched), dtype=bool)
+        self._untouched = np.array([False] * len(largest) + [True] * len(untouched), dtype=bool)
         self.kind_of = [None if key is None else order[key] for key in keys]
         """For each shape the kind of slot it needs, if it needs several GPUs."""
         self._covering = np.array(
@@ -129,19 +129,25 @@ class SlotKinds:
         is wanted is thought to vary as arrivals at random do, by the root of its mean, and by one.
         `there` is how many there are, `more` how many times what was counted is still expected.
         """
-        wanted = self.wanted(more)
-        margin = (there - SPARE - wanted) / np.sqrt(2 * (wanted + 1))
+        wanted, spare = self._wanted(more)
+        margin = (there - spare - wanted) / np.sqrt(2 * (wanted + 1))
         worth = np.zeros(len(self.kinds))
         for kind in (there < self.enough(more)).nonzero()[0].tolist():
             worth[kind] = 0.5 * math.erfc(margin[kind]) * self.kinds[kind].gpus * WHOLE
         return worth
 
-    def wanted(self, more: float) -> Numbers:
-        """Return how many slots of each kind are still expected to be wanted."""
-        return self._asked * (more / WHOLE) / self._gpus
-
     def enough(self, more: float) -> Numbers:
         """Return how many slots of each kind are so many that one is worth nothing."""
-        wanted = self.wanted(more)
-        enough = SPARE + wanted + PLENTY * np.sqrt(2 * (wanted + 1))
-        return np.where(self._imaginable | (wanted > 0), enough, 0)
+        wanted, spare = self._wanted(more)
+        return np.where(wanted > 0, spare + wanted + PLENTY * np.sqrt(2 * (wanted + 1)), 0)
+
+    def _wanted(self, more: float) -> tuple[Numbers, Numbers]:
+        """Return how many slots of each kind are expected to be wanted, and how many to spare.
+
+        Untouched machines are wanted as if one pod like no other had come, but never more than
+        one: nearly all pods that will come are like those that have.
+        """
+        wanted = self._asked * (more / WHOLE) / self._gpus
+        unseen = min(more, 1.0)
+        wanted = np.where(self._untouched, np.maximum(wanted, unseen), wanted)
+        return wanted, np.where(self._untouched, SPARE * unseen, SPARE)
