@@ -132,7 +132,7 @@ class SlotKinds:
         wanted, spare = self._wanted(more)
         margin = (there - spare - wanted) / np.sqrt(2 * (wanted + 1))
         worth = np.zeros(len(self.kinds))
-        for kind in (there < self.enough(more)).nonzero()[0].tolist():
+        for kind in np.flatnonzero(there < self.enough(more)).tolist():
             worth[kind] = 0.5 * math.erfc(margin[kind]) * self.kinds[kind].gpus * WHOLE
         return worth
 

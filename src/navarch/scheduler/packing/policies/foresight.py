@@ -195,12 +195,12 @@ class _Ledger:
         self._enough = self.slots.enough(more)
         worth = self.slots.worth(self._there, more)
         self.holds[self.holders] = False
-        self._precious = (worth > NEGLIGIBLE).nonzero()[0]
+        self._precious = np.flatnonzero(worth > NEGLIGIBLE)
         if not len(self._precious):
             self.holders = NOBODY
             return
         self._worth = worth[self._precious]
-        self.holders = self._on[self._precious].any(axis=0).nonzero()[0]
+        self.holders = np.flatnonzero(self._on[self._precious].any(axis=0))
         self.holds[self.holders] = True
         self._held = self._on[self._precious[:, None], self.holders]
 
