@@ -56,7 +56,8 @@ class Foresight:
 
     def _score(self, task: Task, node: Node) -> float:
         """Return a score in the band of how nodes are filled, the same order as the gain."""
-        gain = self._outlook.gain(task, node)
+        # Rounded, so that nodes that are equal tie, and are filled one after another by name.
+        gain = round(self._outlook.gain(task, node), 3)
         return scores.MAX_DENSITY / 2 * (1 + gain / (HALF_WAY + abs(gain)))
 
     def _score_gpu(self, task: Task, node: Node, gpu: str) -> float:
