@@ -96,7 +96,7 @@ class Foresight(ScoringPolicy):
         if not total:
             return np.zeros(len(self._column))
         short = self._shortage.of_each(self.books.cpu[node] - self._cpu, total - self._demand)
-        gains = np.maximum.reduce(self._gain[list(set(left))])[self._column]
+        gains: Numbers = np.maximum.reduce(self._gain[list(set(left))])[self._column]
         gains += short[0]
         gains -= short[1:]
         gains *= 1 / GRAIN
