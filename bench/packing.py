@@ -2,6 +2,7 @@
 
 usage: python -m bench.packing [--data FOLDER] [--seeds 5] [--first-seed 7000]
                                [--policies foresight,best-fit] [--workloads listed|all|A,B]
+                               [--progress]
 
 For each policy: the gain over FGD in percentage points of all GPUs (mean over workloads, worst
 workload), the worst dip below it at 80 to 110 % arrived load, and the largest loss of acceptance of
@@ -106,7 +107,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=7000)
-    parser.add_argument("--policies", default="foresight,best-fit")
+    parser.add_argument("--policies", default=",".join(name for name in CHOICES if name != "fgd"))
     parser.add_argument("--workloads", default="listed")
     parser.add_argument("--progress", action="store_true")
     options = parser.parse_args()

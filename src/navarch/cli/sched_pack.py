@@ -51,13 +51,12 @@ def pack(
     *,
     as_json: bool,
 ) -> None:
-    r"""Place pods one by one until the cluster is full, and say how full it got.
+    """Place pods one by one until the cluster is full, and say how full it got.
 
     Pods are drawn from the list until they ask for --arrive times the GPUs there are, and come in
     random order; a pod that fits nowhere is dropped, and nothing is ever moved. The seed decides
     which pods come, their order, and the order of the nodes.
 
-    \b
     Policies: foresight (ours), fgd, best-fit, dot-product, gpu-packing, gpu-clustering, random.
     """
     from navarch.scheduler.packing.pack import pack as run

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from navarch.cli.sched import sched
+from navarch.scheduler.packing.policies import POLICIES
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
     f"n{index},32000,9000,4,A\n" for index in range(5)
@@ -72,6 +73,12 @@ def test_a_wrong_policy_lists_those_there_are(files: list[str]) -> None:
 
     assert result.exit_code == 1
     assert "choose one of foresight, fgd, best-fit" in result.output
+
+
+def test_help_names_every_policy() -> None:
+    text = run("--help").stdout.replace("-\n  ", "-")  # a name may be broken at its hyphen
+
+    assert [name for name in POLICIES if name not in text] == []
 
 
 def test_a_bad_line_is_named_with_its_file(files: list[str]) -> None:
