@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import TypeVar
 
 from navarch.agent.backoff import Backoff
@@ -65,6 +66,10 @@ class SimAgent:
     _hurried: bool = False
     _out_of_turn: bool = False
     _asleep: asyncio.Future[None] | None = None
+    _moment_s: float = 0.0
+    """When the last message was to arrive."""
+    _resumed_s: float = -inf
+    """Until when the beat under way was only computed."""
     _lost: bool = False
     """Whether the last message did not get through."""
     _backoff: Backoff = field(init=False)
@@ -101,10 +106,11 @@ class SimAgent:
             if not under_way:
                 # What a beat reports is what is so when the agent sets out on it.
                 self._found = tuple(self.results.values())
-            self._out_of_turn, self._hurried = self._hurried, False
+                self._out_of_turn, self._hurried = self._hurried, False
             if under_way or not self.hung:
                 settled = await self._carry_out()
-            under_way = False
+            # The rest of a beat proves nothing: what the agent was roused for may come after it.
+            settled, under_way = settled and not under_way, False
             if self.computed and settled:
                 under_way = await self._rest()
             elif self._lost:
@@ -156,6 +162,8 @@ class SimAgent:
             self._backoff.reset()
             told_all = self._found == tuple(self.results.values())
             return told_all and not self._roused.is_set() and not self.hung
+        finally:
+            self._resumed_s = -inf
         return False
 
     async def _rest(self) -> bool:
@@ -166,8 +174,19 @@ class SimAgent:
         finally:
             self.on_rise(self)
         now = self.clock.monotonic()
-        self._beat = self.pulse.first_arrival_after(now)
+        self._out_of_turn = False
+        self._resumed_s = now
+        self._beat = self.pulse.first_arrival_after(now) - 1
+        if self._ends_at(self._beat) <= now:
+            self._beat += 1
         return self.pulse.starts_at(self._beat) <= now
+
+    def _ends_at(self, beat: int) -> float:
+        """Return when the last answer of a beat is there that has a heartbeat and a report."""
+        moment = self.pulse.arrives_at(beat)
+        for message in range(1, 4):
+            moment += self.pulse.latency_s(beat, message)
+        return moment
 
     async def _register(self) -> None:
         gpus = tuple(
@@ -193,7 +212,7 @@ class SimAgent:
         self._found = tuple(self.results.values())
 
     async def _report(self) -> None:
-        commands = await self._send(self._heartbeat)
+        commands = await self._send(self._heartbeat) or ()
         self.reports += 1
         report = HealthReport(results=self._found, stream=self.machine.id, number=self.reports)
         await self._send(lambda: self.api().report_health(self.node, report))
@@ -214,28 +233,43 @@ class SimAgent:
     async def _finish(self, command: CommandId, succeeded: bool, result: str) -> None:
         await self.api().finish(self.node, command, succeeded=succeeded, result=result)
 
-    async def _send(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Send one message over a network that may lose it, repeat it, or lose the answer."""
-        await self._travel()
-        loss = self.loss()
-        fate = self.entropy.uniform(0, 3) / loss if loss else 3.0
-        if fate < 1:
-            raise UnreachableError("the message was lost")
-        answer = await call()
-        if fate < 2:
-            raise UnreachableError("the answer was lost")
-        if fate < 3:
+    async def _send(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """Send one message over a network that may lose it, repeat it, or lose the answer.
+
+        Returns None for a message that had arrived before the agent was roused: it changed
+        nothing then, or the agent would not have been at rest.
+        """
+        answer: T | None = None
+        if await self._travel():
+            loss = self.loss()
+            fate = self.entropy.uniform(0, 3) / loss if loss else 3.0
+            if fate < 1:
+                raise UnreachableError("the message was lost")
             answer = await call()
+            if fate < 2:
+                raise UnreachableError("the answer was lost")
+            if fate < 3:
+                answer = await call()
         await self._travel()
         return answer
 
-    async def _travel(self) -> None:
-        """Let a message be on its way: for as long in theory as in practice."""
+    async def _travel(self) -> bool:
+        """Let a message be on its way: for as long in theory as in practice.
+
+        Returns whether it arrives now, and not in the past that was only computed.
+        """
         if self._messages == 0 and not self._out_of_turn:
-            await self.clock.sleep_until(self.pulse.arrives_at(self._beat))
+            self._moment_s = self.pulse.arrives_at(self._beat)
         else:
-            await self.clock.sleep(self.pulse.latency_s(self._beat, self._messages))
+            begun_s = max(self._moment_s, self.clock.monotonic())
+            if self._moment_s <= self._resumed_s:
+                begun_s = self._moment_s
+            self._moment_s = begun_s + self.pulse.latency_s(self._beat, self._messages)
         self._messages += 1
+        if self._moment_s <= self._resumed_s:
+            return False
+        await self.clock.sleep_until(self._moment_s)
+        return True
 
 
 def _wake(asleep: asyncio.Future[None]) -> None:

@@ -35,19 +35,24 @@ class ComputedHearing(Columns):
         self._started_at = clock.now()
         self._resting = resting
         self._load = load
+        self._heard_last: dict[NodeId, float] = {}
         for node in resting:
             self._heard[self._row(node)] = np.inf
 
     def rest(self, node: NodeId, pulse: Pulse) -> None:
         """Take it that `node` beats, until it rises."""
         self._resting[node] = pulse
-        self._heard[self._row(node)] = np.inf
+        row = self._row(node)
+        self._heard_last[node] = float(self._heard[row])
+        self._heard[row] = np.inf
 
     def rise(self, node: NodeId, pulse: Pulse) -> None:
         """Note when `node`, whose beats count singly from now on, was last heard of."""
         del self._resting[node]
+        heard = self._heard_last.pop(node, 0.0)
         if node in self._rows:
-            self._heard[self._rows[node]] = self._last_beat(pulse).timestamp()
+            # A beat that was lost and made again was heard later than its turn.
+            self._heard[self._rows[node]] = max(heard, self._last_beat(pulse).timestamp())
 
     def last_heard(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of by this process."""

@@ -338,6 +338,9 @@ class World:
                 if rest is not None:
                     raise rest from None
             self.control = None
+            # Whose beats are due before it is back will find that out, and try again sooner.
+            for node in list(self._resting):
+                self.rouse(node)
             self.crashes += 1
             self.wire = Tripwire(calls=wire.calls, log=wire.log)
             await self.clock.sleep(self.down_s)
