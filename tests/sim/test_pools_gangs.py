@@ -173,7 +173,8 @@ def rollback(tripwire: Tripwire, seed: int = 7) -> World:
     async def story(world: World) -> None:
         await world.clock.sleep(HOLD.total_seconds() + 300)
         world.cloud.habits = replace(world.cloud.habits, blocks={"a": 5, "b": 1})
-        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=2 * 3600)
+        # Which block it gets into is the cloud's throw of a coin, and a try takes ten minutes.
+        await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=12 * 3600)
         assert len(blocks(world)) == 1
         await world.until(lambda: len(world.cloud.alive()) == 4, within_s=3600)
 

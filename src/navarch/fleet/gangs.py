@@ -52,6 +52,16 @@ class Group:
         """Whether all of it takes work."""
         return not self.missing and all(node.serving for node in self.members)
 
+    @property
+    def stuck(self) -> bool:
+        """Whether a member was refused its machine and waits to ask again."""
+        return self.waiting and any(node.launch is None and node.attempts for node in self.members)
+
+    @property
+    def blocks(self) -> frozenset[str]:
+        """Where its machines stand, as far as that is known."""
+        return frozenset(node.topology.block for node in self.members if node.topology)
+
     def crippled(self, hold: timedelta, now: datetime) -> bool:
         """Whether it was whole once, and has waited in vain for a member since."""
         return not self.waiting and any(
@@ -121,6 +131,8 @@ def plan_gangs(
             release.append(_released(each))
         elif now >= ends_at or each.hopeless:
             give_up.append(_given_up(each, pool.gang_hold))
+        elif (elder := _in_the_way_of(each, groups)) is not None:
+            give_up.append(_makes_room(each, elder))
         else:
             moments.append(ends_at)
     return GangPlan(
@@ -145,6 +157,33 @@ def _given_up(each: Group, hold: timedelta) -> GiveUp:
         gang=each.gang,
         nodes=tuple(node.id for node in each.members),
         reason=reason,
+        began_at=each.began_at,
+    )
+
+
+def _in_the_way_of(each: Group, groups: Sequence[Group]) -> Group | None:
+    """Return an elder gang that may lack just the machines that this one has, if both are stuck.
+
+    Two that begin together may get into one block that has room for either. If neither gives
+    way, both wait in vain, and begin together again.
+    """
+    if not each.stuck:
+        return None
+    for elder in groups:
+        if elder.gang == each.gang:
+            return None
+        apart = elder.blocks and each.blocks and not elder.blocks & each.blocks
+        if elder.stuck and elder.gang.offering == each.gang.offering and not apart:
+            return elder
+    return None
+
+
+def _makes_room(each: Group, elder: Group) -> GiveUp:
+    reason = f"{each.bought} of {each.gang.nodes} machines in one block: gives way to"
+    return GiveUp(
+        gang=each.gang,
+        nodes=tuple(node.id for node in each.members),
+        reason=f"{reason} {elder.gang.id}, which lacks machines there too",
         began_at=each.began_at,
     )
 

@@ -179,3 +179,26 @@ def test_a_plan_that_begins_a_gang_with_a_part_of_it_is_refused_whoever_wrote_it
 
     with pytest.raises(InvariantError, match="would begin with 2 of 3"):
         check_plans([Plan(pool=pool.name, actions=tuple(actions[:2]))], fleet_of(pool, []))
+
+
+def test_of_two_gangs_that_lack_what_the_other_has_the_younger_gives_way_at_once() -> None:
+    pool = a_gang_pool(nodes_min=6, nodes_max=8, next_index=6)
+    elder = [member("0", block="b"), member("1", block="b"), refused("2")]
+    other = replace(GANG, id="training-g3")
+    young = [member("3", block="b"), member("4", block="b"), refused("5")]
+    young = [replace(node, gang=other, created_at=node.created_at + HOLD / 20) for node in young]
+
+    (given_up,) = [x for x in plan(pool, [*elder, *young]) if isinstance(x, GiveUp)]
+
+    assert given_up.gang == other
+    assert "gives way to training-g0" in given_up.reason
+
+
+def test_gangs_in_different_blocks_are_not_in_each_others_way() -> None:
+    pool = a_gang_pool(nodes_min=6, nodes_max=8, next_index=6)
+    other = replace(GANG, id="training-g3")
+    elder = [member("0", block="a"), member("1", block="a"), refused("2")]
+    young = [member("3", block="b"), member("4", block="b"), refused("5")]
+    young = [replace(node, gang=other) for node in young]
+
+    assert not [x for x in plan(pool, [*elder, *young]) if isinstance(x, GiveUp)]
