@@ -29,6 +29,10 @@ class Neighbours:
         self._labelled = [task for task in tasks if task.labels]
         self._shy = [task for task in tasks if task.spec.anti_affinity]
 
+    def concern(self, task: Task) -> bool:
+        """Say whether it can matter to the task, or to others, who is where."""
+        return bool(self._shy or task.spec.affinity or task.spec.anti_affinity)
+
     def objection(self, task: Task, node: Node) -> str | None:
         """Return why the task cannot be on the node because of who is or is not there."""
         for term in task.spec.affinity:

@@ -1,7 +1,7 @@
 """Asking: how a session turns the answers of many plugins into one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from typing import Any, TypeVar
 
@@ -43,6 +43,31 @@ class Answers(ExtensionPoints):
             (left.created_at, left.name), (right.created_at, right.name)
         )
 
+    def job_key(self) -> Callable[[Job], Any] | None:
+        """Return a key that orders jobs of a queue as `compare_jobs` does, if there is one."""
+        keys = [hook.key for hook in self._hooks["job_order"]]
+        if None in keys:
+            return None
+        if len(keys) == 2:  # as with the default plugins
+            first, second = keys
+            assert first is not None and second is not None, "neither is missing"
+            return lambda job: (first(job), second(job), job.created_at, job.name)
+        return lambda job: (
+            *(key(job) for key in keys if key is not None),
+            job.created_at,
+            job.name,
+        )
+
+    def _task_key(self) -> Callable[[Task], Any] | None:
+        keys = [hook.key for hook in self._hooks["task_order"]]
+        if None in keys:
+            return None
+        return lambda task: (
+            *(key(task) for key in keys if key is not None),
+            task.created_at,
+            task.uid,
+        )
+
     def compare_tasks(self, left: Task, right: Task) -> int:
         """Return a negative number if `left` comes first in its pod set."""
         return self._first_non_zero("task_order", left, right) or _compare(
@@ -67,14 +92,18 @@ class Answers(ExtensionPoints):
 
     def sort_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Return `tasks`, the one to place first in front."""
-        return sorted(tasks, key=cmp_to_key(self.compare_tasks))
+        return sorted(tasks, key=self._task_key() or cmp_to_key(self.compare_tasks))
 
     def sort_pod_sets(self, pod_sets: Sequence[PodSet]) -> list[PodSet]:
         """Return `pod_sets`, the one to place first in front."""
+        if len(pod_sets) == 1:
+            return list(pod_sets)
         return sorted(pod_sets, key=cmp_to_key(self.compare_pod_sets))
 
     def sort_sub_groups(self, groups: Sequence[SubGroup]) -> list[SubGroup]:
         """Return `groups`, the one to place first in front."""
+        if not groups:
+            return []
         return sorted(groups, key=cmp_to_key(self.compare_sub_groups))
 
     def pre_job_allocation(self, job: Job) -> None:

@@ -73,6 +73,10 @@ class Parameters:
     restrict_node_scheduling: bool = False
     """On: GPU tasks only on nodes labelled for GPU work, others only on those for CPU work."""
     queue_depth_per_action: Mapping[str, int] = field(default_factory=dict)
+    fast_paths: bool = True
+    """Off: every task is asked about on every node, one after another. Decisions are the same."""
+    check_fast_paths: bool = False
+    """On: whatever a fast path finds is compared with the slow one; a difference is an error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,10 @@ def _job_misfits(session: Session) -> dict[str, tuple[JobMisfit, ...]]:
 
 def _task_misfits(session: Session) -> dict[str, dict[str, tuple[Misfit, ...]]]:
     found: dict[str, dict[str, tuple[Misfit, ...]]] = {}
+    for uid, (task, job) in session.unplaced.items():
+        if task.status is TaskStatus.PENDING:
+            for node in session.node_list:
+                session.fit(task, job, node, record=True)
     for job in session.jobs.values():
         for uid, task in job.tasks.items():
             if uid in session.task_misfits and task.status is TaskStatus.PENDING:

@@ -22,6 +22,35 @@ class Bind:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
+# A frozen dataclass sets its fields one by one, with a look-up for each. Thousands of binds are
+# made in a cycle, so their slots are filled directly.
+_new_bind = object.__new__
+_set_task = Bind.__dict__["task"].__set__
+_set_job = Bind.__dict__["job"].__set__
+_set_node = Bind.__dict__["node"].__set__
+_set_action = Bind.__dict__["action"].__set__
+_set_gpu_groups = Bind.__dict__["gpu_groups"].__set__
+_set_gpu_portion = Bind.__dict__["gpu_portion"].__set__
+_set_devices = Bind.__dict__["devices"].__set__
+_set_annotations = Bind.__dict__["annotations"].__set__
+
+
+def a_bind(
+    task: str, job: str, node: str, action: str, portion: float, annotations: Mapping[str, str]
+) -> Bind:
+    """Return a bind without shared GPUs or devices."""
+    bind = _new_bind(Bind)
+    _set_task(bind, task)
+    _set_job(bind, job)
+    _set_node(bind, node)
+    _set_action(bind, action)
+    _set_gpu_groups(bind, ())
+    _set_gpu_portion(bind, portion)
+    _set_devices(bind, ())
+    _set_annotations(bind, annotations)
+    return bind
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
     """Stop `task` on `node`; `reason` is shown to its owner."""

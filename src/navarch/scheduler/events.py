@@ -1,8 +1,9 @@
 """What a plugin is told whenever a task is placed or taken away, for real or in a simulation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.task import Task
 
 
@@ -15,6 +16,8 @@ class Event:
 
 
 EventFn = Callable[[Event], None]
+EventsFn = Callable[[Sequence[Task], Sequence[Node]], None]
+"""The tasks, and in the same order their nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +30,6 @@ class EventHandler:
 
     allocate_fn: EventFn | None = None
     deallocate_fn: EventFn | None = None
+    allocate_all_fn: EventsFn | None = None
+    """Told instead of `allocate_fn` of many equal tasks of one job that were placed together."""
+    deallocate_all_fn: EventsFn | None = None

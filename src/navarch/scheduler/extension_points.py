@@ -8,7 +8,7 @@ from navarch.scheduler.capacity import CapacityVerdict
 from navarch.scheduler.events import EventHandler
 from navarch.scheduler.fit import JobMisfit
 from navarch.scheduler.http import HttpHandler
-from navarch.scheduler.points import POINTS, Combine, Hook, Scope
+from navarch.scheduler.points import POINTS, Combine, Hook, Measure, Scope
 from navarch.scheduler.quantity import Amounts
 from navarch.scheduler.scenario import Scenario
 from navarch.scheduler.state.job import Job, PodSet, SubGroup
@@ -60,7 +60,17 @@ class ExtensionPoints:
         }
 
     def _add(
-        self, point: str, fn: Callable[..., Any], scope: Scope, *, vectorised: bool = False
+        self,
+        point: str,
+        fn: Callable[..., Any],
+        scope: Scope,
+        *,
+        vectorised: bool = False,
+        vector: Callable[..., Any] | None = None,
+        only_for: Callable[[Task], bool] | None = None,
+        any_job: bool = False,
+        measure: Measure | None = None,
+        key: Callable[[Any], Any] | None = None,
     ) -> None:
         declared = POINTS[point]
         hooks = self._hooks[point]
@@ -71,11 +81,23 @@ class ExtensionPoints:
             )
         if vectorised and not declared.vectorised:
             raise InvalidError(f"plugin {self._owner!r}: {point} has no vectorised form")
-        if scope not in ("static", "node", "global"):
+        if scope not in ("static", "node", "queue", "global"):
             raise InvalidError(
-                f"plugin {self._owner!r}: scope {scope!r} is not static, node or global"
+                f"plugin {self._owner!r}: scope {scope!r} is not static, node, queue or global"
             )
-        hooks.append(Hook(owner=self._owner, fn=fn, scope=scope, vectorised=vectorised))
+        hooks.append(
+            Hook(
+                owner=self._owner,
+                fn=fn,
+                scope=scope,
+                vectorised=vectorised,
+                vector=vector,
+                only_for=only_for,
+                any_job=any_job,
+                measure=measure,
+                key=key,
+            )
+        )
 
     def add_event_handler(self, handler: EventHandler) -> None:
         """Have `handler` told of every placement and every removal."""
@@ -103,26 +125,48 @@ class ExtensionPoints:
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
     ) -> None:
         """Order jobs of one queue, by comparing two or, with `key`, by a key of one."""
-        self._add("job_order", comparator(fn) if key else fn, scope, vectorised=vectorised)
+        self._add(
+            "job_order",
+            comparator(fn) if key else fn,
+            scope,
+            vectorised=vectorised,
+            key=fn if key else None,
+        )
 
     def add_task_order_fn(
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
     ) -> None:
         """Order tasks of one pod set, by comparing two or, with `key`, by a key of one."""
-        self._add("task_order", comparator(fn) if key else fn, scope, vectorised=vectorised)
+        self._add(
+            "task_order",
+            comparator(fn) if key else fn,
+            scope,
+            vectorised=vectorised,
+            key=fn if key else None,
+        )
 
     def add_pod_set_order_fn(
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
     ) -> None:
         """Order pod sets of one job, by comparing two or, with `key`, by a key of one."""
-        self._add("pod_set_order", comparator(fn) if key else fn, scope, vectorised=vectorised)
+        self._add(
+            "pod_set_order",
+            comparator(fn) if key else fn,
+            scope,
+            vectorised=vectorised,
+            key=fn if key else None,
+        )
 
     def add_sub_group_set_order_fn(
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
     ) -> None:
         """Order inner groups of one job, by comparing two or, with `key`, by a key."""
         self._add(
-            "sub_group_set_order", comparator(fn) if key else fn, scope, vectorised=vectorised
+            "sub_group_set_order",
+            comparator(fn) if key else fn,
+            scope,
+            vectorised=vectorised,
+            key=fn if key else None,
         )
 
     def add_pre_job_allocation_fn(
@@ -150,34 +194,108 @@ class ExtensionPoints:
         self._add("is_task_allocation_on_node_over_capacity", fn, scope, vectorised=vectorised)
 
     def add_subset_nodes_fn(
-        self, fn: SubsetNodes, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: SubsetNodes,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        only_for: Callable[[Task], bool] | None = None,
     ) -> None:
-        """Split a node set into those to try for a group, best first."""
-        self._add("subset_nodes", fn, scope, vectorised=vectorised)
+        """Split a node set into those to try for a group, best first.
+
+        `only_for` is asked about the first task: where it says no, the set stays whole.
+        """
+        self._add(
+            "subset_nodes",
+            fn,
+            scope,
+            vectorised=vectorised,
+            only_for=only_for,
+        )
 
     def add_pre_predicate_fn(
-        self, fn: PrePredicate, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: PrePredicate,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        only_for: Callable[[Task], bool] | None = None,
+        any_job: bool = False,
     ) -> None:
         """Refuse a task before any node is looked at, with a reason."""
-        self._add("pre_predicate", fn, scope, vectorised=vectorised)
+        self._add(
+            "pre_predicate",
+            fn,
+            scope,
+            vectorised=vectorised,
+            only_for=only_for,
+            any_job=any_job,
+        )
 
     def add_predicate_fn(
-        self, fn: Predicate, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: Predicate,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        vector: Callable[..., Any] | None = None,
+        only_for: Callable[[Task], bool] | None = None,
+        any_job: bool = False,
     ) -> None:
-        """Refuse a task on a node, with a reason."""
-        self._add("predicate", fn, scope, vectorised=vectorised)
+        """Refuse a task on a node, with a reason.
+
+        `vector` is the same answer as an array of `Fit`, or nothing where it never objects.
+        """
+        self._add(
+            "predicate",
+            fn,
+            scope,
+            vectorised=vectorised,
+            vector=vector,
+            only_for=only_for,
+            any_job=any_job,
+        )
 
     def add_node_pre_order_fn(
-        self, fn: NodePreOrder, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: NodePreOrder,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        measure: Measure | None = None,
     ) -> None:
         """Look at all nodes once before they are scored for a task."""
-        self._add("node_pre_order", fn, scope, vectorised=vectorised)
+        self._add(
+            "node_pre_order",
+            fn,
+            scope,
+            vectorised=vectorised,
+            measure=measure,
+        )
 
     def add_node_order_fn(
-        self, fn: NodeScore, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: NodeScore,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        vector: Callable[..., Any] | None = None,
+        only_for: Callable[[Task], bool] | None = None,
+        any_job: bool = False,
     ) -> None:
-        """Score a node for a task; scores add up. Nothing, or NaN, drops the node."""
-        self._add("node_order", fn, scope, vectorised=vectorised)
+        """Score a node for a task; scores add up. Nothing, or NaN, drops the node.
+
+        `vector` is the same answer about a whole `NodeTable`, as an array.
+        """
+        self._add(
+            "node_order",
+            fn,
+            scope,
+            vectorised=vectorised,
+            vector=vector,
+            only_for=only_for,
+            any_job=any_job,
+        )
 
     def add_gpu_order_fn(
         self, fn: GpuScore, *, scope: Scope = "global", vectorised: bool = False

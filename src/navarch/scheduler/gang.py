@@ -19,9 +19,19 @@ def request_to_place(session: Answers, job: Job) -> Amounts:
 
 def charge(tasks: list[Task]) -> Amounts:
     """Return what queues would be charged for tasks that have no place yet."""
-    total = NOTHING
+    if len(tasks) == 1:
+        return tasks[0].pending_quota
+    # Equal tasks have the very same quota: adding up counts spares adding up amounts.
+    counts: dict[int, int] = {}
+    quotas: dict[int, Amounts] = {}
     for task in tasks:
-        total = total.plus(task.pending_quota)
+        quota = task.pending_quota
+        key = id(quota)
+        counts[key] = counts.get(key, 0) + 1
+        quotas[key] = quota
+    total = NOTHING
+    for key, count in counts.items():
+        total = total.plus(quotas[key].times(count))
     return total
 
 
@@ -41,6 +51,8 @@ def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
 
 
 def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
+    if len(job.pod_sets) == 1:
+        return _tasks_of_only_set(session, next(iter(job.pod_sets.values())), real=real)
     waiting = [
         (pod_set, tasks)
         for pod_set in session.sort_pod_sets(list(job.pod_sets.values()))
@@ -52,6 +64,14 @@ def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
         missing = max(1, pod_set.min_available - pod_set.active_allocated)
         chosen.extend(session.sort_tasks(tasks)[:missing])
     return chosen
+
+
+def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> list[Task]:
+    tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]
+    if len(tasks) <= 1:
+        return tasks
+    missing = max(1, pod_set.min_available - pod_set.active_allocated)
+    return session.sort_tasks(tasks)[:missing]
 
 
 def _last_first(session: Answers, pod_set: PodSet) -> list[Task]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from functools import cmp_to_key
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
@@ -23,6 +23,23 @@ class _Best:
     leaf: str
 
 
+class _Reversed:
+    """A key by which the last comes first."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:  # noqa: ANN401
+        self.key = key
+
+    def __lt__(self, other: _Reversed) -> bool:
+        return bool(other.key < self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Reversed) and bool(other.key == self.key)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 class JobQueue:
     """Hands out one job at a time: best queue at each level, then the best job in it.
 
@@ -34,7 +51,7 @@ class JobQueue:
     def __init__(self, session: Session, *, victims: bool = False) -> None:
         self._session = session
         self._victims = victims
-        self._key = cmp_to_key(self._compare_jobs)
+        self._key = self._sort_key()
         self._heaps: dict[str, list[tuple[object, int, Job]]] = {}
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
@@ -65,6 +82,17 @@ class JobQueue:
         # The counter only separates a job from views of itself, which compare as equal.
         entry = (self._key(job), self._pushes, job)
         heapq.heappush(self._heaps.setdefault(leaf.name, []), entry)
+
+    def _sort_key(self) -> Callable[[Job], Any]:
+        """Return a key by which the best job of a leaf is the smallest.
+
+        The order of a job may change only while it is handed out, so a key is good for as long
+        as a job is in here.
+        """
+        key = self._session.job_key()
+        if key is None:
+            return cmp_to_key(self._compare_jobs)
+        return (lambda job: _Reversed(key(job))) if self._victims else key
 
     def pop(self) -> Job | None:
         """Return the next job, or nothing when all have been handed out."""

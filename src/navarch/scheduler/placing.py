@@ -9,8 +9,10 @@ from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.sharing import share_gpus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from navarch.scheduler.fast.engine import Engine
+    from navarch.scheduler.fast.ranking import Ranking
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job, PodSet, SubGroup
     from navarch.scheduler.state.node import Node
@@ -73,10 +75,50 @@ class JobPlacing:
             return False
         for subset in subsets:
             checkpoint = self._statement.checkpoint()
-            if all(self._place_task(task, subset) for task in tasks):
+            if self._place_tasks(tasks, subset):
                 return True
             self._statement.rollback(checkpoint)
         return False
+
+    def _place_tasks(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+        """Place all the tasks, runs of equal ones together where that can be done."""
+        if nodes is not self._session.node_list or not self._session.parameters.fast_paths:
+            return all(self._place_task(task, nodes) for task in tasks)
+        engine = self._session.engine
+        for run in _runs(engine, tasks):
+            ranking = engine.ranking(run[0], self._job)
+            if ranking is None:
+                if not all(self._place_task(task, nodes) for task in run):
+                    return False
+            elif not self._place_run(engine, ranking, run):
+                return False
+        return True
+
+    def _place_run(self, engine: Engine, ranking: Ranking, run: Sequence[Task]) -> bool:
+        """Place equal tasks, all of them; one after another they would end up just there."""
+        misfit = engine.refusal(run[0], self._job)
+        if misfit is not None:
+            if self._real:
+                self._session.note_misfit(misfit)
+            return False
+        while run:
+            places = engine.next_nodes(ranking, len(run), real=self._real)
+            if not places:
+                if self._real:
+                    self._session.unplaced[run[0].uid] = (run[0], self._job)
+                return False
+            self._put_all(ranking, run[: len(places)], places)
+            engine.placed()
+            run = run[len(places) :]
+        return True
+
+    def _put_all(self, ranking: Ranking, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        if self._real and ranking.can_start(nodes):
+            self._statement.allocate_all(tasks, nodes)
+            return
+        for task, node in zip(tasks, nodes, strict=True):
+            later = bool(ranking.later[node.index])
+            self._put(task, node, now=self._real and not later and node.fits_now(task.request))
 
     def _place_task(self, task: Task, nodes: Sequence[Node]) -> bool:
         misfit = self._session.pre_predicate(task, self._job)
@@ -113,6 +155,19 @@ def place_job(
 ) -> bool:
     """Place the tasks of `job` whose turn it is; say whether it worked."""
     return JobPlacing(session, statement, job, real=real).place(nodes)
+
+
+def _runs(engine: Engine, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
+    """Yield the tasks in order, equal ones that follow each other together."""
+    if len(tasks) == 1:
+        yield tasks
+        return
+    kinds = [engine.kind(task) for task in tasks]
+    start = 0
+    for end in range(1, len(tasks) + 1):
+        if end == len(tasks) or kinds[end] != kinds[start]:
+            yield tasks[start:end]
+            start = end
 
 
 def _within(pod_sets: Sequence[PodSet], tasks: Sequence[Task]) -> list[Task]:

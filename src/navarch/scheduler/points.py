@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-Scope = Literal["static", "node", "global"]
+Scope = Literal["static", "node", "queue", "global"]
 """What an answer depends on besides the task: only labels and the like that no session changes
-(`static`), also the state of the node asked about (`node`), or anything at all (`global`)."""
+(`static`), also the state of the node asked about (`node`), or anything at all (`global`). What a
+task's queue and those above it have, but not which node is asked about, is `queue`."""
 
 
 class Combine(StrEnum):
@@ -143,6 +144,19 @@ _ROWS: Final = (
 POINTS: Final = {point.name: point for point in _ROWS}
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """How a look at all nodes can be spared that only finds the extremes of one figure.
+
+    `figure` names it for a task, or nothing if the task's scores do not depend on it: `gpu` or
+    `cpu`, what of it is idle or will be unpromised, among the nodes that have any. `tell` hands
+    the least and the most of it to the plugin, as the look itself would have found them.
+    """
+
+    figure: Callable[[Any], str | None]
+    tell: Callable[[Any, int, int], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
     """One plugin's answer at one extension point."""
@@ -151,3 +165,16 @@ class Hook:
     fn: Callable[..., Any]
     scope: Scope
     vectorised: bool = False
+    vector: Callable[..., Any] | None = None
+    """The same answer about many nodes at once, bit by bit the same."""
+    only_for: Callable[[Any], bool] | None = None
+    """The tasks it has an opinion on; on all others `fn` says nothing, or nought."""
+    any_job: bool = False
+    """Whether equal tasks get the same answer whichever job and queue they belong to."""
+    measure: Measure | None = None
+    key: Callable[[Any], Any] | None = None
+    """Where the answer is an order by a key: the key."""
+
+    def concerns(self, task: Any) -> bool:  # noqa: ANN401
+        """Say whether the answer about `task` can be anything but nothing."""
+        return self.only_for is None or self.only_for(task)

@@ -35,6 +35,10 @@ class Amounts(NamedTuple):
         """Return the element-wise difference."""
         return Amounts(self.cpu - other.cpu, self.memory - other.memory, self.gpu - other.gpu)
 
+    def times(self, count: int) -> "Amounts":
+        """Return so many times as much."""
+        return Amounts(self.cpu * count, self.memory * count, self.gpu * count)
+
     def within(self, bound: "Amounts") -> bool:
         """Say whether no element exceeds `bound`, where an unlimited bound is never exceeded."""
         return all(

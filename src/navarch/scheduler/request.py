@@ -97,7 +97,15 @@ class Request:
         """Whether the task cannot run on a node without GPUs."""
         return self.gpu.kind is not GpuKind.NONE or self.dra_gpus > 0
 
+    @cached_property
+    def fixed_quota(self) -> Amounts | None:
+        """What queues are charged wherever the task runs; nothing if that depends on the GPUs."""
+        return None if self.gpu.kind is GpuKind.MEMORY else self._quota_on(0)
+
     def quota_on(self, gpu_memory_mib: int) -> Amounts:
         """Return what queues are charged when the task runs beside such GPUs."""
+        return self.fixed_quota or self._quota_on(gpu_memory_mib)
+
+    def _quota_on(self, gpu_memory_mib: int) -> Amounts:
         gpu = self.gpu.quota_on(gpu_memory_mib) + self.dra_gpus * GPU
         return Amounts(self.cpu_milli, self.memory_bytes, gpu)

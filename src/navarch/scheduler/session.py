@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.errors import InvalidError
@@ -10,20 +11,22 @@ from navarch.scheduler.answers import Answers
 from navarch.scheduler.cluster import DEFAULT_GPU_MEMORY_MIB, Cluster, QueueSpec, ResourceShare
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.decision import DecisionLog, DecisionSink
-from navarch.scheduler.events import Event, EventFn
+from navarch.scheduler.events import Event, EventFn, EventHandler, EventsFn
+from navarch.scheduler.fast.engine import Engine
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
 from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.state.change_log import ChangeLog
 from navarch.scheduler.state.claims import Claims
 from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.node import WHOLE_GPU, Node
 from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.queues import QueueTree
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.state.task import UNPLACED, Task
 from navarch.scheduler.statement import Statement
 from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -56,9 +59,12 @@ class Session(Answers):
         self.sink: DecisionSink = sink or DecisionLog()
         self.plugins: dict[str, Plugin] = {}
         self.min_gpu_memory_mib = _min_gpu_memory_mib(cluster)
+        self.changes = ChangeLog()
         self.nodes: dict[str, Node] = {
-            spec.name: Node(spec) for spec in sorted(cluster.nodes, key=lambda n: n.name)
+            spec.name: Node(spec, index, self.changes)
+            for index, spec in enumerate(sorted(cluster.nodes, key=lambda n: n.name))
         }
+        self.node_list: list[Node] = list(self.nodes.values())
         self.queues = QueueTree(_queue_specs(cluster, self.parameters))
         self.jobs: dict[str, Job] = {
             spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib)
@@ -69,6 +75,8 @@ class Session(Answers):
         """Why a job was not placed by the last real attempt."""
         self.task_misfits: dict[str, list[Misfit]] = {}
         """Why a task was not placed by the last real attempt, node by node."""
+        self.unplaced: dict[str, tuple[Task, Job]] = {}
+        """Tasks that found no place by the last real attempt, whose reasons nobody wrote down."""
         for job in self.jobs.values():
             for task in job.tasks.values():
                 self._load(task)
@@ -97,6 +105,11 @@ class Session(Answers):
         self._owner = name
         plugin.on_session_open(self)
         self._owner = "session"
+
+    @cached_property
+    def engine(self) -> Engine:
+        """What is known about kinds of tasks, so that equal ones need not be asked about again."""
+        return Engine(self)
 
     def close(self) -> None:
         """Let every plugin look back, in the order they were opened."""
@@ -176,6 +189,48 @@ class Session(Answers):
                     opposite(event)
             raise
 
+    def take_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Book equal tasks of one job, whole GPUs or none, each on what is idle on its node.
+
+        If a handler raises, nothing has happened, as with `move`.
+        """
+        job, request = tasks[0].job, tasks[0].request
+        for node, members in _by_node(tasks, nodes):
+            node.take_whole(request, members)
+        for task, node in zip(tasks, nodes, strict=True):
+            task.placement = node.taken
+        job.version += 1
+        told: list[EventHandler] = []
+        try:
+            for _, handler in self._event_handlers:
+                _tell_all(handler.allocate_all_fn, handler.allocate_fn, tasks, nodes)
+                told.append(handler)
+        except Exception:
+            self._give_all(tasks, nodes)
+            for handler in reversed(told):
+                _tell_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
+            raise
+
+    def give_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Take back what `take_all` has booked."""
+        self._give_all(tasks, nodes)
+        for _, handler in self._event_handlers:
+            _tell_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
+
+    def _give_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        request = tasks[0].request
+        for node, members in _by_node(tasks, nodes):
+            node.give_whole(request, members)
+        for task in tasks:
+            task.placement = UNPLACED[TaskStatus.PENDING]
+        tasks[0].job.version += 1
+
+    def settle_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Let what `take_all` has booked stand."""
+        for task, node in zip(tasks, nodes, strict=True):
+            task.placement = node.bound
+        tasks[0].job.version += 1
+
     def settle(self, task: Task) -> None:
         """Let a committed step stand: it is no longer virtual, and what was allocated is bound."""
         now = task.placement
@@ -229,8 +284,11 @@ class Session(Answers):
     def forget_misfits(self, job: Job) -> None:
         """Drop what earlier attempts to place `job` found."""
         self.job_misfits.pop(job.name, None)
+        if not self.task_misfits and not self.unplaced:
+            return
         for uid in job.tasks:
             self.task_misfits.pop(uid, None)
+            self.unplaced.pop(uid, None)
 
     def note_misfit(self, misfit: Misfit) -> None:
         """Write down why a task found no place."""
@@ -239,6 +297,39 @@ class Session(Answers):
     def note_job_misfit(self, job: Job, misfit: JobMisfit) -> None:
         """Write down why a job found no place."""
         self.job_misfits.setdefault(job.name, []).append(misfit)
+
+
+def _by_node(
+    tasks: Sequence[Task], nodes: Sequence[Node]
+) -> list[tuple[Node, Sequence[Task]]]:
+    if len(tasks) == 1:
+        return [(nodes[0], tasks)]
+    members: dict[int, list[Task]] = {}
+    for task, node in zip(tasks, nodes, strict=True):
+        found = members.get(node.index)
+        if found is None:
+            members[node.index] = [task]
+        else:
+            found.append(task)
+    return [(found[0], found[1]) for found in _with_nodes(members, nodes)]
+
+
+def _with_nodes(
+    members: dict[int, list[Task]], nodes: Sequence[Node]
+) -> Iterator[tuple[Node, list[Task]]]:
+    by_index = {node.index: node for node in nodes}
+    for index, tasks in members.items():
+        yield by_index[index], tasks
+
+
+def _tell_all(
+    together: EventsFn | None, one: EventFn | None, tasks: Sequence[Task], nodes: Sequence[Node]
+) -> None:
+    if together is not None:
+        together(tasks, nodes)
+    elif one is not None:
+        for task, node in zip(tasks, nodes, strict=True):
+            one(Event(task, node.name))
 
 
 def _hold(status: TaskStatus) -> Hold | None:

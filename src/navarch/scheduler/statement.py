@@ -5,12 +5,21 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.decision import Bind, Decision, Evict, Nominate, Withdraw
+from navarch.scheduler.decision import (
+    Bind,
+    Decision,
+    Evict,
+    Nominate,
+    Withdraw,
+    a_bind,
+)
 from navarch.scheduler.quantity import gpus
 from navarch.scheduler.state.placement import Booking, Hold, Placement
+from navarch.scheduler.state.task import UNPLACED
 from navarch.scheduler.status import TaskStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from navarch.scheduler.session import Session
@@ -46,6 +55,30 @@ class Operation:
         return f"Operation({self.kind}, {self.task.uid}, {self.before.node} -> {self.after.node})"
 
 
+class Bulk:
+    """Many equal tasks of one job, put on what is idle on their nodes in one go."""
+
+    __slots__ = ("nodes", "operations", "standing", "tasks")
+
+    def __init__(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        self.tasks = tasks
+        self.nodes = nodes
+        self.standing = True
+        self.operations: list[Operation] | None = None
+        """One for each task, once somebody wants to treat one of them differently."""
+
+    def unfold(self) -> list[Operation]:
+        """Return one operation for each task."""
+        if self.operations is None:
+            self.operations = []
+            for task, node in zip(self.tasks, self.nodes, strict=True):
+                operation = Operation(Kind.ALLOCATE, task, node.taken)
+                operation.before = UNPLACED[TaskStatus.PENDING]
+                operation.standing = self.standing
+                self.operations.append(operation)
+        return self.operations
+
+
 class Undo:
     """A record that operations were undone, so that this can be undone as well."""
 
@@ -66,7 +99,9 @@ class Statement:
     def __init__(self, session: Session, action: str) -> None:
         self._session = session
         self._action = action
-        self._log: list[Operation | Undo] = []
+        self._log: list[Operation | Bulk | Undo] = []
+        self._folded: list[Bulk] = []
+        """Those whose tasks nobody has asked for one by one."""
         self._of_task: dict[str, list[Operation]] = {}
 
     def __enter__(self) -> Statement:
@@ -86,6 +121,13 @@ class Statement:
         booking = Booking(node.name, Hold.NOW, gpu_groups, devices)
         after = Placement(TaskStatus.ALLOCATED, node.name, gpu_groups, (booking,), virtual=True)
         return self._carry_out(Operation(Kind.ALLOCATE, task, after))
+
+    def allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Put equal pending tasks of one job, whole GPUs or none, on what is idle on their nodes."""
+        bulk = Bulk(tasks, nodes)
+        self._session.take_all(tasks, nodes)
+        self._log.append(bulk)
+        self._folded.append(bulk)
 
     def pipeline(
         self,
@@ -114,6 +156,7 @@ class Statement:
 
     def evict(self, task: Task, reason: str, *, beneficiary: str | None = None) -> Operation:
         """Have the task leave its node, or give up the place that is kept for it."""
+        self._unfold()
         before = task.placement
         assert before.counts, f"{task} cannot be evicted: it has no place"
         operation = Operation(Kind.EVICT, task, _without_place(before))
@@ -129,9 +172,8 @@ class Statement:
 
     def convert_all_allocated_to_pipelined(self, job: Job) -> None:
         """Turn everything this statement allocated for the job into promises on the same nodes."""
-        for operation in list(self._log):
-            if not isinstance(operation, Operation) or not operation.standing:
-                continue
+        self._unfold()
+        for operation in self._standing_operations():
             if operation.kind is not Kind.ALLOCATE or operation.task.job is not job.origin:
                 continue
             task, placed = operation.task, operation.after
@@ -142,6 +184,7 @@ class Statement:
 
     def undo(self, operation: Operation) -> None:
         """Take one operation back, and before it what was done to the same task later."""
+        self._unfold()
         if not operation.standing:
             return
         later = self._standing(operation.task)
@@ -161,7 +204,10 @@ class Statement:
             self._take_back(self._log[-1])
             self._log.pop()
 
-    def _take_back(self, entry: Operation | Undo) -> None:
+    def _take_back(self, entry: Operation | Bulk | Undo) -> None:
+        if isinstance(entry, Bulk):
+            self._take_back_bulk(entry)
+            return
         if isinstance(entry, Undo):
             for operation in entry.operations:
                 self._session.move(operation.task, operation.after)
@@ -172,9 +218,26 @@ class Statement:
             entry.standing = False
         self._of_task[entry.task.uid].pop()
 
+    def _take_back_bulk(self, bulk: Bulk) -> None:
+        if bulk.operations is None:
+            self._session.give_all(bulk.tasks, bulk.nodes)
+            self._folded.remove(bulk)
+            bulk.standing = False
+            return
+        for operation in reversed(bulk.operations):
+            self._take_back(operation)
+
+    def _unfold(self) -> None:
+        """Have an operation for each task, so that each can be treated differently."""
+        for bulk in self._folded:
+            for operation in bulk.unfold():
+                self._of_task.setdefault(operation.task.uid, []).append(operation)
+        self._folded.clear()
+
     def discard(self) -> None:
         """Take back everything."""
-        self.rollback(0)
+        if self._log:
+            self.rollback(0)
 
     def commit(self) -> str | None:
         """Decide what stands, all of it or nothing; return why nothing was decided, if so.
@@ -186,9 +249,14 @@ class Statement:
         if refusal is not None:
             self.discard()
             return refusal
-        for operation in self._standing_operations():
-            self._session.settle(operation.task)
+        for entry in self._log:
+            if isinstance(entry, Bulk) and entry.operations is None:
+                self._session.settle_all(entry.tasks, entry.nodes)
+            else:
+                for operation in _standing_of(entry):
+                    self._session.settle(operation.task)
         self._log.clear()
+        self._folded.clear()
         self._of_task.clear()
         return None
 
@@ -211,7 +279,32 @@ class Statement:
 
     def decisions(self) -> list[Decision]:
         """Return what committing now would decide."""
-        return [self._decision(operation) for operation in self._standing_operations()]
+        found: list[Decision] = []
+        for entry in self._log:
+            if isinstance(entry, Bulk) and entry.operations is None:
+                found += self._binds(entry)
+            else:
+                found += [self._decision(operation) for operation in _standing_of(entry)]
+        return found
+
+    def _binds(self, bulk: Bulk) -> list[Bind]:
+        first = bulk.tasks[0]
+        job, action = first.job.name, self._action
+        portion = gpus(bulk.nodes[0].quota_of(first.request).gpu)
+        pairs = zip(bulk.tasks, bulk.nodes, strict=True)
+        if self._session.hooks("bind_request_mutate"):
+            return [
+                a_bind(
+                    task.uid,
+                    job,
+                    node.name,
+                    action,
+                    portion,
+                    self._session.bind_annotations(task, node.name),
+                )
+                for task, node in pairs
+            ]
+        return [a_bind(task.uid, job, node.name, action, portion, {}) for task, node in pairs]
 
     def touched(self) -> list[Task]:
         """Return the tasks that stand elsewhere than before the statement, in order of change."""
@@ -258,14 +351,25 @@ class Statement:
         return operation
 
     def _standing_operations(self) -> list[Operation]:
-        return [op for op in self._log if isinstance(op, Operation) and op.standing]
+        self._unfold()
+        return [operation for entry in self._log for operation in _standing_of(entry)]
 
     def _eviction_of(self, task: Task) -> Operation | None:
         """Return the earliest eviction of the task that stands."""
         return next((op for op in self._standing(task) if op.kind is Kind.EVICT), None)
 
     def _standing(self, task: Task) -> list[Operation]:
+        if not self._of_task:
+            return []
         return [op for op in self._of_task.get(task.uid, ()) if op.standing]
+
+
+def _standing_of(entry: Operation | Bulk | Undo) -> list[Operation]:
+    """Return the operations of an entry of the log that are in force."""
+    if isinstance(entry, Undo):
+        return []
+    operations = entry.unfold() if isinstance(entry, Bulk) else [entry]
+    return [operation for operation in operations if operation.standing]
 
 
 def _without_place(before: Placement) -> Placement:

@@ -3,7 +3,6 @@
 from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
 from navarch.scheduler.decision import MarkStarted
 from navarch.scheduler.fit import JobMisfit
-from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.placing import place_job
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.job import Job
@@ -17,16 +16,15 @@ def allocate(session: Session) -> None:
         session.note_job_misfit(lost, _lost(session, lost))
     queue = pending_jobs(session, "allocate")
     while (job := queue.pop()) is not None:
-        if _allocate_job(session, job) and tasks_to_place(session, job, real=True):
+        if _allocate_job(session, job) and job.has_pending:
             queue.push(job)
 
 
 def _allocate_job(session: Session, job: Job) -> bool:
-    nodes = list(session.nodes.values())
     ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
     session.forget_misfits(job)
     with session.attempt("allocate") as statement:
-        if not place_job(session, statement, job, nodes, real=True):
+        if not place_job(session, statement, job, session.node_list, real=True):
             return False
         waits = _must_wait(job)
         if waits:

@@ -32,7 +32,7 @@ class DynamicResources:
     def on_session_open(self, session: Session) -> None:
         """Register the check."""
         self._session = session
-        session.add_pre_predicate_fn(self._check)
+        session.add_pre_predicate_fn(self._check, only_for=lambda task: bool(task.spec.claims))
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
+
 from navarch.scheduler.affinity import Neighbours
+from navarch.scheduler.node_table import Column, NodeTable
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.node import Node
@@ -22,13 +25,17 @@ class NodeAvailability:
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
         self._session = session
-        session.add_node_order_fn(self._score, scope="node")
+        session.add_node_order_fn(self._score, scope="node", vector=self._scores, any_job=True)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
 
     def _score(self, task: Task, node: Node) -> float:
         return scores.AVAILABILITY if self._session.fits_now(task, node) else 0.0
+
+    @staticmethod
+    def _scores(task: Task, nodes: NodeTable) -> Column:
+        return np.where(nodes.fits_now(task.request), float(scores.AVAILABILITY), 0.0)
 
 
 class ResourceType:
@@ -38,7 +45,9 @@ class ResourceType:
 
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
-        session.add_node_order_fn(self._score, scope="static")
+        session.add_node_order_fn(
+            self._score, scope="static", only_for=lambda task: not task.requires_gpu, any_job=True
+        )
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -55,7 +64,12 @@ class GpuSharingOrder:
 
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
-        session.add_node_order_fn(self._score, scope="node")
+        session.add_node_order_fn(
+            self._score,
+            scope="node",
+            only_for=lambda task: task.request.gpu.shared,
+            any_job=True,
+        )
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -74,7 +88,12 @@ class NominatedNode:
 
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
-        session.add_node_order_fn(self._score, scope="static")
+        session.add_node_order_fn(
+            self._score,
+            scope="static",
+            only_for=lambda task: task.spec.nominated_node is not None,
+            any_job=True,
+        )
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -94,7 +113,9 @@ class PodAffinity:
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
         self._neighbours = Neighbours(session)
-        session.add_node_order_fn(self._score, scope="global")
+        session.add_node_order_fn(
+            self._score, scope="global", only_for=lambda task: bool(task.spec.preferred_affinity)
+        )
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+import numpy as np
+
 from navarch.scheduler.arguments import argument
+from navarch.scheduler.node_table import CPU_COLUMN, GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.plugins import scores
+from navarch.scheduler.points import Measure
 from navarch.scheduler.quantity import GPU
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.node import Node
@@ -30,8 +34,8 @@ class NodePlacement:
 
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
-        session.add_node_pre_order_fn(self._measure)
-        session.add_node_order_fn(self._score, scope="node")
+        session.add_node_pre_order_fn(self._measure, measure=Measure(self._figure, self._tell))
+        session.add_node_order_fn(self._score, scope="node", vector=self._scores, any_job=True)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -40,6 +44,28 @@ class NodePlacement:
         """Find the fullest and the emptiest of the nodes that have what the task needs."""
         free = [free_of(task, node) for node in nodes if has_kind(task, node)]
         self._least, self._most = min(free, default=0), max(free, default=0)
+
+    def _figure(self, task: Task) -> str | None:
+        strategy = self.gpu if task.requires_gpu else self.cpu
+        return None if strategy == "spread" else "gpu" if task.requires_gpu else "cpu"
+
+    def _tell(self, _task: Task, least: int, most: int) -> None:
+        self._least, self._most = least, most
+
+    def _scores(self, task: Task, nodes: NodeTable) -> Column:
+        column = GPU_COLUMN if task.requires_gpu else CPU_COLUMN
+        has, free = nodes.total[:, column] > 0, nodes.free[:, column]
+        if (self.gpu if task.requires_gpu else self.cpu) == "spread":
+            whole = nodes.total[:, column]
+            if task.requires_gpu:
+                whole = np.where(nodes.gpu_labels > 0, nodes.gpu_labels * GPU, whole)
+            return np.divide(free, whole, out=np.zeros(len(nodes)), where=whole != 0)
+        if self._most == 0:
+            return np.zeros(len(nodes))
+        if self._least == self._most:
+            return np.where(has, float(scores.MAX_DENSITY), 0.0)
+        emptiness = (free - self._least) / (self._most - self._least)
+        return np.where(has, scores.MAX_DENSITY * (1 - emptiness), 0.0)
 
     def _score(self, task: Task, node: Node) -> float:
         strategy = self.gpu if task.requires_gpu else self.cpu

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
+import numpy as np
+
 from navarch.scheduler.affinity import Neighbours
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.cluster import NODE_TYPE_LABEL
-from navarch.scheduler.fit import Later
+from navarch.scheduler.fit import Fit, Later
+from navarch.scheduler.node_table import PODS_COLUMN, Fits, NodeTable
 from navarch.scheduler.quantity import GPU
 from navarch.scheduler.request import GpuKind
 from navarch.scheduler.session import Session
@@ -41,8 +44,30 @@ class Predicates:
         """Register the checks."""
         self._session = session
         self._neighbours = Neighbours(session)
-        session.add_pre_predicate_fn(self._check_cluster)
-        session.add_predicate_fn(self._check_node, scope="global")
+        session.add_pre_predicate_fn(self._check_cluster, scope="static", any_job=True)
+        session.add_predicate_fn(self._check_queue, scope="queue")
+        session.add_predicate_fn(
+            self._check_traits, scope="static", vector=self._match_traits, any_job=True
+        )
+        session.add_predicate_fn(
+            self._check_devices, scope="global", only_for=lambda task: bool(task.spec.claims)
+        )
+        session.add_predicate_fn(
+            lambda task, _job, node: check_pod_slots(task, node),
+            scope="node",
+            vector=_match_pod_slots,
+            any_job=True,
+        )
+        session.add_predicate_fn(
+            lambda task, _job, node: _ports(task, node),
+            scope="global",
+            only_for=lambda task: bool(task.spec.host_ports),
+        )
+        session.add_predicate_fn(
+            lambda task, _job, node: self._neighbours.objection(task, node),
+            scope="global",
+            only_for=self._neighbours.concern,
+        )
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -78,23 +103,39 @@ class Predicates:
         ]
         return f"config maps do not exist: {', '.join(missing)}" if missing else None
 
-    def _check_node(self, task: Task, job: Job, node: Node) -> str | None:
+    def _check_queue(self, task: Task, job: Job, node: Node) -> str | None:
         verdict = self._session.is_task_allocation_on_node_over_capacity(task, job, node)
-        if not verdict.schedulable:
-            return verdict.message
-        reason = (
+        return None if verdict.schedulable else verdict.message
+
+    def _check_traits(self, task: Task, _job: Job, node: Node) -> str | None:
+        return (
             check_gpu_kind(task, node)
             or self._health(node)
             or _labels(task, node)
             or _taints(task, node)
             or self._worker_kind(task, node)
-            or self._devices(task, node)
         )
-        if reason:
-            return reason
-        return _first_lasting(
-            check_pod_slots(task, node), _ports(task, node), self._neighbours.objection(task, node)
-        )
+
+    def _match_traits(self, task: Task, job: Job, nodes: NodeTable) -> Fits | None:
+        """Answer as `_check_traits`, looking closely only at nodes that are not quite ordinary."""
+        fits = np.full(len(nodes), Fit.NOW, dtype=np.int8)
+        if task.spec.legacy_mig or task.request.gpu.kind is GpuKind.MIG:
+            fits[:] = [
+                Fit.NO if self._check_traits(task, job, node) else Fit.NOW for node in nodes.nodes
+            ]
+            return fits
+        for key, value in task.spec.node_selector.items():
+            fits[nodes.label(key) != value] = Fit.NO
+        if task.spec.node_affinity_in:
+            kinds = nodes.label(NODE_TYPE_LABEL)
+            fits[[kind not in task.spec.node_affinity_in for kind in kinds]] = Fit.NO
+        if self._session.parameters.restrict_node_scheduling:
+            label = GPU_WORKER_LABEL if task.requires_gpu else CPU_WORKER_LABEL
+            fits[[label not in node.labels for node in nodes.nodes]] = Fit.NO
+        for row in nodes.rows_where(_is_unusual):
+            if self._check_traits(task, job, nodes.nodes[row]):
+                fits[row] = Fit.NO
+        return fits
 
     def _health(self, node: Node) -> str | None:
         health = node.spec.health
@@ -114,7 +155,7 @@ class Predicates:
         label = GPU_WORKER_LABEL if task.requires_gpu else CPU_WORKER_LABEL
         return None if label in node.labels else f"the node lacks the label {label}"
 
-    def _devices(self, task: Task, node: Node) -> str | None:
+    def _check_devices(self, task: Task, _job: Job, node: Node) -> str | None:
         session = self._session
         if not task.spec.claims or not session.parameters.dynamic_resource_allocation:
             return None
@@ -159,6 +200,30 @@ def check_pod_slots(task: Task, node: Node) -> str | None:
     return None
 
 
+def _match_pod_slots(task: Task, _job: Job, nodes: NodeTable) -> Fits:
+    """Answer as `check_pod_slots`, for tasks that share no GPU."""
+    slots = task.request.pods
+    now = slots <= nodes.idle[:, PODS_COLUMN]
+    later = slots <= nodes.free[:, PODS_COLUMN]
+    return np.where(now & later, Fit.NOW, np.where(later, Fit.LATER, Fit.NO)).astype(np.int8)
+
+
+def _is_unusual(node: Node) -> bool:
+    """Say whether a task's traits could matter to the node in any way but by its labels."""
+    spec = node.spec
+    health = spec.health
+    return bool(
+        spec.taints
+        or not health.ready
+        or health.cordoned
+        or health.draining
+        or health.suspect
+        or spec.mig_strategy
+        or spec.mig
+        or spec.dra_gpus
+    )
+
+
 def _gpu_floor(task: Task) -> int:
     gpu = task.request.gpu
     return gpu.devices * GPU if gpu.shared else gpu.whole
@@ -199,9 +264,3 @@ def _ports(task: Task, node: Node) -> str | None:
             return text
         passing = Later(text)
     return passing
-
-
-def _first_lasting(*reasons: str | None) -> str | None:
-    """Return the first reason that will not pass, else one that will, if any."""
-    given = [reason for reason in reasons if reason]
-    return next((r for r in given if not isinstance(r, Later)), given[0] if given else None)

@@ -26,6 +26,7 @@ _PARAMETERS: Final = (
     frozenset({"seed", "staleness_grace_seconds", "max_consolidation_victims"})
     | {"allow_consolidating_reclaim", "use_scheduling_signatures", "full_hierarchy_fairness"}
     | {"dynamic_resource_allocation", "restrict_node_scheduling", "queue_depth_per_action"}
+    | {"fast_paths", "check_fast_paths"}
 )
 
 
@@ -127,6 +128,8 @@ def render_config(config: SchedulerConfig) -> dict[str, Any]:
             "dynamic_resource_allocation": parameters.dynamic_resource_allocation,
             "restrict_node_scheduling": parameters.restrict_node_scheduling,
             "queue_depth_per_action": dict(parameters.queue_depth_per_action),
+            "fast_paths": parameters.fast_paths,
+            "check_fast_paths": parameters.check_fast_paths,
         },
     }
 

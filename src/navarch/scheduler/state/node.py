@@ -5,14 +5,17 @@ leave is booked against `releasing`, so `idle + releasing` is what is left to pr
 are whole numbers, so bookings can be taken back in any order and leave no trace.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from navarch.scheduler.cluster import NodeSpec
 from navarch.scheduler.quantity import GPU, Amounts
 from navarch.scheduler.request import Request, mig_slices
-from navarch.scheduler.state.placement import Booking, Hold
+from navarch.scheduler.state.change_log import ChangeLog
+from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.shared_gpus import SharedGpu
 from navarch.scheduler.state.task import Task
+from navarch.scheduler.status import TaskStatus
 
 WHOLE_GPU: Final = "-2"
 """Stands for 'any whole free GPU' where a shared GPU is asked for by its id."""
@@ -51,19 +54,26 @@ class Node:
 
     __slots__ = (
         "allocatable",
+        "bound",
         "gpu_memory_mib",
         "groups",
         "idle",
+        "index",
         "labels",
+        "log",
         "name",
         "releasing",
         "spec",
+        "taken",
         "tasks",
         "version",
     )
 
-    def __init__(self, spec: NodeSpec) -> None:
+    def __init__(self, spec: NodeSpec, index: int = 0, log: ChangeLog | None = None) -> None:
         self.spec = spec
+        self.index = index
+        """Its place among the session's nodes."""
+        self.log = log or ChangeLog()
         self.name = spec.name
         self.labels = spec.labels
         self.gpu_memory_mib = spec.gpu_memory_mib
@@ -73,6 +83,11 @@ class Node:
         self.groups: dict[str, SharedGpu] = {}
         self.tasks: dict[str, tuple[Task, int]] = {}
         """Who is booked here, with how many bookings: a task may leave one GPU for another."""
+        booking = (Booking(spec.name, Hold.NOW),)
+        self.taken = Placement(TaskStatus.ALLOCATED, spec.name, (), booking, virtual=True)
+        """Where a task without shared GPUs or devices stands that was put here by a statement."""
+        self.bound = Placement(TaskStatus.BINDING, spec.name, (), booking)
+        """And where it stands once the statement is committed."""
         self.version = 0
         """Changes with every booking, so that what was worked out before can be kept until then."""
 
@@ -84,8 +99,38 @@ class Node:
         """Take `booking` out of the books."""
         self._apply(task, booking, -1, loading=False)
 
+    def take_whole(self, request: Request, tasks: Sequence[Task]) -> None:
+        """Book tasks that take `request` each, whole GPUs or none, on what is idle here."""
+        count = len(tasks)
+        idle = self.idle
+        idle.cpu -= count * request.cpu_milli
+        idle.memory -= count * request.memory_bytes
+        idle.pods -= count * request.pods
+        idle.gpu -= count * request.gpu.whole
+        self.version += count
+        self.log.rows.append(self.index)
+        for task in tasks:
+            self.tasks[task.uid] = (task, 1)
+
+    def give_whole(self, request: Request, tasks: Sequence[Task]) -> None:
+        """Take back what `take_whole` has booked."""
+        count = len(tasks)
+        idle = self.idle
+        idle.cpu += count * request.cpu_milli
+        idle.memory += count * request.memory_bytes
+        idle.pods += count * request.pods
+        idle.gpu += count * request.gpu.whole
+        self.version += count
+        self.log.rows.append(self.index)
+        self.log.grown += 1
+        for task in tasks:
+            del self.tasks[task.uid]
+
     def _apply(self, task: Task, booking: Booking, sign: int, *, loading: bool) -> None:
         self.version += 1
+        self.log.rows.append(self.index)
+        if sign < 0:
+            self.log.grown += 1
         if booking.hold is not Hold.NEXT:
             self.idle.add(task.request, -sign)
         if booking.hold is Hold.LEAVING:

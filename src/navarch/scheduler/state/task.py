@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.cluster import TaskSpec
 from navarch.scheduler.quantity import Amounts
@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.job import Job
 
 
+UNPLACED: Final = {status: Placement(status) for status in TaskStatus}
+"""Where tasks stand that have no place."""
+
+
 class Task:
     """One task: fixed facts from the snapshot, and a placement that statements change."""
 
     __slots__ = (
         "created_at",
         "job",
+        "kind",
         "labels",
         "namespace",
         "pending_quota",
@@ -41,7 +46,9 @@ class Task:
         self.created_at: datetime = spec.created_at or job.created_at
         # What a queue is charged before it is known where the task will run.
         self.pending_quota: Amounts = spec.request.quota_on(min_gpu_memory_mib)
-        self.placement = Placement(spec.status)
+        self.placement = UNPLACED[spec.status]
+        self.kind: int | None = None
+        """Equal for tasks that ask for the same, once somebody has looked."""
 
     @property
     def name(self) -> str:

@@ -57,7 +57,9 @@ class Proportion:
         session.add_queue_order_fn(self._compare_queues)
         session.add_is_job_over_capacity_fn(self._job_over_capacity)
         session.add_is_non_preemptible_job_over_queue_quota_fn(self._job_over_quota)
-        session.add_is_task_allocation_on_node_over_capacity_fn(self._task_over_capacity)
+        session.add_is_task_allocation_on_node_over_capacity_fn(
+            self._task_over_capacity, scope="queue"
+        )
         session.add_can_reclaim_resources_fn(self._can_reclaim)
         session.add_reclaim_scenario_validator_fn(self._validate)
         session.add_on_job_solution_start_fn(self._freeze)
@@ -65,7 +67,12 @@ class Proportion:
         session.add_get_queue_deserved_resources_fn(lambda q: q.deserved)
         session.add_get_queue_fair_share_fn(lambda q: self._shares[q.name].fair_share)
         session.add_event_handler(
-            EventHandler(allocate_fn=self._on_allocate, deallocate_fn=self._on_deallocate)
+            EventHandler(
+                allocate_fn=self._on_allocate,
+                deallocate_fn=self._on_deallocate,
+                allocate_all_fn=self._on_allocate_all,
+                deallocate_all_fn=self._on_deallocate_all,
+            )
         )
 
     def on_session_close(self, session: Session) -> None:
@@ -100,6 +107,19 @@ class Proportion:
         quota = self._session.nodes[event.node].quota_of(task.request)
         for share in self._shares.lineage(task.job.queue):
             share.credit(quota, preemptible=task.job.preemptible)
+
+    def _on_allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        first = tasks[0]
+        quota = nodes[0].quota_of(first.request)
+        self._quota.update(dict.fromkeys([task.uid for task in tasks], quota))
+        for share in self._shares.lineage(first.job.queue):
+            share.charge(quota.times(len(tasks)), preemptible=first.job.preemptible)
+
+    def _on_deallocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        first = tasks[0]
+        quota = nodes[0].quota_of(first.request).times(len(tasks))
+        for share in self._shares.lineage(first.job.queue):
+            share.credit(quota, preemptible=first.job.preemptible)
 
     def _compare_queues(
         self,

@@ -27,8 +27,8 @@ def compare(
 
     `requests` is what each queue's next job asks for, `taken` what victims would give back.
     """
-    left_keys = _keys(left, requests[0], taken[0], total)
-    right_keys = _keys(right, requests[1], taken[1], total)
+    left_keys = _kept_keys(left, requests[0], taken[0], total)
+    right_keys = _kept_keys(right, requests[1], taken[1], total)
     if left_keys != right_keys:
         return -1 if left_keys < right_keys else 1
     smaller = _smaller_share(left.allocatable_share(), right.allocatable_share())
@@ -38,9 +38,26 @@ def compare(
     return (age[0] > age[1]) - (age[0] < age[1])
 
 
+Keys = tuple[bool, bool, int, bool, float, float]
+
+
+def _kept_keys(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
+    """Return the keys of a queue, worked out again only when what they follow from has changed."""
+    kept = share.order_keys
+    if (
+        kept is None
+        or kept[0] is not share.allocated
+        or kept[1] != request
+        or kept[2] != taken
+    ):
+        kept = (share.allocated, request, taken, _keys(share, request, taken, total))
+        share.order_keys = kept
+    return kept[3]
+
+
 def _keys(
     share: QueueShare, request: Amounts, taken: Amounts, total: Amounts
-) -> tuple[bool, bool, int, bool, float, float]:
+) -> Keys:
     allocatable = share.allocatable_share()
     with_job = share.allocated.plus(request)
     return (

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from navarch.scheduler.cluster import QueueUsage
 from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.queues import Queue
 
@@ -20,7 +18,9 @@ class QueueShare:
     __slots__ = (
         "allocated",
         "allocated_non_preemptible",
+        "_due",
         "fair_share",
+        "order_keys",
         "queue",
         "request",
         "usage",
@@ -34,6 +34,9 @@ class QueueShare:
         self.request = NOTHING
         """What it has and what its pending tasks ask for."""
         self.fair_share = NOTHING
+        self._due: tuple[Amounts, Amounts] | None = None
+        self.order_keys: tuple[Amounts, Amounts, Amounts, Any] | None = None
+        """What decides when the queue is served, with what it was worked out from."""
 
     @property
     def name(self) -> str:
@@ -58,7 +61,11 @@ class QueueShare:
 
     def allocatable_share(self) -> Amounts:
         """Return what the queue may use before others can ask for some of it back."""
-        return Amounts(*(self._allocatable(resource) for resource in range(3)))
+        due = self._due
+        if due is None or due[0] is not self.fair_share:
+            share = Amounts(*(self._allocatable(resource) for resource in range(3)))
+            due = self._due = (self.fair_share, share)
+        return due[1]
 
     def _allocatable(self, resource: int) -> float:
         limit, deserved = self.limit[resource], self.deserved[resource]
@@ -90,6 +97,7 @@ class Shares:
             name: QueueShare(queue, usage.get(name, QueueUsage()))
             for name, queue in session.queues.by_name.items()
         }
+        self._lineages: dict[str, tuple[QueueShare, ...]] = {}
         self.total = NOTHING
         for node in session.nodes.values():
             if node.spec.health.ready:
@@ -102,9 +110,12 @@ class Shares:
         """Return the accounts of `queues`."""
         return [self.by_name[queue.name] for queue in queues]
 
-    def lineage(self, name: str) -> Iterator[QueueShare]:
-        """Yield the account of a queue, of its parent, and so on; nothing for an unknown queue."""
-        queue = self._tree.by_name.get(name)
-        if queue is not None:
-            for ancestor in queue.lineage():
-                yield self.by_name[ancestor.name]
+    def lineage(self, name: str) -> tuple[QueueShare, ...]:
+        """Return the account of a queue, of its parent, and so on; none for an unknown queue."""
+        known = self._lineages.get(name)
+        if known is None:
+            queue = self._tree.by_name.get(name)
+            ancestors = () if queue is None else queue.lineage()
+            known = tuple(self.by_name[ancestor.name] for ancestor in ancestors)
+            self._lineages[name] = known
+        return known

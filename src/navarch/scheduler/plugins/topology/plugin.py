@@ -38,8 +38,13 @@ class TopologyPlugin:
         self._session = session
         self._topologies = {topology.name: topology for topology in session.cluster.topologies}
         session.add_pre_job_allocation_fn(self._begin)
-        session.add_subset_nodes_fn(self._subset_nodes)
-        session.add_node_order_fn(self._score)
+        confined = {job.name for job in session.jobs.values() if _is_confined(job.root)}
+
+        def concerns(task: Task) -> bool:
+            return task.job.name in confined
+
+        session.add_subset_nodes_fn(self._subset_nodes, only_for=concerns)
+        session.add_node_order_fn(self._score, only_for=concerns)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -169,6 +174,13 @@ class DomainSearch:
             return f"node-group {domain.id} lacks resources for the required pods."
         wanted = len(self._tasks)
         return f"node-group {domain.id} can allocate only {domain.room} of {wanted} required pods."
+
+
+def _is_confined(group: SubGroup) -> bool:
+    """Say whether the group, or something in it, asks for nearness."""
+    if group.topology is not None or any(pod_set.topology for pod_set in group.pod_sets):
+        return True
+    return any(_is_confined(child) for child in group.groups)
 
 
 def _sort(domain: Domain, deepest: int) -> None:

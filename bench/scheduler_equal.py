@@ -1,0 +1,65 @@
+"""Whether fast paths decide as the scalar reference does, on random clusters.
+
+usage: python -m bench.scheduler_equal [--clusters 10000] [--first 0]
+
+Every cluster is scheduled twice with all default plugins and actions, once with fast paths and once
+without; the decisions must be the same, in the same order. Strategies alternate.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+
+from bench.scheduler_workloads import random_cluster
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.decision import Decision
+
+
+def config_for(seed: int, *, fast: bool) -> SchedulerConfig:
+    """Return the default plugins, with one of the four strategies."""
+    strategies = {"gpu": ("binpack", "spread")[seed % 2], "cpu": ("binpack", "spread")[seed // 2 % 2]}
+    plugins = tuple(
+        PluginConfig(name=plugin.name, arguments=strategies)
+        if plugin.name == "nodeplacement"
+        else plugin
+        for plugin in DEFAULT_PLUGINS
+    )
+    return replace(SchedulerConfig(plugins=plugins), parameters=Parameters(fast_paths=fast))
+
+
+def decided(seed: int, *, fast: bool) -> tuple[Decision, ...]:
+    """Return what is decided about the cluster of that seed."""
+    return run_cycle(random_cluster(seed), config_for(seed, fast=fast)).decisions
+
+
+def main() -> None:
+    """Compare, and print the outcome as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--clusters", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0)
+    given = parser.parse_args()
+    different, decisions = [], 0
+    start = time.process_time()
+    for seed in range(given.first, given.first + given.clusters):
+        quick = decided(seed, fast=True)
+        decisions += len(quick)
+        if quick != decided(seed, fast=False):
+            different.append(seed)
+    print(
+        json.dumps(
+            {
+                "clusters": given.clusters,
+                "decisions": decisions,
+                "different": different,
+                "cpu_s": round(time.process_time() - start, 1),
+            }
+        )
+    )
+    sys.exit(1 if different else 0)
+
+
+if __name__ == "__main__":
+    main()

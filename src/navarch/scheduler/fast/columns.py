@@ -1,0 +1,219 @@
+"""Node state as arrays, one copy for all kinds of tasks, brought up to date when looked at."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler.node_table import (
+    CPU_COLUMN,
+    GPU_COLUMN,
+    Amounts,
+    NodeTable,
+    Rows,
+    amounts_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from navarch.scheduler.state.change_log import ChangeLog
+    from navarch.scheduler.state.node import Node
+
+EXACT_BELOW: Final = 2**53
+"""Amounts that arrays and plain numbers divide alike."""
+
+FEW: Final = 8
+"""So many nodes are quicker to update one by one."""
+
+
+class Columns:
+    """The session's nodes as arrays."""
+
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
+        self.nodes = nodes
+        self.log = log
+        self._synced = len(log.rows)
+        self.idle = _columns([node.idle for node in nodes])
+        self.free = self.idle + _columns([node.releasing for node in nodes])
+        self.total = _columns([node.allocatable for node in nodes])
+        self.extents = {
+            "gpu": Extent(self.free, self.total, GPU_COLUMN),
+            "cpu": Extent(self.free, self.total, CPU_COLUMN),
+        }
+        self._labels: dict[str, npt.NDArray[np.object_]] = {}
+        self._traits: dict[Callable[[Node], bool], list[int]] = {}
+
+    @property
+    def exact(self) -> bool:
+        """Whether arrays hold all amounts and divide them as plain numbers are divided."""
+        return not len(self.nodes) or bool(self.total.max() < EXACT_BELOW)
+
+    def sync(self) -> None:
+        """Bring the arrays up to date."""
+        rows = self.log.rows
+        if self._synced == len(rows):
+            return
+        changed = rows[self._synced :]
+        self._synced = len(rows)
+        if len(changed) > 1:
+            changed = list(set(changed))
+        if len(changed) <= FEW:
+            for row in changed:
+                self._sync_row(row)
+            return
+        nodes = [self.nodes[row] for row in changed]
+        self.idle[changed] = _columns([node.idle for node in nodes])
+        self.free[changed] = self.idle[changed] + _columns([node.releasing for node in nodes])
+        for extent in self.extents.values():
+            extent.update_many(changed)
+
+    def _sync_row(self, row: int) -> None:
+        node = self.nodes[row]
+        idle, releasing = node.idle, node.releasing
+        self.idle[row] = (idle.cpu, idle.memory, idle.gpu, idle.pods)
+        cpu, gpu = idle.cpu + releasing.cpu, idle.gpu + releasing.gpu
+        self.free[row] = (cpu, idle.memory + releasing.memory, gpu, idle.pods + releasing.pods)
+        self.extents["gpu"].update(row, gpu)
+        self.extents["cpu"].update(row, cpu)
+
+    def table(self, rows: Rows | None = None) -> ColumnTable:
+        """Return all nodes, or some, as they are."""
+        if rows is None:
+            return ColumnTable(self, None, self.idle, self.free)
+        return ColumnTable(self, rows, self.idle[rows], self.free[rows])
+
+    def label(self, key: str) -> npt.NDArray[np.object_]:
+        """Return every node's value of a label."""
+        known = self._labels.get(key)
+        if known is None:
+            known = np.array([node.labels.get(key) for node in self.nodes], dtype=object)
+            self._labels[key] = known
+        return known
+
+    def rows_where(self, trait: Callable[[Node], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that no session changes."""
+        known = self._traits.get(trait)
+        if known is None:
+            known = [row for row, node in enumerate(self.nodes) if trait(node)]
+            self._traits[trait] = known
+        return known
+
+    @cached_property
+    def gpu_labels(self) -> npt.NDArray[np.int64]:
+        """How many GPUs each node is labelled with."""
+        return np.fromiter((n.spec.gpu_count for n in self.nodes), np.int64, len(self.nodes))
+
+
+class ColumnTable(NodeTable):
+    """A table over shared arrays; with other amounts, the same nodes as they might be."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        rows: Rows | None,
+        idle: Amounts,
+        free: Amounts,
+        *,
+        real: bool = True,
+    ) -> None:
+        self._columns = columns
+        self._rows = rows
+        self._real = real
+        # Not `cached_property` values any more: they are known.
+        self.__dict__["idle"] = idle
+        self.__dict__["free"] = free
+
+    def __len__(self) -> int:
+        return len(self.idle)
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes, where the table shows them as they are."""
+        if not self._real:
+            raise InvalidError("this table shows nodes as they might be: use its columns")
+        if self._rows is None:
+            return self._columns.nodes
+        return [self._columns.nodes[row] for row in self._rows]
+
+    @cached_property
+    def total(self) -> Amounts:
+        """What there is."""
+        total = self._columns.total
+        return total if self._rows is None else total[self._rows]
+
+    @cached_property
+    def gpu_labels(self) -> npt.NDArray[np.int64]:
+        """How many GPUs the node is labelled with."""
+        labels = self._columns.gpu_labels
+        return labels if self._rows is None else labels[self._rows]
+
+    def label(self, key: str) -> npt.NDArray[np.object_]:
+        """Return every node's value of a label, nothing where it has none."""
+        values = self._columns.label(key)
+        return values if self._rows is None else values[self._rows]
+
+    def rows_where(self, trait: Callable[[Node], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that no session changes."""
+        if self._rows is None:
+            return self._columns.rows_where(trait)
+        return super().rows_where(trait)
+
+    def after(self, idle: Amounts, free: Amounts) -> ColumnTable:
+        """Return the same nodes with other amounts."""
+        return ColumnTable(self._columns, self._rows, idle, free, real=False)
+
+
+class Extent:
+    """The least and the most that nodes have free of one resource, among those that have any."""
+
+    def __init__(self, free: Amounts, total: Amounts, column: int) -> None:
+        self._free = free
+        self._column = column
+        self.has = total[:, column] > 0
+        self.counts: dict[int, int] = {}
+        self._values: list[int | None] = [
+            value if has else None
+            for value, has in zip(free[:, column].tolist(), self.has.tolist(), strict=True)
+        ]
+        for value in self._values:
+            if value is not None:
+                self.counts[value] = self.counts.get(value, 0) + 1
+        self.least = min(self.counts, default=0)
+        self.most = max(self.counts, default=0)
+
+    def update(self, row: int, value: int) -> None:
+        """Take into account that a node has another amount free."""
+        before = self._values[row]
+        if before is None or before == value:
+            return
+        self._values[row] = value
+        counts = self.counts
+        counts[value] = counts.get(value, 0) + 1
+        left = counts[before] - 1
+        if left:
+            counts[before] = left
+        else:
+            del counts[before]
+        if value < self.least or (not left and before == self.least):
+            self.least = min(counts)
+        if value > self.most or (not left and before == self.most):
+            self.most = max(counts)
+
+    def update_many(self, rows: Sequence[int]) -> None:
+        """Take into account that nodes have other amounts free."""
+        for row, value in zip(rows, self._free[rows, self._column].tolist(), strict=True):
+            self.update(row, value)
+
+
+def _columns(pools: Sequence[object]) -> Amounts:
+    """Return the amounts of many pools, a row each."""
+    table = np.empty((len(pools), 4), dtype=np.int64)
+    for index, values in enumerate(zip(*map(amounts_of, pools), strict=True)):  # type: ignore[arg-type]
+        table[:, index] = values
+    return table

@@ -1,0 +1,183 @@
+"""Finding places for runs of equal tasks, with what is known about their kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from navarch.scheduler.fast.batch import order_of
+from navarch.scheduler.fast.columns import Columns
+from navarch.scheduler.fast.ranking import Ranking, Rules
+from navarch.scheduler.fit import Misfit
+from navarch.scheduler.request import GpuKind
+from navarch.scheduler.state.kind import Kinds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from navarch.scheduler.points import Hook
+    from navarch.scheduler.session import Session
+    from navarch.scheduler.state.job import Job
+    from navarch.scheduler.state.node import Node
+    from navarch.scheduler.state.task import Task
+
+FORESEEN: Final = frozenset({"static", "node"})
+WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
+
+LOOK_AHEAD_AFTER: Final = 3
+"""After so many tasks of one kind in a row, more of them are expected."""
+LOOK_AHEAD_FIRST: Final = 16
+LOOK_AHEAD_GROWTH: Final = 4
+
+
+class Engine:
+    """Knows, for each kind of task, what every node is worth, and where the next ones go."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._columns = Columns(session.node_list, session.changes)
+        self._kinds = Kinds()
+        self._rankings: dict[object, Ranking | None] = {}
+        self._refusals: dict[object, str | None] = {}
+        self._usable = self._columns.exact and all(
+            hook.scope == "queue"
+            for hook in session.hooks("is_task_allocation_on_node_over_capacity")
+        )
+        self._looks = [hook for hook in session.hooks("node_pre_order")]
+        self._usable = self._usable and all(hook.measure is not None for hook in self._looks)
+        self._ahead = Ahead()
+
+    def kind(self, task: Task) -> int:
+        """Return a number that is equal for tasks that ask for the same."""
+        kind = task.kind
+        if kind is None:
+            kind = task.kind = self._kinds.number(task.spec)
+        return kind
+
+    def ranking(self, task: Task, job: Job) -> Ranking | None:
+        """Return what nodes are worth to such a task, or nothing if it has to be asked each time."""
+        if not self._usable:
+            return None
+        kind = self.kind(task)
+        if kind in self._rankings:
+            return self._rankings[kind]
+        key = (kind, job.namespace, job.queue, job.priority, job.preemptible)
+        if key in self._rankings:
+            return self._rankings[key]
+        rules, anyones = self._rules(task)
+        ranking = None if rules is None else Ranking(self._columns, task, job, rules)
+        self._rankings[kind if anyones else key] = ranking
+        return ranking
+
+    def refusal(self, task: Task, job: Job) -> Misfit | None:
+        """Return why the task can go nowhere, as `Session.pre_predicate` would."""
+        for hook in self._session.hooks("pre_predicate"):
+            if not hook.concerns(task):
+                continue
+            if hook.scope == "static" and hook.any_job:
+                key = (hook.owner, self.kind(task))
+                if key not in self._refusals:
+                    self._refusals[key] = hook.fn(task, job)
+                reason = self._refusals[key]
+            else:
+                reason = hook.fn(task, job)
+            if reason:
+                return Misfit(task=task.uid, reason=reason, plugin=hook.owner)
+        return None
+
+    def _rules(self, task: Task) -> tuple[Rules | None, bool]:
+        """Return the answers that concern the task, if all can be kept; and if for any job."""
+        if task.request.gpu.kind not in WHOLE or task.spec.claims:
+            return None, True
+        session = self._session
+        predicates = [hook for hook in session.hooks("predicate") if hook.concerns(task)]
+        scores = [hook for hook in session.hooks("node_order") if hook.concerns(task)]
+        kept = [hook for hook in predicates if hook.scope != "queue"]
+        anyones = all(hook.any_job for hook in [*kept, *scores])
+        if not all(hook.scope in FORESEEN for hook in [*kept, *scores]):
+            # What concerns this task may not concern one of the same kind in another job.
+            return None, False
+        return Rules(kept, scores, self._looks), anyones
+
+    def next_nodes(self, ranking: Ranking, count: int, *, real: bool) -> list[Node]:
+        """Return where the next tasks of a kind go, at least one and at most `count`, in order.
+
+        None are returned if they do not all fit. The caller puts the tasks there and asks again
+        for the rest.
+        """
+        if ranking.is_hopeless(count):
+            return []
+        ahead = self._ahead
+        if ahead.holds(ranking, len(self._columns.log.rows), real=real):
+            return ahead.take(count)
+        ranking.refresh()
+        if ranking.total_room < count:
+            return []
+        wanted = ahead.wanted(ranking, count)
+        if wanted == 1 or not ranking.foreseeable:
+            row = ranking.best()
+            return [] if row is None else [self._columns.nodes[row]]
+        rows = order_of(self._columns, ranking, wanted, real=real)
+        nodes = self._columns.nodes
+        ahead.keep(ranking, [nodes[row] for row in rows.tolist()], real=real)
+        return ahead.take(count)
+
+    def placed(self) -> None:
+        """Write down that the nodes returned last have been taken, and nothing else has changed."""
+        self._ahead.confirm(len(self._columns.log.rows))
+
+
+class Ahead:
+    """Places worked out beyond what was asked for, good as long as nobody else takes any."""
+
+    def __init__(self) -> None:
+        self._ranking: Ranking | None = None
+        self._nodes: list[Node] = []
+        self._next = 0
+        self._log_length = -1
+        self._real = True
+        self._in_a_row = 0
+        self._size = 0
+
+    def holds(self, ranking: Ranking, log_length: int, *, real: bool) -> bool:
+        """Say whether there are places left for such tasks."""
+        return (
+            self._log_length == log_length
+            and self._ranking is ranking
+            and self._next < len(self._nodes)
+            and self._real is real
+        )
+
+    def take(self, count: int) -> list[Node]:
+        """Return the next places."""
+        start = self._next
+        self._next = min(len(self._nodes), start + count)
+        return self._nodes[start : self._next]
+
+    def wanted(self, ranking: Ranking, count: int) -> int:
+        """Return how many places to work out when `count` are asked for.
+
+        The longer only tasks of one kind have come, the more of them are expected. An order
+        that ended early is not asked for at length again at once.
+        """
+        if self._ranking is not ranking:
+            self._ranking, self._nodes, self._next = ranking, [], 0
+            self._in_a_row, self._size = 0, 0
+        self._in_a_row += 1
+        if count == 1 and self._in_a_row < LOOK_AHEAD_AFTER:
+            return 1
+        if not self._size:
+            self._size = count if count > 1 else LOOK_AHEAD_FIRST
+        elif len(self._nodes) < self._size:
+            self._size = LOOK_AHEAD_FIRST
+        else:
+            self._size *= LOOK_AHEAD_GROWTH
+        return self._size
+
+    def keep(self, ranking: Ranking, nodes: list[Node], *, real: bool) -> None:
+        """Keep places that were worked out."""
+        self._ranking, self._nodes, self._real = ranking, nodes, real
+        self._next = 0
+
+    def confirm(self, log_length: int) -> None:
+        """Take note of how far the log goes with what was taken from here."""
+        self._log_length = log_length

@@ -1,0 +1,269 @@
+"""What all nodes are worth to one kind of task."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from navarch.scheduler.fast.columns import FEW, Columns, ColumnTable
+from navarch.scheduler.fit import Fit, Later
+from navarch.scheduler.node_table import Amounts, Column, Rows, fits, need_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from navarch.scheduler.points import Hook
+    from navarch.scheduler.state.job import Job
+    from navarch.scheduler.state.node import Node
+    from navarch.scheduler.state.task import Task
+
+NEVER: Final = -math.inf
+"""The score of a node that the task cannot go to."""
+
+
+class Rules:
+    """The answers that concern one kind of task, sorted by what they depend on."""
+
+    def __init__(
+        self, predicates: Sequence[Hook], scores: Sequence[Hook], looks: Sequence[Hook]
+    ) -> None:
+        self.static_predicates = [hook for hook in predicates if hook.scope == "static"]
+        self.node_predicates = [hook for hook in predicates if hook.scope == "node"]
+        self.scores = list(scores)
+        self.measures = [hook.measure for hook in looks if hook.measure is not None]
+        moving = [*self.node_predicates, *(hook for hook in scores if hook.scope == "node")]
+        self.foreseeable = all(hook.vector or hook.vectorised for hook in moving)
+        """Whether answers can be had about nodes as they might be."""
+
+
+class Ranking:
+    """The score of every node for one kind of task, kept until the node changes."""
+
+    def __init__(self, columns: Columns, task: Task, job: Job, rules: Rules) -> None:
+        self.task = task
+        self.need = need_of(task.request)
+        self._columns = columns
+        self._job = job
+        self._rules = rules
+        self._extents: tuple[tuple[int, int], ...] = ()
+        self._seen = -1
+        self._grown = -1
+        self._allowed = self._static_fits()
+        self._terms = self._score_terms()
+        count = len(columns.nodes)
+        self.scores: Column = np.full(count, NEVER)
+        self.later: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
+        """Nodes where the task has to wait although there may be room."""
+        self.room: npt.NDArray[np.int64] = np.zeros(count, dtype=np.int64)
+        """How many such tasks each node could hold once those leaving have gone."""
+        self.total_room = 0
+
+    @property
+    def foreseeable(self) -> bool:
+        """Whether the order of many such tasks can be worked out at once."""
+        return self._rules.foreseeable
+
+    def is_hopeless(self, count: int) -> bool:
+        """Say whether it is known without looking again that `count` of the task do not fit."""
+        return self.total_room < count and self._grown == self._columns.log.grown
+
+    def refresh(self) -> None:
+        """Bring the scores up to date."""
+        log = self._columns.log
+        known = self._seen
+        self._columns.sync()
+        changed = log.rows[known:] if known >= 0 else []
+        self._seen, self._grown = len(log.rows), log.grown
+        extents = self._measure()
+        if known < 0 or extents != self._extents:
+            self._extents = extents
+            self._rescore(None)
+            return
+        if not changed:
+            return
+        if len(changed) > 1:
+            changed = list(set(changed))
+        if len(changed) < FEW // 2:
+            for row in changed:
+                self._rescore_row(row)
+        else:
+            self._rescore(np.array(changed, dtype=np.intp))
+
+    def best(self) -> int | None:
+        """Return the node with the highest score, the first by name of several, or nothing."""
+        if not len(self.scores):
+            return None
+        row = int(self.scores.argmax())
+        return None if self.scores[row] == NEVER else row
+
+    def can_start(self, nodes: Sequence[Node]) -> bool:
+        """Say whether tasks on these nodes have nobody to wait for."""
+        for node in nodes:
+            coming = node.releasing
+            if coming.gpu or coming.cpu or coming.memory or coming.pods or self.later[node.index]:
+                return False
+        return True
+
+    def _measure(self) -> tuple[tuple[int, int], ...]:
+        """Tell plugins the extremes that their scores depend on, and return them."""
+        found = []
+        for measure in self._rules.measures:
+            figure = measure.figure(self.task)
+            if figure is not None:
+                extent = self._columns.extents[figure]
+                measure.tell(self.task, extent.least, extent.most)
+                found.append((extent.least, extent.most))
+        return tuple(found)
+
+    def extents_used(self) -> list[str]:
+        """Return the figures whose extremes the scores depend on."""
+        figures = (measure.figure(self.task) for measure in self._rules.measures)
+        return [figure for figure in figures if figure is not None]
+
+    def score_table(self, table: ColumnTable, rows: Rows | None) -> Column:
+        """Return the scores of a table's nodes; which of them fit is not looked at."""
+        totals = np.zeros(len(table))
+        for hook, fixed in self._terms:
+            if fixed is not None:
+                totals = totals + (fixed if rows is None else fixed[rows])
+            elif hook.vector is not None:
+                totals = totals + hook.vector(self.task, table)
+            elif hook.vectorised:
+                totals = totals + np.asarray(hook.fn(self.task, table), dtype=np.float64)
+            else:
+                totals = totals + _ask_each(hook, self.task, table.nodes)
+        return totals
+
+    def allows(self, table: ColumnTable) -> npt.NDArray[np.bool_]:
+        """Say of every node of a table whether nobody objects to it as it is shown."""
+        fit = np.full(len(table), Fit.NOW, dtype=np.int8)
+        for hook in self._rules.node_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        return fit > Fit.NO
+
+    def _rescore(self, rows: Rows | None) -> None:
+        columns = self._columns
+        table = columns.table(rows)
+        allowed = self._allowed if rows is None else self._allowed[rows]
+        fit = np.where(fits(table.free, self.need), allowed, Fit.NO)
+        for hook in self._rules.node_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        possible = fit > Fit.NO
+        scores = self.score_table(table, rows)
+        scores[~possible | np.isnan(scores)] = NEVER
+        room = np.where(possible & (scores != NEVER), _room(table.free, self.need), 0)
+        if rows is None:
+            self.scores, self.room, self.later = scores, room, fit == Fit.LATER
+            self.total_room = int(room.sum())
+            return
+        self.total_room += int(room.sum() - self.room[rows].sum())
+        self.scores[rows] = scores
+        self.room[rows] = room
+        self.later[rows] = fit == Fit.LATER
+
+    def _rescore_row(self, row: int) -> None:
+        node = self._columns.nodes[row]
+        score, later = self._score_node(row, node)
+        room = 0 if score == NEVER else _room_of(node, self.need)
+        self.total_room += room - int(self.room[row])
+        self.scores[row] = score
+        self.room[row] = room
+        self.later[row] = later
+
+    def _score_node(self, row: int, node: Node) -> tuple[float, bool]:
+        task = self.task
+        if not self._allowed[row] or not node.fits_eventually(task.request):
+            return NEVER, False
+        later = False
+        for hook in self._rules.node_predicates:
+            reason = hook.fn(task, self._job, node)
+            if reason:
+                if not isinstance(reason, Later):
+                    return NEVER, False
+                later = True
+        total = 0.0
+        for hook, fixed in self._terms:
+            if fixed is not None:
+                total += float(fixed[row])
+            elif hook.vectorised:
+                table = self._columns.table(np.array([row], dtype=np.intp))
+                total += float(hook.fn(task, table)[0])
+            else:
+                answer = hook.fn(task, node)
+                if answer is None:
+                    return NEVER, later
+                total += answer
+        return (NEVER if math.isnan(total) else total), later
+
+    def _static_fits(self) -> npt.NDArray[np.int8]:
+        table = self._columns.table()
+        fit = np.full(len(table), Fit.NOW, dtype=np.int8)
+        for hook in self._rules.static_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        return fit
+
+    def _ask_predicate(self, hook: Hook, table: ColumnTable) -> npt.NDArray[np.int8]:
+        if hook.vector is not None:
+            answer: npt.NDArray[np.int8] = hook.vector(self.task, self._job, table)
+            return answer
+        fit = [_fit_of(hook.fn(self.task, self._job, node)) for node in table.nodes]
+        return np.array(fit, dtype=np.int8)
+
+    def _score_terms(self) -> list[tuple[Hook, Column | None]]:
+        """Return the scorers in order, with what they say where that never changes."""
+        terms: list[tuple[Hook, Column | None]] = []
+        table = self._columns.table()
+        for hook in self._rules.scores:
+            if hook.scope != "static":
+                terms.append((hook, None))
+                continue
+            if hook.vector is not None:
+                fixed = hook.vector(self.task, table)
+            elif hook.vectorised:
+                fixed = np.asarray(hook.fn(self.task, table), dtype=np.float64)
+            else:
+                fixed = _ask_each(hook, self.task, table.nodes)
+            # Adding nought changes no sum, so such terms can be left out.
+            if np.any(fixed != 0):
+                terms.append((hook, fixed))
+        return terms
+
+
+def _ask_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
+    answers = [hook.fn(task, node) for node in nodes]
+    return np.array([math.nan if a is None else a for a in answers], dtype=np.float64)
+
+
+def _fit_of(reason: str | None) -> Fit:
+    if not reason:
+        return Fit.NOW
+    return Fit.LATER if isinstance(reason, Later) else Fit.NO
+
+
+def _room(free: Amounts, need: Sequence[int]) -> npt.NDArray[np.int64]:
+    """Return how often `need` fits into each row."""
+    room: npt.NDArray[np.int64] | None = None
+    for column, amount in enumerate(need):
+        if amount:
+            times = free[:, column] // amount
+            room = times if room is None else np.minimum(room, times)
+    return np.full(len(free), UNBOUNDED) if room is None else np.maximum(room, 0)
+
+
+def _room_of(node: Node, need: Sequence[int]) -> int:
+    idle, releasing = node.idle, node.releasing
+    free = (
+        idle.cpu + releasing.cpu,
+        idle.memory + releasing.memory,
+        idle.gpu + releasing.gpu,
+        idle.pods + releasing.pods,
+    )
+    return max(0, min((f // n for f, n in zip(free, need, strict=True) if n), default=UNBOUNDED))
+
+
+UNBOUNDED: Final = 10**9
+"""How many tasks that ask for nothing at all a node is said to hold."""

@@ -1,0 +1,69 @@
+"""Telling tasks apart by what they ask for: equal tasks get equal answers."""
+
+from collections.abc import Mapping
+from operator import attrgetter
+
+from navarch.scheduler.cluster import TaskSpec
+from navarch.scheduler.request import Request
+
+traits_of = attrgetter(
+    "request",
+    "sub_group",
+    "labels",
+    "node_selector",
+    "node_affinity_in",
+    "affinity",
+    "anti_affinity",
+    "preferred_affinity",
+    "tolerations",
+    "host_ports",
+    "config_maps",
+    "nominated_node",
+    "legacy_mig",
+    "claims",
+)
+"""Everything of a task that decides where it may go; the first is its request."""
+
+
+class Kinds:
+    """Numbers for kinds of tasks: the same number for those that ask for the same."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+        self._last: tuple[object, ...] = ()
+        self._last_number = -1
+
+    def number(self, spec: TaskSpec) -> int:
+        """Return the number of the task's kind."""
+        traits = traits_of(spec)
+        if traits != self._last:
+            self._last = traits
+            key = (_request_key(spec.request), *map(_frozen, traits[1:]))
+            self._last_number = self._numbers.setdefault(key, len(self._numbers))
+        return self._last_number
+
+
+def _request_key(request: Request) -> object:
+    gpu = request.gpu
+    return (
+        request.cpu_milli,
+        request.memory_bytes,
+        request.pods,
+        request.dra_gpus,
+        gpu.kind,
+        gpu.count,
+        gpu.fraction,
+        gpu.memory_mib,
+        gpu.devices,
+        _frozen(gpu.mig),
+    )
+
+
+def _frozen(value: object) -> object:
+    if not value:
+        return value if isinstance(value, bool) else None
+    if isinstance(value, Mapping):
+        return tuple(sorted(value.items()))
+    if isinstance(value, tuple) and not isinstance(value[0], str | int):
+        return repr(value)
+    return value
