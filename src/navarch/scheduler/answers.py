@@ -37,6 +37,11 @@ class Answers(ExtensionPoints):
                 return answer
         return _compare((left.created_at, left.name), (right.created_at, right.name))
 
+    def queue_rank(self) -> Callable[[Queue, Job], Any] | None:
+        """Return a key that orders queues that have lost nothing, where it differs, if there is one."""
+        hooks = self._hooks["queue_order"]
+        return hooks[0].rank if len(hooks) == 1 else None
+
     def compare_jobs(self, left: Job, right: Job) -> int:
         """Return a negative number if `left` comes first in its queue."""
         return self._first_non_zero("job_order", left, right) or _compare(
@@ -67,6 +72,11 @@ class Answers(ExtensionPoints):
             task.created_at,
             task.uid,
         )
+
+    @property
+    def orders_tasks_by_kind(self) -> bool:
+        """Whether only age and name tell equal tasks apart."""
+        return all(hook.any_job for hook in self._hooks["task_order"])
 
     def compare_tasks(self, left: Task, right: Task) -> int:
         """Return a negative number if `left` comes first in its pod set."""
@@ -172,6 +182,8 @@ class Answers(ExtensionPoints):
         """Return the node sets to try for a group, in order, or why there is none."""
         sets: list[NodeSet] = [nodes]
         for hook in self._hooks["subset_nodes"]:
+            if hook.only_for is not None and tasks and not hook.only_for(tasks[0]):
+                continue
             expanded: list[NodeSet] = []
             for node_set in sets:
                 answer: Subsets = hook.fn(job, group, pod_sets, tasks, node_set)

@@ -86,7 +86,7 @@ def _job_misfits(session: Session) -> dict[str, tuple[JobMisfit, ...]]:
 
 def _task_misfits(session: Session) -> dict[str, dict[str, tuple[Misfit, ...]]]:
     found: dict[str, dict[str, tuple[Misfit, ...]]] = {}
-    for uid, (task, job) in session.unplaced.items():
+    for task, job in session.unplaced.values():
         if task.status is TaskStatus.PENDING:
             for node in session.node_list:
                 session.fit(task, job, node, record=True)

@@ -71,6 +71,7 @@ class ExtensionPoints:
         any_job: bool = False,
         measure: Measure | None = None,
         key: Callable[[Any], Any] | None = None,
+        rank: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         declared = POINTS[point]
         hooks = self._hooks[point]
@@ -96,6 +97,7 @@ class ExtensionPoints:
                 any_job=any_job,
                 measure=measure,
                 key=key,
+                rank=rank,
             )
         )
 
@@ -116,10 +118,21 @@ class ExtensionPoints:
         return {path: handler for path, (_, handler) in self._http_handlers.items()}
 
     def add_queue_order_fn(
-        self, fn: QueueOrder, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: QueueOrder,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        rank: Callable[[Queue, Job], Any] | None = None,
     ) -> None:
-        """Order queues: negative if the left one comes first."""
-        self._add("queue_order", fn, scope, vectorised=vectorised)
+        """Order queues: negative if the left one comes first.
+
+        `rank` is a key that decides where nobody has lost anything yet: two queues whose ranks
+        differ are in the order of their ranks, and two whose ranks are equal are always in the
+        same order. It may depend on the queue, the job, and on what jobs in and below the queue
+        have, and on nothing else that changes.
+        """
+        self._add("queue_order", fn, scope, vectorised=vectorised, rank=rank)
 
     def add_job_order_fn(
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
@@ -134,15 +147,25 @@ class ExtensionPoints:
         )
 
     def add_task_order_fn(
-        self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: Order,
+        *,
+        key: bool = False,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        any_job: bool = False,
     ) -> None:
-        """Order tasks of one pod set, by comparing two or, with `key`, by a key of one."""
+        """Order tasks of one pod set, by comparing two or, with `key`, by a key of one.
+
+        With `any_job`, tasks that ask for the same and are numbered alike are never told apart.
+        """
         self._add(
             "task_order",
             comparator(fn) if key else fn,
             scope,
             vectorised=vectorised,
             key=fn if key else None,
+            any_job=any_job,
         )
 
     def add_pod_set_order_fn(

@@ -4,17 +4,30 @@ from navarch.scheduler.answers import Answers
 from navarch.scheduler.quantity import NOTHING, Amounts
 from navarch.scheduler.state.job import Job, PodSet
 from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
 
 def tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
     """Return the tasks of `job` whose turn it is: what its gangs lack, or else one more."""
-    return job.remember(("place", real), lambda: _tasks_to_place(session, job, real=real))
+    known = job.turn
+    if known is None or known[0] != job.origin.version:
+        known = job.turn = (job.origin.version, {})
+    found = known[1].get(real)
+    if found is None:
+        found = _tasks_to_place(session, job, real=real)
+        known[1][real] = found
+        if not real and not any(task.placement.virtual for task in found):
+            known[1][True] = found
+    return found
 
 
 def request_to_place(session: Answers, job: Job) -> Amounts:
     """Return what the tasks whose turn it is would be charged."""
-    return job.remember("request", lambda: charge(tasks_to_place(session, job, real=False)))
+    known = job.turn_charge
+    if known is None or known[0] != job.origin.version:
+        amount = charge(tasks_to_place(session, job, real=False))
+        known = job.turn_charge = (job.origin.version, amount)
+    return known[1]
 
 
 def charge(tasks: list[Task]) -> Amounts:
@@ -22,6 +35,9 @@ def charge(tasks: list[Task]) -> Amounts:
     if len(tasks) == 1:
         return tasks[0].pending_quota
     # Equal tasks have the very same quota: adding up counts spares adding up amounts.
+    first = tasks[0].pending_quota if tasks else NOTHING
+    if all([task.pending_quota is first for task in tasks]):
+        return first.times(len(tasks))
     counts: dict[int, int] = {}
     quotas: dict[int, Amounts] = {}
     for task in tasks:
@@ -67,10 +83,15 @@ def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
 
 
 def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> list[Task]:
-    tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]
+    if pod_set.untouched(TaskStatus.PENDING):
+        tasks = pod_set.tasks
+    else:
+        tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]
     if len(tasks) <= 1:
         return tasks
     missing = max(1, pod_set.min_available - pod_set.active_allocated)
+    if pod_set.alike and session.orders_tasks_by_kind:
+        return tasks[:missing]
     return session.sort_tasks(tasks)[:missing]
 
 

@@ -53,8 +53,13 @@ class JobQueue:
         self._victims = victims
         self._key = self._sort_key()
         self._heaps: dict[str, list[tuple[object, int, Job]]] = {}
+        self._bests: dict[str, _Best] = {}
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
+        self._rank = None if victims else session.queue_rank()
+        self._ranks: dict[str, tuple[int, Job, Any]] = {}
+        """Of each queue, its rank, with the change of its account and the job it holds for."""
+        self._ties: dict[tuple[str, str], bool] = {}
 
     @classmethod
     def of(
@@ -117,15 +122,42 @@ class JobQueue:
             if (
                 best is None
                 or best_queue is None
-                or self._compare_queues(queue, candidate, best_queue, best) < 0
+                or self._comes_first(queue, candidate, best_queue, best)
             ):
                 best, best_queue = candidate, queue
         return best
 
+    def _comes_first(self, left: Queue, left_best: _Best, right: Queue, right_best: _Best) -> bool:
+        if self._rank is not None:
+            left_rank, right_rank = self._rank_of(left, left_best), self._rank_of(right, right_best)
+            if left_rank != right_rank:
+                return bool(left_rank < right_rank)
+            pair = (left.name, right.name)
+            tie = self._ties.get(pair)
+            if tie is None:
+                tie = self._compare_queues(left, left_best, right, right_best) < 0
+                self._ties[pair] = tie
+            return tie
+        return self._compare_queues(left, left_best, right, right_best) < 0
+
+    def _rank_of(self, queue: Queue, best: _Best) -> Any:  # noqa: ANN401
+        known = self._ranks.get(queue.name)
+        if known is None or known[0] != queue.changes or known[1] is not best.job:
+            assert self._rank is not None, "nobody ranks queues"
+            known = (queue.changes, best.job, self._rank(queue, best.job))
+            self._ranks[queue.name] = known
+        return known[2]
+
     def _best_in(self, queue: Queue) -> _Best | None:
         if queue.is_leaf:
             heap = self._heaps.get(queue.name)
-            return _Best(heap[0][2], queue.name) if heap else None
+            if not heap:
+                return None
+            job = heap[0][2]
+            known = self._bests.get(queue.name)
+            if known is None or known.job is not job:
+                known = self._bests[queue.name] = _Best(job, queue.name)
+            return known
         return self._best_of_siblings(queue.children)
 
     def _compare_queues(

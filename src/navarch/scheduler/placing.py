@@ -42,7 +42,22 @@ class JobPlacing:
         if not verdict.schedulable:
             self._note(JobMisfit(summary=verdict.message))
             return False
+        if self._is_plain(tasks, nodes):
+            checkpoint = self._statement.checkpoint()
+            alike = self._job.root.pod_sets[0].alike
+            if self._place_tasks(tasks, nodes, alike=alike):
+                return True
+            self._statement.rollback(checkpoint)
+            return False
         return self._place_group(self._job.root, tasks, nodes)
+
+    def _is_plain(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+        """Say whether the job is a single pod set that nobody confines to some of the nodes."""
+        root = self._job.root
+        if root.groups or len(root.pod_sets) != 1 or not tasks:
+            return False
+        hooks = self._session.hooks("subset_nodes")
+        return nodes is self._session.node_list and not any(h.concerns(tasks[0]) for h in hooks)
 
     def _place_group(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         pod_sets = group.all_pod_sets()
@@ -80,12 +95,14 @@ class JobPlacing:
             self._statement.rollback(checkpoint)
         return False
 
-    def _place_tasks(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+    def _place_tasks(
+        self, tasks: Sequence[Task], nodes: Sequence[Node], *, alike: bool = False
+    ) -> bool:
         """Place all the tasks, runs of equal ones together where that can be done."""
         if nodes is not self._session.node_list or not self._session.parameters.fast_paths:
             return all(self._place_task(task, nodes) for task in tasks)
         engine = self._session.engine
-        for run in _runs(engine, tasks):
+        for run in [tasks] if alike else _runs(engine, tasks):
             ranking = engine.ranking(run[0], self._job)
             if ranking is None:
                 if not all(self._place_task(task, nodes) for task in run):
@@ -105,7 +122,7 @@ class JobPlacing:
             places = engine.next_nodes(ranking, len(run), real=self._real)
             if not places:
                 if self._real:
-                    self._session.unplaced[run[0].uid] = (run[0], self._job)
+                    self._session.unplaced[self._job.name] = (run[0], self._job)
                 return False
             self._put_all(ranking, run[: len(places)], places)
             engine.placed()

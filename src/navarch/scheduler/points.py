@@ -174,6 +174,8 @@ class Hook:
     measure: Measure | None = None
     key: Callable[[Any], Any] | None = None
     """Where the answer is an order by a key: the key."""
+    rank: Callable[[Any, Any], Any] | None = None
+    """Of queue orders: a key of a queue and its next job that decides where keys differ."""
 
     def concerns(self, task: Any) -> bool:  # noqa: ANN401
         """Say whether the answer about `task` can be anything but nothing."""

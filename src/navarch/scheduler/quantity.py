@@ -41,8 +41,10 @@ class Amounts(NamedTuple):
 
     def within(self, bound: "Amounts") -> bool:
         """Say whether no element exceeds `bound`, where an unlimited bound is never exceeded."""
-        return all(
-            limit == UNLIMITED or value <= limit for value, limit in zip(self, bound, strict=True)
+        return (
+            (bound.cpu == UNLIMITED or self.cpu <= bound.cpu)
+            and (bound.memory == UNLIMITED or self.memory <= bound.memory)
+            and (bound.gpu == UNLIMITED or self.gpu <= bound.gpu)
         )
 
 

@@ -18,6 +18,7 @@ from navarch.scheduler.quantity import UNLIMITED
 from navarch.scheduler.state.change_log import ChangeLog
 from navarch.scheduler.state.claims import Claims
 from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.kind import Kinds
 from navarch.scheduler.state.node import WHOLE_GPU, Node
 from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.queues import QueueTree
@@ -26,7 +27,7 @@ from navarch.scheduler.statement import Statement
 from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -66,8 +67,9 @@ class Session(Answers):
         }
         self.node_list: list[Node] = list(self.nodes.values())
         self.queues = QueueTree(_queue_specs(cluster, self.parameters))
+        self.kinds = Kinds()
         self.jobs: dict[str, Job] = {
-            spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib)
+            spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
             for spec in sorted(cluster.jobs, key=lambda j: j.name)
         }
         self.claims = Claims(cluster)
@@ -76,7 +78,7 @@ class Session(Answers):
         self.task_misfits: dict[str, list[Misfit]] = {}
         """Why a task was not placed by the last real attempt, node by node."""
         self.unplaced: dict[str, tuple[Task, Job]] = {}
-        """Tasks that found no place by the last real attempt, whose reasons nobody wrote down."""
+        """By job, the task that found no place by the last real attempt, with reasons unwritten."""
         for job in self.jobs.values():
             for task in job.tasks.values():
                 self._load(task)
@@ -200,6 +202,7 @@ class Session(Answers):
         for task, node in zip(tasks, nodes, strict=True):
             task.placement = node.taken
         job.version += 1
+        self.queues.note_change(job.queue)
         told: list[EventHandler] = []
         try:
             for _, handler in self._event_handlers:
@@ -224,6 +227,7 @@ class Session(Answers):
         for task in tasks:
             task.placement = UNPLACED[TaskStatus.PENDING]
         tasks[0].job.version += 1
+        self.queues.note_change(tasks[0].job.queue)
 
     def settle_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Let what `take_all` has booked stand."""
@@ -269,6 +273,7 @@ class Session(Answers):
                 self.claims.apply(task, booking, -1)
         task.placement = after
         task.job.version += 1
+        self.queues.note_change(task.job.queue)
 
     def _load(self, task: Task) -> None:
         """Book a task where the snapshot found it."""
@@ -284,11 +289,10 @@ class Session(Answers):
     def forget_misfits(self, job: Job) -> None:
         """Drop what earlier attempts to place `job` found."""
         self.job_misfits.pop(job.name, None)
-        if not self.task_misfits and not self.unplaced:
-            return
-        for uid in job.tasks:
-            self.task_misfits.pop(uid, None)
-            self.unplaced.pop(uid, None)
+        self.unplaced.pop(job.name, None)
+        if self.task_misfits:
+            for uid in job.tasks:
+                self.task_misfits.pop(uid, None)
 
     def note_misfit(self, misfit: Misfit) -> None:
         """Write down why a task found no place."""
@@ -299,27 +303,18 @@ class Session(Answers):
         self.job_misfits.setdefault(job.name, []).append(misfit)
 
 
-def _by_node(
-    tasks: Sequence[Task], nodes: Sequence[Node]
-) -> list[tuple[Node, Sequence[Task]]]:
+def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> list[tuple[Node, Sequence[Task]]]:
+    """Return each node with the tasks that go there."""
     if len(tasks) == 1:
         return [(nodes[0], tasks)]
-    members: dict[int, list[Task]] = {}
+    found: dict[int, tuple[Node, list[Task]]] = {}
     for task, node in zip(tasks, nodes, strict=True):
-        found = members.get(node.index)
-        if found is None:
-            members[node.index] = [task]
+        known = found.get(node.index)
+        if known is None:
+            found[node.index] = (node, [task])
         else:
-            found.append(task)
-    return [(found[0], found[1]) for found in _with_nodes(members, nodes)]
-
-
-def _with_nodes(
-    members: dict[int, list[Task]], nodes: Sequence[Node]
-) -> Iterator[tuple[Node, list[Task]]]:
-    by_index = {node.index: node for node in nodes}
-    for index, tasks in members.items():
-        yield by_index[index], tasks
+            known[1].append(task)
+    return list(found.values())
 
 
 def _tell_all(

@@ -49,8 +49,9 @@ def _lost(session: Session, job: Job) -> JobMisfit:
 
 def _must_wait(job: Job) -> bool:
     """Say whether some gang cannot start yet, so that those who could must wait with it."""
-    return any(
-        pod_set.count(TaskStatus.PIPELINED)
-        and pod_set.count(ALLOCATED_MASK) < pod_set.min_available
-        for pod_set in job.pod_sets.values()
-    )
+    for pod_set in job.pod_sets.values():
+        if pod_set.count(TaskStatus.PIPELINED) and (
+            pod_set.count(ALLOCATED_MASK) < pod_set.min_available
+        ):
+            return True
+    return False

@@ -47,6 +47,7 @@ def order_of(columns: Columns, ranking: Ranking, count: int, *, real: bool) -> n
 
     There may be fewer: because no more fit, or because another look is needed then.
     """
+    ranking.find_room()
     rows = best_rows(ranking, count)
     if not len(rows):
         return rows

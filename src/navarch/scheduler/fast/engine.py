@@ -9,7 +9,6 @@ from navarch.scheduler.fast.columns import Columns
 from navarch.scheduler.fast.ranking import Ranking, Rules
 from navarch.scheduler.fit import Misfit
 from navarch.scheduler.request import GpuKind
-from navarch.scheduler.state.kind import Kinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,14 +34,16 @@ class Engine:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._columns = Columns(session.node_list, session.changes)
-        self._kinds = Kinds()
+        self._kinds = session.kinds
         self._rankings: dict[object, Ranking | None] = {}
         self._refusals: dict[object, str | None] = {}
+        self._welcome: set[int] = set()
+        """Kinds of tasks that nobody refuses before nodes are looked at."""
         self._usable = self._columns.exact and all(
             hook.scope == "queue"
             for hook in session.hooks("is_task_allocation_on_node_over_capacity")
         )
-        self._looks = [hook for hook in session.hooks("node_pre_order")]
+        self._looks: Sequence[Hook] = session.hooks("node_pre_order")
         self._usable = self._usable and all(hook.measure is not None for hook in self._looks)
         self._ahead = Ahead()
 
@@ -70,11 +71,13 @@ class Engine:
 
     def refusal(self, task: Task, job: Job) -> Misfit | None:
         """Return why the task can go nowhere, as `Session.pre_predicate` would."""
-        for hook in self._session.hooks("pre_predicate"):
-            if not hook.concerns(task):
-                continue
+        kind = self.kind(task)
+        if kind in self._welcome:
+            return None
+        hooks = [hook for hook in self._session.hooks("pre_predicate") if hook.concerns(task)]
+        for hook in hooks:
             if hook.scope == "static" and hook.any_job:
-                key = (hook.owner, self.kind(task))
+                key = (hook.owner, kind)
                 if key not in self._refusals:
                     self._refusals[key] = hook.fn(task, job)
                 reason = self._refusals[key]
@@ -82,6 +85,8 @@ class Engine:
                 reason = hook.fn(task, job)
             if reason:
                 return Misfit(task=task.uid, reason=reason, plugin=hook.owner)
+        if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
+            self._welcome.add(kind)
         return None
 
     def _rules(self, task: Task) -> tuple[Rules | None, bool]:
@@ -110,7 +115,7 @@ class Engine:
         if ahead.holds(ranking, len(self._columns.log.rows), real=real):
             return ahead.take(count)
         ranking.refresh()
-        if ranking.total_room < count:
+        if count > 1 and ranking.find_room() < count:
             return []
         wanted = ahead.wanted(ranking, count)
         if wanted == 1 or not ranking.foreseeable:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.node import Node
     from navarch.scheduler.state.task import Task
 
+NO, LATER = int(Fit.NO), int(Fit.LATER)
 NEVER: Final = -math.inf
 """The score of a node that the task cannot go to."""
 
@@ -61,6 +62,7 @@ class Ranking:
         self.room: npt.NDArray[np.int64] = np.zeros(count, dtype=np.int64)
         """How many such tasks each node could hold once those leaving have gone."""
         self.total_room = 0
+        self._room_seen = -1
 
     @property
     def foreseeable(self) -> bool:
@@ -77,7 +79,7 @@ class Ranking:
         known = self._seen
         self._columns.sync()
         changed = log.rows[known:] if known >= 0 else []
-        self._seen, self._grown = len(log.rows), log.grown
+        self._seen = len(log.rows)
         extents = self._measure()
         if known < 0 or extents != self._extents:
             self._extents = extents
@@ -87,7 +89,7 @@ class Ranking:
             return
         if len(changed) > 1:
             changed = list(set(changed))
-        if len(changed) < FEW // 2:
+        if len(changed) <= FEW:
             for row in changed:
                 self._rescore_row(row)
         else:
@@ -143,36 +145,49 @@ class Ranking:
         fit = np.full(len(table), Fit.NOW, dtype=np.int8)
         for hook in self._rules.node_predicates:
             fit = np.minimum(fit, self._ask_predicate(hook, table))
-        return fit > Fit.NO
+        return fit > NO
 
     def _rescore(self, rows: Rows | None) -> None:
         columns = self._columns
         table = columns.table(rows)
         allowed = self._allowed if rows is None else self._allowed[rows]
-        fit = np.where(fits(table.free, self.need), allowed, Fit.NO)
+        fit = fits(table.free, self.need) * allowed
         for hook in self._rules.node_predicates:
             fit = np.minimum(fit, self._ask_predicate(hook, table))
-        possible = fit > Fit.NO
         scores = self.score_table(table, rows)
-        scores[~possible | np.isnan(scores)] = NEVER
-        room = np.where(possible & (scores != NEVER), _room(table.free, self.need), 0)
+        scores[(fit == NO) | np.isnan(scores)] = NEVER
         if rows is None:
-            self.scores, self.room, self.later = scores, room, fit == Fit.LATER
-            self.total_room = int(room.sum())
-            return
-        self.total_room += int(room.sum() - self.room[rows].sum())
-        self.scores[rows] = scores
-        self.room[rows] = room
-        self.later[rows] = fit == Fit.LATER
+            self.scores, self.later = scores, fit == LATER
+            self._room_seen = -1
+        else:
+            self.scores[rows] = scores
+            self.later[rows] = fit == LATER
+
+    def find_room(self) -> int:
+        """Return how many such tasks all nodes together could hold, up to date."""
+        log = self._columns.log
+        known = self._room_seen
+        self._room_seen = len(log.rows)
+        changed = log.rows[known:] if known >= 0 else []
+        if known < 0 or len(changed) > len(self.room) // 4:
+            self.room = self._room_in(self._columns.free, self.scores)
+            self.total_room = int(self.room.sum())
+        elif changed:
+            rows = np.array(list(set(changed)), dtype=np.intp)
+            room = self._room_in(self._columns.free[rows], self.scores[rows])
+            self.total_room += int(room.sum() - self.room[rows].sum())
+            self.room[rows] = room
+        self._grown = log.grown
+        return self.total_room
+
+    def _room_in(self, free: Amounts, scores: Column) -> npt.NDArray[np.int64]:
+        room = _room(free, self.need)
+        room[scores == NEVER] = 0
+        return room
 
     def _rescore_row(self, row: int) -> None:
         node = self._columns.nodes[row]
-        score, later = self._score_node(row, node)
-        room = 0 if score == NEVER else _room_of(node, self.need)
-        self.total_room += room - int(self.room[row])
-        self.scores[row] = score
-        self.room[row] = room
-        self.later[row] = later
+        self.scores[row], self.later[row] = self._score_node(row, node)
 
     def _score_node(self, row: int, node: Node) -> tuple[float, bool]:
         task = self.task
@@ -252,17 +267,6 @@ def _room(free: Amounts, need: Sequence[int]) -> npt.NDArray[np.int64]:
             times = free[:, column] // amount
             room = times if room is None else np.minimum(room, times)
     return np.full(len(free), UNBOUNDED) if room is None else np.maximum(room, 0)
-
-
-def _room_of(node: Node, need: Sequence[int]) -> int:
-    idle, releasing = node.idle, node.releasing
-    free = (
-        idle.cpu + releasing.cpu,
-        idle.memory + releasing.memory,
-        idle.gpu + releasing.gpu,
-        idle.pods + releasing.pods,
-    )
-    return max(0, min((f // n for f, n in zip(free, need, strict=True) if n), default=UNBOUNDED))
 
 
 UNBOUNDED: Final = 10**9

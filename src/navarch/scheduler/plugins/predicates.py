@@ -12,7 +12,7 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.cluster import NODE_TYPE_LABEL
 from navarch.scheduler.fit import Fit, Later
 from navarch.scheduler.node_table import PODS_COLUMN, Fits, NodeTable
-from navarch.scheduler.quantity import GPU
+from navarch.scheduler.quantity import GPU, RESOURCE_NAMES
 from navarch.scheduler.request import GpuKind
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.job import Job
@@ -39,6 +39,7 @@ class Predicates:
 
     _session: Session = field(init=False, repr=False)
     _neighbours: Neighbours = field(init=False, repr=False)
+    _largest: dict[str, int] = field(init=False, repr=False, default_factory=dict)
 
     def on_session_open(self, session: Session) -> None:
         """Register the checks."""
@@ -77,20 +78,29 @@ class Predicates:
 
     def _too_large(self, task: Task) -> str | None:
         """Refuse what no node could hold even if it were empty."""
-        nodes = self._session.nodes.values()
         request = task.request
-        largest = {
-            "cpu": (request.cpu_milli, max((n.allocatable.cpu for n in nodes), default=0)),
-            "memory": (request.memory_bytes, max((n.allocatable.memory for n in nodes), default=0)),
-            "gpu": (_gpu_floor(task), max((n.allocatable.gpu for n in nodes), default=0)),
+        asked_for = {
+            "cpu": request.cpu_milli,
+            "memory": request.memory_bytes,
+            "gpu": _gpu_floor(task),
+            **request.gpu.mig,
         }
-        for profile, count in request.gpu.mig.items():
-            most = max((n.allocatable.mig.get(profile, 0) for n in nodes), default=0)
-            largest[profile] = (count, most)
+        largest = {name: (asked, self._most(name)) for name, asked in asked_for.items()}
         for resource, (asked, most) in largest.items():
             if asked > most:
                 return f"no node has that much {resource}: asked for {asked}, at most {most}"
         return None
+
+    def _most(self, resource: str) -> int:
+        """Return how much of a resource the largest node has."""
+        if resource not in self._largest:
+            pools = (node.allocatable for node in self._session.nodes.values())
+            amounts = (
+                getattr(pool, resource) if resource in RESOURCE_NAMES else pool.mig.get(resource, 0)
+                for pool in pools
+            )
+            self._largest[resource] = max(amounts, default=0)
+        return self._largest[resource]
 
     def _missing_config_maps(self, task: Task) -> str | None:
         known = self._session.cluster.config_maps
@@ -205,7 +215,7 @@ def _match_pod_slots(task: Task, _job: Job, nodes: NodeTable) -> Fits:
     slots = task.request.pods
     now = slots <= nodes.idle[:, PODS_COLUMN]
     later = slots <= nodes.free[:, PODS_COLUMN]
-    return np.where(now & later, Fit.NOW, np.where(later, Fit.LATER, Fit.NO)).astype(np.int8)
+    return now.astype(np.int8) * later + later
 
 
 def _is_unusual(node: Node) -> bool:

@@ -19,7 +19,7 @@ class Kubeflow:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_task_order_fn(
-            lambda task: task.labels.get(self.label) not in self.roles, key=True, scope="static"
+            lambda task: task.labels.get(self.label) not in self.roles, key=True, scope="static", any_job=True
         )
 
     def on_session_close(self, session: Session) -> None:
@@ -35,7 +35,7 @@ class Ray:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_task_order_fn(
-            lambda task: task.labels.get(self.label) != "head", key=True, scope="static"
+            lambda task: task.labels.get(self.label) != "head", key=True, scope="static", any_job=True
         )
 
     def on_session_close(self, session: Session) -> None:
@@ -49,7 +49,7 @@ class TaskOrder:
 
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
-        session.add_task_order_fn(owner_order, key=True, scope="static")
+        session.add_task_order_fn(owner_order, key=True, scope="static", any_job=True)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from navarch.scheduler.cluster import JobSpec, SubGroupSpec, TopologyConstraint
+from navarch.scheduler.quantity import Amounts
+from navarch.scheduler.state.kind import Kinds
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import (
     ACTIVE_ALLOCATED_MASK,
@@ -19,7 +22,7 @@ T = TypeVar("T")
 class PodSet:
     """Equal members of a job and the least number of them that is worth running."""
 
-    __slots__ = ("min_available", "name", "tasks", "topology")
+    __slots__ = ("alike", "found", "min_available", "name", "owner", "tasks", "topology")
 
     def __init__(
         self,
@@ -32,10 +35,23 @@ class PodSet:
         self.min_available = min_available
         self.topology = topology
         self.tasks: list[Task] = list(tasks)
+        self.alike = False
+        """Whether all tasks are of one kind and age, so that only their names tell them apart."""
+        self.owner: Job | None = None
+        self.found: TaskStatus | None = None
+        """The state that all tasks had in the snapshot, good as long as nothing has changed."""
 
     def count(self, mask: int) -> int:
         """Return how many tasks are in one of the states of `mask`."""
-        return sum(1 for task in self.tasks if task.placement.status & mask)
+        owner = self.owner
+        if owner is not None and not owner.version and self.found is not None:
+            return len(self.tasks) if self.found & mask else 0
+        return len([1 for task in self.tasks if task.placement.status & mask])
+
+    def untouched(self, mask: int) -> bool:
+        """Say whether all tasks are still as they were found, in one of the states of `mask`."""
+        owner, found = self.owner, self.found
+        return owner is not None and found is not None and not owner.version and bool(found & mask)
 
     @property
     def active_allocated(self) -> int:
@@ -99,10 +115,14 @@ class Job:
         "spec",
         "stale_since",
         "tasks",
+        "turn",
+        "turn_charge",
         "version",
     )
 
-    def __init__(self, spec: JobSpec, *, min_gpu_memory_mib: int) -> None:
+    def __init__(
+        self, spec: JobSpec, *, min_gpu_memory_mib: int, kinds: Kinds | None = None
+    ) -> None:
         self.spec = spec
         self.name = spec.name
         self.namespace = spec.namespace
@@ -116,15 +136,21 @@ class Job:
         self.version = 0
         """Changes with every change of a task; a view looks at its origin's."""
         self.memo: dict[object, tuple[int, Any]] = {}
+        self.turn: tuple[int, dict[bool, list[Task]]] | None = None
+        """Whose turn it is, really and in simulations, with the version it holds for."""
+        self.turn_charge: tuple[int, Amounts] | None = None
         self.tasks: dict[str, Task] = {}
         self.root = _grow(spec.root)
         self.pod_sets: dict[str, PodSet] = {
             pod_set.name: pod_set for pod_set in self.root.all_pod_sets()
         }
-        for task_spec in sorted(spec.tasks, key=lambda task: task.uid):
+        for task_spec in sorted(spec.tasks, key=_uid):
             task = Task(task_spec, self, min_gpu_memory_mib=min_gpu_memory_mib)
             self.tasks[task.uid] = task
             self.pod_sets[task_spec.sub_group].tasks.append(task)
+        if kinds is not None:
+            for pod_set in self.pod_sets.values():
+                _compare(pod_set, self, kinds)
 
     @property
     def uid(self) -> str:
@@ -149,14 +175,13 @@ class Job:
     @property
     def stale(self) -> bool:
         """Whether the job runs with fewer members than it needs, and has finished none."""
-        statuses = [task.placement.status for task in self.tasks.values()]
-        if TaskStatus.SUCCEEDED in statuses:
+        if not self.count(ACTIVE_ALLOCATED_MASK) or self.count(TaskStatus.SUCCEEDED):
             return False
-        return any(s & ACTIVE_ALLOCATED_MASK for s in statuses) and not self.satisfied
+        return not self.satisfied
 
     def count(self, mask: int) -> int:
         """Return how many tasks are in one of the states of `mask`."""
-        return sum(1 for task in self.tasks.values() if task.placement.status & mask)
+        return sum([pod_set.count(mask) for pod_set in self.pod_sets.values()])
 
     def tasks_in(self, mask: int) -> list[Task]:
         """Return the tasks in one of the states of `mask`, by uid."""
@@ -165,7 +190,13 @@ class Job:
     @property
     def has_pending(self) -> bool:
         """Whether a task waits for a place."""
-        return any(t.placement.status is TaskStatus.PENDING for t in self.tasks.values())
+        for pod_set in self.pod_sets.values():
+            if pod_set.untouched(TaskStatus.PENDING) and pod_set.tasks:
+                return True
+        for task in self.tasks.values():
+            if task.placement.status is TaskStatus.PENDING:
+                return True
+        return False
 
     def remember(self, key: object, work_out: Callable[[], T]) -> T:
         """Return what `work_out` gives, worked out again only after a task has changed."""
@@ -188,9 +219,10 @@ class Job:
     def _view(self, uids: set[str], *, shrink: bool) -> "Job":
         view = Job.__new__(Job)
         for name in Job.__slots__:
-            if name not in {"tasks", "root", "pod_sets", "memo"}:
+            if name not in {"tasks", "root", "pod_sets", "memo", "turn", "turn_charge"}:
                 setattr(view, name, getattr(self, name))
         view.memo = {}
+        view.turn = view.turn_charge = None
         view.tasks = {uid: task for uid, task in self.tasks.items() if uid in uids}
         view.root = _prune(self.root, uids, shrink=shrink)
         view.pod_sets = {pod_set.name: pod_set for pod_set in view.root.all_pod_sets()}
@@ -198,6 +230,28 @@ class Job:
 
     def __repr__(self) -> str:
         return f"Job({self.name}, queue={self.queue}, tasks={len(self.tasks)})"
+
+
+_uid = attrgetter("uid")
+
+
+def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:
+    """Find out what the tasks of a pod set have in common."""
+    tasks = pod_set.tasks
+    if not tasks:
+        return
+    first = tasks[0]
+    if all(task.placement is first.placement for task in tasks):
+        pod_set.owner, pod_set.found = owner, first.status
+    if first.status is not TaskStatus.PENDING:
+        return
+    number = first.kind = kinds.number(first.spec)
+    alike = True
+    for task in tasks:
+        task.kind = kinds.number(task.spec)
+        if task.kind != number or task.created_at is not first.created_at:
+            alike = False
+    pod_set.alike = alike
 
 
 def _grow(spec: SubGroupSpec) -> SubGroup:
@@ -212,6 +266,8 @@ def _prune(group: SubGroup, uids: set[str], *, shrink: bool) -> SubGroup:
     for pod_set in group.pod_sets:
         tasks = [task for task in pod_set.tasks if task.uid in uids]
         minimum = len(tasks) if shrink else pod_set.min_available
-        pod_sets.append(PodSet(pod_set.name, minimum, pod_set.topology, tasks))
+        part = PodSet(pod_set.name, minimum, pod_set.topology, tasks)
+        part.alike = pod_set.alike
+        pod_sets.append(part)
     groups = [_prune(child, uids, shrink=shrink) for child in group.groups]
     return SubGroup(group.name, group.topology, groups, pod_sets)

@@ -21,8 +21,9 @@ traits_of = attrgetter(
     "nominated_node",
     "legacy_mig",
     "claims",
+    "order_priority",
 )
-"""Everything of a task that decides where it may go; the first is its request."""
+"""Everything of a task that decides where it may go, and when; the first is its request."""
 
 
 class Kinds:

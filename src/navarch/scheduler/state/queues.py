@@ -13,6 +13,7 @@ class Queue:
     """One queue and its place in the tree."""
 
     __slots__ = (
+        "changes",
         "children",
         "created_at",
         "deserved",
@@ -29,6 +30,8 @@ class Queue:
         self.name = spec.name
         self.priority = spec.priority
         self.created_at = spec.created_at
+        self.changes = 0
+        """Changes whenever a job in it, or below it, gains or loses something."""
         self.parent: Queue | None = None
         self.children: list[Queue] = []
         shares = (spec.cpu, spec.memory, spec.gpu)
@@ -71,6 +74,13 @@ class QueueTree:
             else:
                 queue.parent = self.by_name[queue.spec.parent]
                 queue.parent.children.append(queue)
+
+    def note_change(self, name: str) -> None:
+        """Write down that a job of the queue has gained or lost something."""
+        queue = self.by_name.get(name)
+        while queue is not None:
+            queue.changes += 1
+            queue = queue.parent
 
     def leaf(self, name: str) -> Queue | None:
         """Return the leaf queue called `name`, or nothing if jobs cannot be there."""

@@ -12,7 +12,7 @@ from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.gang import charge, request_to_place
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import check_limits, check_quotas
-from navarch.scheduler.plugins.proportion.queue_order import allocated_by, compare
+from navarch.scheduler.plugins.proportion.queue_order import Keys, allocated_by, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
 from navarch.scheduler.plugins.proportion.shares import Shares
 from navarch.scheduler.quantity import NOTHING, Amounts
@@ -54,7 +54,7 @@ class Proportion:
             self._enter(job)
         set_fair_shares(self._shares, session.queues.roots, self.k_value)
         self._freeze()
-        session.add_queue_order_fn(self._compare_queues)
+        session.add_queue_order_fn(self._compare_queues, rank=self._rank_queue)
         session.add_is_job_over_capacity_fn(self._job_over_capacity)
         session.add_is_non_preemptible_job_over_queue_quota_fn(self._job_over_quota)
         session.add_is_task_allocation_on_node_over_capacity_fn(
@@ -111,9 +111,13 @@ class Proportion:
     def _on_allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         first = tasks[0]
         quota = nodes[0].quota_of(first.request)
-        self._quota.update(dict.fromkeys([task.uid for task in tasks], quota))
+        if len(tasks) == 1:
+            self._quota[first.uid] = total = quota
+        else:
+            self._quota.update(dict.fromkeys([task.uid for task in tasks], quota))
+            total = quota.times(len(tasks))
         for share in self._shares.lineage(first.job.queue):
-            share.charge(quota.times(len(tasks)), preemptible=first.job.preemptible)
+            share.charge(total, preemptible=first.job.preemptible)
 
     def _on_deallocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         first = tasks[0]
@@ -138,6 +142,10 @@ class Proportion:
             (allocated_by(left_victims, self._quota), allocated_by(right_victims, self._quota)),
             self._shares.total,
         )
+
+    def _rank_queue(self, queue: Queue, job: Job) -> Keys:
+        request = request_to_place(self._session, job)
+        return rank(self._shares[queue.name], request, self._shares.total)
 
     def _request(self, job: Job | None) -> Amounts:
         return NOTHING if job is None else request_to_place(self._session, job)

@@ -27,8 +27,8 @@ def compare(
 
     `requests` is what each queue's next job asks for, `taken` what victims would give back.
     """
-    left_keys = _kept_keys(left, requests[0], taken[0], total)
-    right_keys = _kept_keys(right, requests[1], taken[1], total)
+    left_keys = _keys(left, requests[0], taken[0], total)
+    right_keys = _keys(right, requests[1], taken[1], total)
     if left_keys != right_keys:
         return -1 if left_keys < right_keys else 1
     smaller = _smaller_share(left.allocatable_share(), right.allocatable_share())
@@ -41,40 +41,36 @@ def compare(
 Keys = tuple[bool, bool, int, bool, float, float]
 
 
-def _kept_keys(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
-    """Return the keys of a queue, worked out again only when what they follow from has changed."""
-    kept = share.order_keys
-    if (
-        kept is None
-        or kept[0] is not share.allocated
-        or kept[1] != request
-        or kept[2] != taken
-    ):
-        kept = (share.allocated, request, taken, _keys(share, request, taken, total))
-        share.order_keys = kept
-    return kept[3]
+def rank(share: QueueShare, request: Amounts, total: Amounts) -> Keys:
+    """Return what decides when a queue is served that has lost nothing, unless there is a tie."""
+    return _keys(share, request, NOTHING, total)
 
 
 def _keys(
     share: QueueShare, request: Amounts, taken: Amounts, total: Amounts
 ) -> Keys:
     allocatable = share.allocatable_share()
-    with_job = share.allocated.plus(request)
+    allocated, fair, deserved = share.allocated, share.fair_share, share.deserved
+    with_job = allocated.plus(request)
+    after = with_job if taken is NOTHING else with_job.minus(taken)
     return (
-        all(a > f for a, f in zip(share.allocated, share.fair_share, strict=True)),
-        not with_job.within(share.deserved),
+        allocated.cpu > fair.cpu and allocated.memory > fair.memory and allocated.gpu > fair.gpu,
+        not with_job.within(deserved),
         -share.queue.priority,
-        any(a == 0 and use > 0 for a, use in zip(allocatable, with_job, strict=True)),
-        dominant_share(with_job.minus(taken), allocatable, total),
-        dominant_share(share.allocated, allocatable, total),
+        (allocatable.cpu == 0 and with_job.cpu > 0)
+        or (allocatable.memory == 0 and with_job.memory > 0)
+        or (allocatable.gpu == 0 and with_job.gpu > 0),
+        dominant_share(after, allocatable, total),
+        dominant_share(allocated, allocatable, total),
     )
 
 
 def dominant_share(allocated: Amounts, allocatable: Amounts, total: Amounts) -> float:
     """Return the largest part that the queue has of what it is due of any resource."""
     return max(
-        _part(use, share, whole)
-        for use, share, whole in zip(allocated, allocatable, total, strict=True)
+        _part(allocated.cpu, allocatable.cpu, total.cpu),
+        _part(allocated.memory, allocatable.memory, total.memory),
+        _part(allocated.gpu, allocatable.gpu, total.gpu),
     )
 
 

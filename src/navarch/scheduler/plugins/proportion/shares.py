@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from navarch.scheduler.cluster import QueueUsage
 from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
@@ -20,7 +20,6 @@ class QueueShare:
         "allocated_non_preemptible",
         "_due",
         "fair_share",
-        "order_keys",
         "queue",
         "request",
         "usage",
@@ -35,8 +34,6 @@ class QueueShare:
         """What it has and what its pending tasks ask for."""
         self.fair_share = NOTHING
         self._due: tuple[Amounts, Amounts] | None = None
-        self.order_keys: tuple[Amounts, Amounts, Amounts, Any] | None = None
-        """What decides when the queue is served, with what it was worked out from."""
 
     @property
     def name(self) -> str:
