@@ -24,7 +24,7 @@ from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.queues import QueueTree
 from navarch.scheduler.state.task import UNPLACED, Task
 from navarch.scheduler.statement import Statement
-from navarch.scheduler.status import ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,8 +80,10 @@ class Session(Answers):
         self.unplaced: dict[str, tuple[Task, Job]] = {}
         """By job, the task that found no place by the last real attempt, with reasons unwritten."""
         for job in self.jobs.values():
-            for task in job.tasks.values():
-                self._load(task)
+            for pod_set in job.pod_sets.values():
+                if not pod_set.untouched(~ACTIVE_USED_MASK):
+                    for task in pod_set.tasks:
+                        self._load(task)
 
     @property
     def now(self) -> datetime:
@@ -284,7 +286,8 @@ class Session(Answers):
         booking = Booking(spec.node, hold, _groups(spec), self.claims.loaded(task))
         task.placement = Placement(spec.status, spec.node, booking.gpu_groups, (booking,))
         self.nodes[spec.node].book(task, booking, loading=True)
-        self.claims.apply(task, booking, 1)
+        if booking.devices:
+            self.claims.apply(task, booking, 1)
 
     def forget_misfits(self, job: Job) -> None:
         """Drop what earlier attempts to place `job` found."""

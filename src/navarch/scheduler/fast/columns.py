@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -14,7 +16,6 @@ from navarch.scheduler.node_table import (
     Amounts,
     NodeTable,
     Rows,
-    amounts_of,
 )
 
 if TYPE_CHECKING:
@@ -39,9 +40,9 @@ class Columns:
         self.nodes = nodes
         self.log = log
         self._synced = len(log.rows)
-        self.idle = _columns([node.idle for node in nodes])
-        self.free = self.idle + _columns([node.releasing for node in nodes])
-        self.total = _columns([node.allocatable for node in nodes])
+        self.idle = _columns(nodes, _IDLE)
+        self.free = self.idle + _columns(nodes, _COMING)
+        self.total = _columns(nodes, _ALL)
         self.extents = {
             "gpu": Extent(self.free, self.total, GPU_COLUMN),
             "cpu": Extent(self.free, self.total, CPU_COLUMN),
@@ -68,8 +69,9 @@ class Columns:
                 self._sync_row(row)
             return
         nodes = [self.nodes[row] for row in changed]
-        self.idle[changed] = _columns([node.idle for node in nodes])
-        self.free[changed] = self.idle[changed] + _columns([node.releasing for node in nodes])
+        idle = _columns(nodes, _IDLE)
+        self.idle[changed] = idle
+        self.free[changed] = idle + _columns(nodes, _COMING)
         for extent in self.extents.values():
             extent.update_many(changed)
 
@@ -176,14 +178,8 @@ class Extent:
         self._free = free
         self._column = column
         self.has = total[:, column] > 0
-        self.counts: dict[int, int] = {}
-        self._values: list[int | None] = [
-            value if has else None
-            for value, has in zip(free[:, column].tolist(), self.has.tolist(), strict=True)
-        ]
-        for value in self._values:
-            if value is not None:
-                self.counts[value] = self.counts.get(value, 0) + 1
+        self._values: list[int | None] = np.where(self.has, free[:, column], None).tolist()
+        self.counts: dict[int, int] = dict(Counter(free[self.has, column].tolist()))
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
 
@@ -211,9 +207,21 @@ class Extent:
             self.update(row, value)
 
 
-def _columns(pools: Sequence[object]) -> Amounts:
-    """Return the amounts of many pools, a row each."""
-    table = np.empty((len(pools), 4), dtype=np.int64)
-    for index, values in enumerate(zip(*map(amounts_of, pools), strict=True)):  # type: ignore[arg-type]
-        table[:, index] = values
+_IDLE: Final = tuple(map(attrgetter, ("idle.cpu", "idle.memory", "idle.gpu", "idle.pods")))
+_COMING: Final = tuple(
+    map(attrgetter, ("releasing.cpu", "releasing.memory", "releasing.gpu", "releasing.pods"))
+)
+_ALL: Final = tuple(
+    map(
+        attrgetter,
+        ("allocatable.cpu", "allocatable.memory", "allocatable.gpu", "allocatable.pods"),
+    )
+)
+
+
+def _columns(nodes: Sequence[Node], figures: Sequence[Callable[[Node], int]]) -> Amounts:
+    """Return figures of many nodes, a row each."""
+    table = np.empty((len(nodes), 4), dtype=np.int64)
+    for index, figure in enumerate(figures):
+        table[:, index] = np.fromiter(map(figure, nodes), np.int64, len(nodes))
     return table

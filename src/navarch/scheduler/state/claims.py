@@ -112,6 +112,8 @@ class Claims:
 
     def loaded(self, task: Task) -> tuple[tuple[str, Devices], ...]:
         """Return what the snapshot says the task's claims were given."""
+        if not task.spec.claims:
+            return ()
         return tuple(
             (_key(claim), claim.allocation)
             for _, claim in self.claims_of(task)

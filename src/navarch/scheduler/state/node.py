@@ -54,7 +54,8 @@ class Node:
 
     __slots__ = (
         "allocatable",
-        "bound",
+        "_bound",
+        "_taken",
         "gpu_memory_mib",
         "groups",
         "idle",
@@ -64,7 +65,6 @@ class Node:
         "name",
         "releasing",
         "spec",
-        "taken",
         "tasks",
         "version",
     )
@@ -83,13 +83,25 @@ class Node:
         self.groups: dict[str, SharedGpu] = {}
         self.tasks: dict[str, tuple[Task, int]] = {}
         """Who is booked here, with how many bookings: a task may leave one GPU for another."""
-        booking = (Booking(spec.name, Hold.NOW),)
-        self.taken = Placement(TaskStatus.ALLOCATED, spec.name, (), booking, virtual=True)
-        """Where a task without shared GPUs or devices stands that was put here by a statement."""
-        self.bound = Placement(TaskStatus.BINDING, spec.name, (), booking)
-        """And where it stands once the statement is committed."""
+        self._taken: Placement | None = None
+        self._bound: Placement | None = None
         self.version = 0
         """Changes with every booking, so that what was worked out before can be kept until then."""
+
+    @property
+    def taken(self) -> Placement:
+        """Where a task without shared GPUs or devices stands that a statement has put here."""
+        if self._taken is None:
+            booking = Booking(self.name, Hold.NOW)
+            self._taken = Placement(TaskStatus.ALLOCATED, self.name, (), (booking,), virtual=True)
+        return self._taken
+
+    @property
+    def bound(self) -> Placement:
+        """Where such a task stands once the statement is committed."""
+        if self._bound is None:
+            self._bound = Placement(TaskStatus.BINDING, self.name, (), self.taken.bookings)
+        return self._bound
 
     def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
         """Write `booking` into the books."""

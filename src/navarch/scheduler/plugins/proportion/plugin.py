@@ -18,7 +18,7 @@ from navarch.scheduler.plugins.proportion.shares import Shares
 from navarch.scheduler.quantity import NOTHING, Amounts
 from navarch.scheduler.scenario import Scenario
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.job import Job, PodSet
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.queues import Queue
 from navarch.scheduler.state.task import Task
@@ -84,16 +84,30 @@ class Proportion:
         return self._shares
 
     def _enter(self, job: Job) -> None:
-        for task in job.tasks.values():
-            if task.placement.counts and task.node is not None:
-                quota = self._session.nodes[task.node].quota_of(task.request)
+        has, wants = NOTHING, NOTHING
+        for pod_set in job.pod_sets.values():
+            if pod_set.untouched(TaskStatus.PENDING):
+                wants = wants.plus(charge(pod_set.tasks))
+            else:
+                has = has.plus(self._placed(pod_set))
+                waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
+                wants = wants.plus(charge(waiting))
+        for share in self._shares.lineage(job.queue):
+            share.charge(has, preemptible=job.preemptible)
+            share.request = share.request.plus(has).plus(wants)
+
+    def _placed(self, pod_set: PodSet) -> Amounts:
+        """Return what the tasks of a pod set are charged, and write it down for each."""
+        has = NOTHING
+        for task in pod_set.tasks:
+            placement = task.placement
+            if placement.counts and placement.node is not None:
+                quota = task.request.fixed_quota or self._session.nodes[
+                    placement.node
+                ].quota_of(task.request)
                 self._quota[task.uid] = quota
-                for share in self._shares.lineage(job.queue):
-                    share.charge(quota, preemptible=job.preemptible)
-                    share.request = share.request.plus(quota)
-            elif task.status is TaskStatus.PENDING:
-                for share in self._shares.lineage(job.queue):
-                    share.request = share.request.plus(task.pending_quota)
+                has = has.plus(quota)
+        return has
 
     def _on_allocate(self, event: Event) -> None:
         task = event.task
