@@ -30,6 +30,16 @@ class GpuRoom:
             self._free[node.name] = 0
             self._change(node.name, node.idle.gpu + node.releasing.gpu)
 
+    @property
+    def exact_for_equals(self) -> bool:
+        """Whether all tasks ask for the same size, and just as many as wanted could fit."""
+        return len(self._wanted) == 1 and self._fitting == self._wanted
+
+    def want(self, tasks: Sequence[Task]) -> None:
+        """Have the tasks of another part in mind, of the same sizes."""
+        sizes = [task.request.gpu.whole for task in tasks if task.request.gpu.whole]
+        self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
+
     def free_up(self, victims: Iterable[Task]) -> None:
         """Take into account that `victims` would leave."""
         for task in victims:

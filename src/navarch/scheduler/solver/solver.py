@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.placing import place_job
 from navarch.scheduler.scenario import Scenario, Victim
 from navarch.scheduler.solver.room import GpuRoom
-from navarch.scheduler.solver.victims import VictimSearch
+from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.node import Node
     from navarch.scheduler.state.task import Task
     from navarch.scheduler.statement import Statement
+
+
+AT_ONCE_FROM: Final = 4
+"""Fewer tasks are solved part by part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,21 @@ class JobSolver:
         self._validate = validate
         self._reason = reason
         self._feasible = feasible_nodes(session, job)
+        self._units: Units | None = None
 
     def solve(self) -> Statement | None:
         """Return a statement that places the job, ready to commit, or nothing."""
         tasks = tasks_to_place(self._session, self._job, real=False)
         active_before = self._job.count(ACTIVE_USED_MASK)
+        solution = self._solve_at_once(tasks) or self._solve_by_parts(tasks)
+        if solution is None:
+            return None
+        if self._job.satisfied and self._job.count(ACTIVE_USED_MASK) > active_before:
+            return solution.statement
+        solution.statement.discard()
+        return None
+
+    def _solve_by_parts(self, tasks: list[Task]) -> _Solution | None:
         solution: _Solution | None = None
         for size in range(1, len(tasks) + 1):
             recorded = solution.victims if solution else []
@@ -68,18 +82,67 @@ class JobSolver:
             solution = self._solve_part(self._job.part_of(tasks[:size]), recorded)
             if solution is None:
                 return None
-        if solution is None:
+        return solution
+
+    def _solve_at_once(self, tasks: list[Task]) -> _Solution | None:
+        """Gather victims for all parts first, and simulate only the whole.
+
+        Good for many equal tasks of which each part takes exactly the room that was made for it:
+        then no victim found for one part is spared by another. If the whole does not work out,
+        or somebody need not have left, it is for `_solve_by_parts` to say.
+        """
+        if len(tasks) < AT_ONCE_FROM or not self._session.parameters.fast_paths:
             return None
-        if self._job.satisfied and self._job.count(ACTIVE_USED_MASK) > active_before:
-            return solution.statement
-        solution.statement.discard()
-        return None
+        recorded = self._gather(tasks)
+        if recorded is None:
+            return None
+        solution = self._simulate(self._job.part_of(tasks), recorded)
+        if solution is not None and len(solution.victims) < len(recorded):
+            solution.statement.discard()
+            return None
+        return solution
+
+    def _gather(self, tasks: list[Task]) -> list[Task] | None:
+        """Return the victims that part after part would be found to need, if that is plain."""
+        if len({task.kind for task in tasks}) > 1 or not tasks[0].request.gpu.whole:
+            return None
+        room = GpuRoom(tasks[:1], self._session.nodes.values())
+        search = VictimSearch(self._session, [])
+        units = iter(self._known_units())
+        recorded: list[Task] = []
+        for size in range(1, len(tasks) + 1):
+            room.want(tasks[:size])
+            if room.suffices():
+                return None
+            while not room.suffices():
+                found = next(units, None)
+                if found is None:
+                    return None
+                search.add(*found)
+                room.free_up(found[1])
+            nodes = {task.node for task in search.latest}
+            if len(nodes) > 1 or not room.exact_for_equals:
+                return None
+            leaving = search.candidates_beside(str(nodes.pop()))
+            search.record(leaving)
+            recorded += leaving
+        return recorded if taken_whole(recorded) else None
+
+    def _known_units(self) -> Units:
+        if self._units is None:
+            self._units = Units(self._session, self._victim_queue())
+        return self._units
 
     def _solve_part(self, part: Job, recorded: Sequence[Task]) -> _Solution | None:
-        search = VictimSearch(self._session, recorded, self._victim_queue())
         room = GpuRoom(list(part.tasks.values()), self._session.nodes.values())
+        if self._session.parameters.fast_paths and taken_whole(recorded):
+            search = VictimSearch(self._session, recorded)
+            steps = search.steps_of(self._known_units())
+        else:
+            search = VictimSearch(self._session, recorded)
+            steps = search.steps(self._victim_queue())
         room.free_up(search.recorded)
-        for unit in search.steps():
+        for unit in steps:
             room.free_up(unit)
             nobody = not unit and not search.recorded
             if nobody or not room.suffices():

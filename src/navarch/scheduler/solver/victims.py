@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.gang import tasks_to_evict
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,48 +16,108 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.task import Task
 
 
+class Units:
+    """What may be taken, unit by unit, worked out as far as somebody has asked.
+
+    The order is the same for every part of the job that room is made for, so it is found once.
+    """
+
+    def __init__(self, session: Session, queue: JobQueue) -> None:
+        self._session = session
+        self._queue = queue
+        self._found: list[tuple[str, list[Task]]] = []
+
+    def __iter__(self) -> Iterator[tuple[str, list[Task]]]:
+        position = 0
+        while position < len(self._found) or self._find():
+            yield self._found[position]
+            position += 1
+
+    def _find(self) -> bool:
+        while (job := self._queue.pop()) is not None:
+            unit, more = tasks_to_evict(self._session, job)
+            if more:
+                put_back(self._queue, job, {task.uid for task in unit})
+            if unit:
+                self._found.append((job.name, unit))
+                return True
+        return False
+
+
 class VictimSearch:
     """Victims gathered so far: those already known to be needed, and candidates."""
 
-    def __init__(self, session: Session, recorded: Sequence[Task], queue: JobQueue) -> None:
+    def __init__(self, session: Session, recorded: Sequence[Task]) -> None:
         self._session = session
-        self._queue = queue
         self.recorded = list(recorded)
         self._recorded_uids = {task.uid for task in recorded}
         self.candidates: dict[str, list[Task]] = {}
         """Per job, the tasks that could be taken besides the recorded ones."""
+        self._beside: dict[str, dict[str, None]] = {}
+        """Per node, the jobs that have a candidate there, in order."""
         self.latest: list[Task] = []
         """What the last step added."""
 
-    def steps(self) -> Iterator[list[Task]]:
+    def steps(self, queue: JobQueue) -> Iterator[list[Task]]:
         """Yield nobody, for the recorded victims alone, and then each unit that is added."""
         yield []
-        while (job := self._queue.pop()) is not None:
+        while (job := queue.pop()) is not None:
             unit, more = tasks_to_evict(self._session, job)
             if self._recorded_uids.isdisjoint(task.uid for task in unit):
+                if more:
+                    put_back(queue, job, {task.uid for task in unit})
                 if unit:
-                    self._add(job, unit, more=more)
+                    self.add(job.name, unit)
                     yield unit
             else:
                 # The job is partly a victim already; what is left of it may be one as well.
-                self._put_back(job, self._recorded_uids)
+                put_back(queue, job, self._recorded_uids)
+
+    def steps_of(self, units: Units) -> Iterator[list[Task]]:
+        """Yield what `steps` would, where every recorded victim's job is one as a whole."""
+        yield []
+        for name, unit in units:
+            if unit[0].uid not in self._recorded_uids:
+                self.add(name, unit)
+                yield unit
+
+    def add(self, job: str, unit: list[Task]) -> None:
+        """Make the tasks of a unit candidates."""
+        self.candidates.setdefault(job, []).extend(unit)
+        for task in unit:
+            if task.node is not None:
+                self._beside.setdefault(task.node, {})[job] = None
+        self.latest = unit
+
+    def record(self, tasks: Sequence[Task]) -> None:
+        """Count candidates among those who are known to be needed."""
+        for task in tasks:
+            self.candidates.pop(task.job.name, None)
+            if task.node is not None:
+                self._beside.get(task.node, {}).pop(task.job.name, None)
 
     def candidates_beside(self, node: str) -> list[Task]:
-        """Return all candidates of every job that has one on `node`."""
-        return [
-            task
-            for tasks in self.candidates.values()
-            if any(task.node == node for task in tasks)
-            for task in tasks
-        ]
+        """Return all candidates of every job that has one on `node`, the first found first."""
+        jobs = self._beside.get(node, {})
+        if len(jobs) > 1:
+            order = {name: place for place, name in enumerate(self.candidates)}
+            names = sorted(jobs, key=order.__getitem__)
+        else:
+            names = list(jobs)
+        return [task for name in names for task in self.candidates[name]]
 
-    def _add(self, job: Job, unit: list[Task], *, more: bool) -> None:
-        self.candidates.setdefault(job.name, []).extend(unit)
-        self.latest = unit
-        if more:
-            self._put_back(job, {task.uid for task in unit})
 
-    def _put_back(self, job: Job, without: set[str]) -> None:
-        rest = [task for task in job.tasks.values() if task.uid not in without]
-        if rest:
-            self._queue.push(job.view_of(rest))
+def taken_whole(recorded: Sequence[Task]) -> bool:
+    """Say whether nothing is left of any job that one of the victims is from."""
+    uids = {task.uid for task in recorded}
+    jobs = {task.job.name: task.job for task in recorded}
+    return all(
+        task.uid in uids for job in jobs.values() for task in job.tasks_in(ACTIVE_ALLOCATED_MASK)
+    )
+
+
+def put_back(queue: JobQueue, job: Job, without: set[str]) -> None:
+    """Have the queue hand out later what is left of a job."""
+    rest = [task for task in job.tasks.values() if task.uid not in without]
+    if rest:
+        queue.push(job.view_of(rest))
