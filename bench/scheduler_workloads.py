@@ -145,7 +145,14 @@ def _running(machines: Sequence[NodeSpec], chance: random.Random) -> list[JobSpe
         for start in range(0, len(names), 64):
             part = names[start : start + 64]
             jobs.append(
-                gang(f"run-{size}-{start}", [(ask(size), len(part))], on=part, last_start=NOW)
+                gang(
+                    f"run-{size}-{start}",
+                    [(ask(size), len(part))],
+                    on=part,
+                    last_start=NOW,
+                    priority=125,
+                    preemptible=False,
+                )
             )
     return jobs
 
@@ -282,3 +289,30 @@ def _random_gang(
         root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=minimum),)),
         tasks=tuple(tasks),
     )
+
+
+def reclaim_large(count: int) -> Cluster:
+    """Return so many full nodes of one-GPU jobs, and a gang of whole nodes that is owed a tenth."""
+    machines = [
+        NodeSpec(
+            name=f"node{i}",
+            cpu_milli=20_000_000,
+            memory_bytes=20 * 10**9,
+            gpus=8,
+            gpu_count=8,
+        )
+        for i in range(count)
+    ]
+    one = Request(cpu_milli=1_000, memory_bytes=10**9, gpu=GpuRequest(kind=GpuKind.WHOLE, count=1))
+    eight = Request(cpu_milli=1_000, memory_bytes=10**9, gpu=GpuRequest(kind=GpuKind.WHOLE, count=8))
+    running = [
+        gang(f"running-job-{i}", [(one, 1)], queue="queue-0", age=8 * count + 1 - i, on=[f"node{i % count}"])
+        for i in range(8 * count)
+    ]
+    large = gang("very-large-job", [(eight, count // 10)], queue="queue-1", age=1)
+    queues = (
+        a_queue("department"),
+        a_queue("queue-0", parent="department", quota=0, weight=0),
+        a_queue("queue-1", parent="department", quota=8 * count, weight=0),
+    )
+    return Cluster(now=NOW, nodes=tuple(machines), jobs=(*running, large), queues=queues)

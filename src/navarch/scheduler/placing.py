@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from navarch.scheduler.fast.engine import Engine
 from navarch.scheduler.fit import Fit, JobMisfit
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.sharing import share_gpus
@@ -11,13 +12,16 @@ from navarch.scheduler.sharing import share_gpus
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from navarch.scheduler.fast.engine import Engine
     from navarch.scheduler.fast.ranking import Ranking
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job, PodSet, SubGroup
     from navarch.scheduler.state.node import Node
     from navarch.scheduler.state.task import Task
     from navarch.scheduler.statement import Statement
+
+
+WORTH_A_TABLE: Final = 4
+"""For fewer tasks it does not pay to look at some of the nodes as a table of their own."""
 
 
 class JobPlacing:
@@ -99,9 +103,9 @@ class JobPlacing:
         self, tasks: Sequence[Task], nodes: Sequence[Node], *, alike: bool = False
     ) -> bool:
         """Place all the tasks, runs of equal ones together where that can be done."""
-        if nodes is not self._session.node_list or not self._session.parameters.fast_paths:
+        engine = self._engine(tasks, nodes)
+        if engine is None:
             return all(self._place_task(task, nodes) for task in tasks)
-        engine = self._session.engine
         for run in [tasks] if alike else _runs(engine, tasks):
             ranking = engine.ranking(run[0], self._job)
             if ranking is None:
@@ -110,6 +114,15 @@ class JobPlacing:
             elif not self._place_run(engine, ranking, run):
                 return False
         return True
+
+    def _engine(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> Engine | None:
+        """Return what finds places for runs of tasks; nothing if it is not worth its while."""
+        if not self._session.parameters.fast_paths:
+            return None
+        if nodes is self._session.node_list:
+            return self._session.engine
+        few = len(tasks) < WORTH_A_TABLE or not nodes
+        return None if few else Engine(self._session, nodes)
 
     def _place_run(self, engine: Engine, ranking: Ranking, run: Sequence[Task]) -> bool:
         """Place equal tasks, all of them; one after another they would end up just there."""
@@ -134,8 +147,8 @@ class JobPlacing:
             self._statement.allocate_all(tasks, nodes)
             return
         for task, node in zip(tasks, nodes, strict=True):
-            later = bool(ranking.later[node.index])
-            self._put(task, node, now=self._real and not later and node.fits_now(task.request))
+            now = self._real and not ranking.must_wait(node) and node.fits_now(task.request)
+            self._put(task, node, now=now)
 
     def _place_task(self, task: Task, nodes: Sequence[Node]) -> bool:
         misfit = self._session.pre_predicate(task, self._job)

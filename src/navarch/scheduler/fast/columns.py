@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -49,6 +49,13 @@ class Columns:
         }
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
         self._traits: dict[Callable[[Node], bool], list[int]] = {}
+
+    whole: ClassVar[bool] = True
+    """Whether these are all nodes of the session, so that the log speaks of rows."""
+
+    def row_of(self, node: Node) -> int:
+        """Return the row of a node."""
+        return node.index
 
     @property
     def exact(self) -> bool:
@@ -110,6 +117,32 @@ class Columns:
     def gpu_labels(self) -> npt.NDArray[np.int64]:
         """How many GPUs each node is labelled with."""
         return np.fromiter((n.spec.gpu_count for n in self.nodes), np.int64, len(self.nodes))
+
+
+class SomeColumns(Columns):
+    """Some of the session's nodes as arrays, made anew after every change."""
+
+    whole: ClassVar[bool] = False
+
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
+        super().__init__(nodes, log)
+        self._rows = {node.index: row for row, node in enumerate(nodes)}
+
+    def row_of(self, node: Node) -> int:
+        """Return the row of a node."""
+        return self._rows[node.index]
+
+    def sync(self) -> None:
+        """Bring the arrays up to date."""
+        if self._synced == len(self.log.rows):
+            return
+        self._synced = len(self.log.rows)
+        self.idle = _columns(self.nodes, _IDLE)
+        self.free = self.idle + _columns(self.nodes, _COMING)
+        self.extents = {
+            "gpu": Extent(self.free, self.total, GPU_COLUMN),
+            "cpu": Extent(self.free, self.total, CPU_COLUMN),
+        }
 
 
 class ColumnTable(NodeTable):

@@ -81,7 +81,8 @@ class Ranking:
         changed = log.rows[known:] if known >= 0 else []
         self._seen = len(log.rows)
         extents = self._measure()
-        if known < 0 or extents != self._extents:
+        stale = bool(changed) and not self._columns.whole
+        if known < 0 or stale or extents != self._extents:
             self._extents = extents
             self._rescore(None)
             return
@@ -106,9 +107,13 @@ class Ranking:
         """Say whether tasks on these nodes have nobody to wait for."""
         for node in nodes:
             coming = node.releasing
-            if coming.gpu or coming.cpu or coming.memory or coming.pods or self.later[node.index]:
+            if coming.gpu or coming.cpu or coming.memory or coming.pods or self.must_wait(node):
                 return False
         return True
+
+    def must_wait(self, node: Node) -> bool:
+        """Say whether the task has to wait on the node although there may be room."""
+        return bool(self.later[self._columns.row_of(node)])
 
     def _measure(self) -> tuple[tuple[int, int], ...]:
         """Tell plugins the extremes that their scores depend on, and return them."""
@@ -169,7 +174,7 @@ class Ranking:
         known = self._room_seen
         self._room_seen = len(log.rows)
         changed = log.rows[known:] if known >= 0 else []
-        if known < 0 or len(changed) > len(self.room) // 4:
+        if known < 0 or not self._columns.whole or len(changed) > len(self.room) // 4:
             self.room = self._room_in(self._columns.free, self.scores)
             self.total_room = int(self.room.sum())
         elif changed:

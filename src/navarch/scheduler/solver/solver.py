@@ -156,8 +156,13 @@ class JobSolver:
         """Simulate with the recorded victims, and those beside the newest candidate."""
         if not search.candidates:
             return self._simulate(part, search.recorded)
+        tried: set[tuple[str, ...]] = set()
         for node in sorted({task.node for task in search.latest if task.node is not None}):
             leaving = [*search.recorded, *search.candidates_beside(node)]
+            uids = tuple(task.uid for task in leaving)
+            if uids in tried:
+                continue  # a gang is beside itself on each of its nodes
+            tried.add(uids)
             solution = self._simulate(part, leaving)
             if solution is not None:
                 return solution
@@ -183,7 +188,7 @@ class JobSolver:
         self, statement: Statement, part: Job, leaving: Sequence[Task], names: set[str]
     ) -> bool:
         """Offer places in the usual order, so that victims who rank first are served first."""
-        everywhere = list(self._session.nodes.values())
+        everywhere = self._session.node_list
         nodes = [node for node in everywhere if node.name in names]
         victims = {task.job.name for task in leaving}
         bystanders = [

@@ -53,8 +53,10 @@ class VictimSearch:
         self._recorded_uids = {task.uid for task in recorded}
         self.candidates: dict[str, list[Task]] = {}
         """Per job, the tasks that could be taken besides the recorded ones."""
-        self._beside: dict[str, dict[str, None]] = {}
-        """Per node, the jobs that have a candidate there, in order."""
+        self._beside: dict[str, set[str]] = {}
+        """Per node, the jobs that have a candidate there."""
+        self._places: dict[str, int] = {}
+        """Per job, when it was first made a candidate."""
         self.latest: list[Task] = []
         """What the last step added."""
 
@@ -83,10 +85,13 @@ class VictimSearch:
 
     def add(self, job: str, unit: list[Task]) -> None:
         """Make the tasks of a unit candidates."""
-        self.candidates.setdefault(job, []).extend(unit)
+        if job not in self.candidates:
+            self.candidates[job] = []
+            self._places[job] = len(self._places)
+        self.candidates[job].extend(unit)
         for task in unit:
             if task.node is not None:
-                self._beside.setdefault(task.node, {})[job] = None
+                self._beside.setdefault(task.node, set()).add(job)
         self.latest = unit
 
     def record(self, tasks: Sequence[Task]) -> None:
@@ -94,16 +99,11 @@ class VictimSearch:
         for task in tasks:
             self.candidates.pop(task.job.name, None)
             if task.node is not None:
-                self._beside.get(task.node, {}).pop(task.job.name, None)
+                self._beside[task.node].discard(task.job.name)
 
     def candidates_beside(self, node: str) -> list[Task]:
         """Return all candidates of every job that has one on `node`, the first found first."""
-        jobs = self._beside.get(node, {})
-        if len(jobs) > 1:
-            order = {name: place for place, name in enumerate(self.candidates)}
-            names = sorted(jobs, key=order.__getitem__)
-        else:
-            names = list(jobs)
+        names = sorted(self._beside.get(node, ()), key=self._places.__getitem__)
         return [task for name in names for task in self.candidates[name]]
 
 
