@@ -10,11 +10,13 @@ from navarch.scheduler.cluster import (
     NodeHealth,
     NodeSpec,
     PodSetSpec,
+    QueueSpec,
     SubGroupSpec,
     Taint,
     TaskSpec,
     Toleration,
 )
+from navarch.scheduler.quantity import UNLIMITED
 from navarch.scheduler.request import GpuKind, GpuRequest, Request
 from navarch.scheduler.status import TaskStatus
 from navarch.scheduler.worlds import NOW, a_queue
@@ -85,14 +87,17 @@ def gang(
     )
 
 
-def four_queues() -> tuple[object, ...]:
+def four_queues(quota: float = 0) -> tuple[QueueSpec, ...]:
     """Return four leaves under one parent, none of them bounded."""
-    return (a_queue("top"), *(a_queue(f"q{i}", parent="top", quota=0) for i in range(4)))
+    return (a_queue("top"), *(a_queue(f"q{i}", parent="top", quota=quota) for i in range(4)))
 
 
-def cluster_of(machines: Sequence[NodeSpec], jobs: Sequence[JobSpec]) -> Cluster:
+def cluster_of(
+    machines: Sequence[NodeSpec], jobs: Sequence[JobSpec], *, quota: float = 0
+) -> Cluster:
     """Return the cluster with four queues."""
-    return Cluster(now=NOW, nodes=tuple(machines), jobs=tuple(jobs), queues=four_queues())  # type: ignore[arg-type]
+    queues = four_queues(quota)
+    return Cluster(now=NOW, nodes=tuple(machines), jobs=tuple(jobs), queues=queues)
 
 
 def one_class(count: int, pods: int, *, single: bool) -> Cluster:
@@ -123,7 +128,7 @@ def nearly_full(count: int, gangs: int, *, single: bool, seed: int = 7) -> Clust
     chance = random.Random(seed)
     machines = nodes(count)
     jobs = [*_running(machines, chance), *_waiting(gangs, chance, single=single)]
-    return cluster_of(machines, jobs)
+    return cluster_of(machines, jobs, quota=UNLIMITED)
 
 
 def _running(machines: Sequence[NodeSpec], chance: random.Random) -> list[JobSpec]:
@@ -173,6 +178,7 @@ def _waiting(gangs: int, chance: random.Random, *, single: bool) -> list[JobSpec
                 queue=f"q{i % 4 if single else 0}",
                 age=gangs - i,
                 task={"node_selector": {"zone": zone}} if zone else {},
+                preemptible=False,
             )
         )
     return jobs

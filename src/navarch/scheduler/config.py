@@ -73,6 +73,10 @@ class Parameters:
     restrict_node_scheduling: bool = False
     """On: GPU tasks only on nodes labelled for GPU work, others only on those for CPU work."""
     queue_depth_per_action: Mapping[str, int] = field(default_factory=dict)
+    simulations_per_action: int | None = None
+    """How often an action may simulate that others leave, before it gives up; nothing: any."""
+    seconds_per_action: float | None = None
+    """How long an action may look for victims, where the session is given a clock."""
     fast_paths: bool = True
     """Off: every task is asked about on every node, one after another. Decisions are the same."""
     check_fast_paths: bool = False

@@ -1,8 +1,10 @@
 """One scheduling cycle: a snapshot in, decisions out."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from navarch.scheduler.actions import find_action
+from navarch.scheduler.budget import GaveUp
 from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.decision import Decision, DecisionLog, DecisionSink
@@ -24,6 +26,8 @@ class CycleResult:
     """By job and task."""
     demand: tuple[Demand, ...]
     """The gangs that more nodes would help, in the order they would be served."""
+    gave_up: tuple[GaveUp, ...] = ()
+    """Actions that ran out of their budget before they had looked everywhere."""
 
 
 def run_cycle(
@@ -31,15 +35,22 @@ def run_cycle(
     config: SchedulerConfig | None = None,
     *,
     registry: PluginRegistry | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> CycleResult:
-    """Return what the configured actions decide about `cluster`."""
+    """Return what the configured actions decide about `cluster`.
+
+    With a `clock` of seconds, actions keep to `seconds_per_action`.
+    """
     log = DecisionLog()
-    session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
+    session = run_session(
+        cluster, config or SchedulerConfig(), registry=registry, sink=log, clock=clock
+    )
     return CycleResult(
         decisions=tuple(log.decisions),
         job_misfits=_job_misfits(session),
         task_misfits=_task_misfits(session),
         demand=unmet_demand(session),
+        gave_up=tuple(session.gave_up),
     )
 
 
@@ -49,6 +60,7 @@ def run_session(
     *,
     registry: PluginRegistry | None = None,
     sink: DecisionSink | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Session:
     """Return the session after all configured actions, with its plugins closed.
 
@@ -56,8 +68,9 @@ def run_session(
         InvalidError: An action, a plugin or an argument is not known.
     """
     actions = [find_action(name) for name in config.actions]
-    with open_session(cluster, config, registry=registry, sink=sink) as session:
+    with open_session(cluster, config, registry=registry, sink=sink, clock=clock) as session:
         for action in actions:
+            session.budget.begin()
             action(session)
     return session
 
@@ -68,9 +81,10 @@ def open_session(
     *,
     registry: PluginRegistry | None = None,
     sink: DecisionSink | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Session:
     """Return a session in which every configured plugin has registered."""
-    session = Session(cluster, config, sink=sink)
+    session = Session(cluster, config, sink=sink, clock=clock)
     session.open(registry or built_in_plugins())
     return session
 

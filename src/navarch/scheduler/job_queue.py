@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
+from navarch.scheduler.taken import Taken
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
@@ -170,8 +172,8 @@ class JobQueue:
         victims = (self._taken_with(left_best), self._taken_with(right_best))
         return -self._session.compare_queues(left, right, (None, None), victims, memory)
 
-    def _taken_with(self, best: _Best) -> list[Job]:
-        return [*self._popped.get(best.leaf, ()), best.job]
+    def _taken_with(self, best: _Best) -> Taken:
+        return Taken(self._popped.setdefault(best.leaf, []), best.job)
 
     def _compare_jobs(self, left: Job, right: Job) -> int:
         answer = self._session.compare_jobs(left, right)

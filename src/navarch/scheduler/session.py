@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.answers import Answers
+from navarch.scheduler.budget import Budget, GaveUp
 from navarch.scheduler.cluster import DEFAULT_GPU_MEMORY_MIB, Cluster, QueueSpec, ResourceShare
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.decision import DecisionLog, DecisionSink
@@ -27,7 +28,7 @@ from navarch.scheduler.statement import Statement
 from navarch.scheduler.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -52,12 +53,16 @@ class Session(Answers):
         config: SchedulerConfig | None = None,
         *,
         sink: DecisionSink | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         super().__init__()
         self.cluster = cluster
         self.config = config or SchedulerConfig()
         self.parameters = self.config.parameters
         self.sink: DecisionSink = sink or DecisionLog()
+        self.budget = Budget(self.parameters, clock)
+        self.gave_up: list[GaveUp] = []
+        """Actions that ran out of their budget."""
         self.plugins: dict[str, Plugin] = {}
         self.min_gpu_memory_mib = _min_gpu_memory_mib(cluster)
         self.changes = ChangeLog()
@@ -72,6 +77,8 @@ class Session(Answers):
             spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
             for spec in sorted(cluster.jobs, key=lambda j: j.name)
         }
+        self.interruptible: tuple[int, list[Job]] | None = None
+        """Jobs that could make room, as they were at some length of the log of changes."""
         self.claims = Claims(cluster)
         self.job_misfits: dict[str, list[JobMisfit]] = {}
         """Why a job was not placed by the last real attempt."""
@@ -130,6 +137,18 @@ class Session(Answers):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def is_over_budget(self, action: str, job: Job) -> bool:
+        """Say whether an action has to stop, and write down on whose behalf it was looking."""
+        reason = self.budget.exhausted()
+        if reason is None:
+            return False
+        self.gave_up.append(
+            GaveUp(
+                action=action, job=job.name, simulations=self.budget.simulations, reason=reason
+            )
+        )
+        return True
 
     def attempt(self, action: str = "") -> Statement:
         """Return a statement; use it in `with`, and what is not committed is taken back."""

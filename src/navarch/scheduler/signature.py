@@ -32,12 +32,15 @@ class FailedTwins:
             self._failed[kind] = sizes
 
     def _kind(self, job: Job) -> object:
-        return (job.queue if self._per_queue else None, job_kind(job))
+        kind = job.remember("signature", lambda: job_kind(job))
+        return (job.queue if self._per_queue else None, kind)
 
 
 def job_kind(job: Job) -> object:
     """Return a value that is equal for jobs whose tasks may go to the same places."""
-    tasks = sorted({repr(_task_kind(task.spec)) for task in _waiting(job)})
+    # One of each kind will do: what sets kinds apart includes all that is looked at here.
+    different = {task.uid if task.kind is None else task.kind: task for task in _waiting(job)}
+    tasks = sorted({repr(_task_kind(task.spec)) for task in different.values()})
     return (job.priority, job.preemptible, _group_kind(job.spec.root), tuple(tasks))
 
 
@@ -68,6 +71,10 @@ def _waiting(job: Job) -> list[Task]:
 
 
 def _sizes(job: Job) -> list[Size]:
+    return job.remember("sizes", lambda: _sorted_sizes(job))
+
+
+def _sorted_sizes(job: Job) -> list[Size]:
     return sorted((*reversed(t.pending_quota), float(t.request.pods)) for t in _waiting(job))
 
 

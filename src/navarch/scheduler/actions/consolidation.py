@@ -24,6 +24,8 @@ def consolidate(session: Session) -> None:
             continue
         if not _consolidate_for(session, job):
             failed.add(job)
+            if session.is_over_budget("consolidation", job):
+                return
 
 
 def _consolidate_for(session: Session, job: Job) -> bool:

@@ -19,11 +19,15 @@ def pending_jobs(session: Session, action: str, *, preemptible_only: bool = Fals
 
 def interruptible_jobs(session: Session) -> list[Job]:
     """Return the jobs that could make room for others: they have a place, and a queue."""
-    return [
-        job
-        for job in session.jobs.values()
-        if job.preemptible and job.count(ACTIVE_ALLOCATED_MASK) and _has_queue(session, job)
-    ]
+    known = session.interruptible
+    if known is None or known[0] != len(session.changes.rows):
+        jobs = [
+            job
+            for job in session.jobs.values()
+            if job.preemptible and job.count(ACTIVE_ALLOCATED_MASK) and _has_queue(session, job)
+        ]
+        known = session.interruptible = (len(session.changes.rows), jobs)
+    return known[1]
 
 
 def lost_jobs(session: Session) -> list[Job]:

@@ -22,6 +22,8 @@ def preempt(session: Session) -> None:
             continue
         if not _preempt_for(session, job):
             failed.add(job)
+            if session.is_over_budget("preempt", job):
+                return
 
 
 def _preempt_for(session: Session, job: Job) -> bool:

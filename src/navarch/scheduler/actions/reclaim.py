@@ -20,6 +20,8 @@ def reclaim(session: Session) -> None:
             continue
         if not _reclaim_for(session, job):
             failed.add(job)
+            if session.is_over_budget("reclaim", job):
+                return
 
 
 def _reclaim_for(session: Session, job: Job) -> bool:

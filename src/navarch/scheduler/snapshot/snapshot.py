@@ -26,7 +26,7 @@ _PARAMETERS: Final = (
     frozenset({"seed", "staleness_grace_seconds", "max_consolidation_victims"})
     | {"allow_consolidating_reclaim", "use_scheduling_signatures", "full_hierarchy_fairness"}
     | {"dynamic_resource_allocation", "restrict_node_scheduling", "queue_depth_per_action"}
-    | {"fast_paths", "check_fast_paths"}
+    | {"fast_paths", "check_fast_paths", "simulations_per_action", "seconds_per_action"}
 )
 
 
@@ -128,6 +128,8 @@ def render_config(config: SchedulerConfig) -> dict[str, Any]:
             "dynamic_resource_allocation": parameters.dynamic_resource_allocation,
             "restrict_node_scheduling": parameters.restrict_node_scheduling,
             "queue_depth_per_action": dict(parameters.queue_depth_per_action),
+            "simulations_per_action": parameters.simulations_per_action,
+            "seconds_per_action": parameters.seconds_per_action,
             "fast_paths": parameters.fast_paths,
             "check_fast_paths": parameters.check_fast_paths,
         },
@@ -143,7 +145,9 @@ def _parse_parameters(document: Field) -> Parameters:
                 values[name] = field.whole()
             case "staleness_grace_seconds":
                 values["staleness_grace"] = _parse_grace(field)
-            case "max_consolidation_victims":
+            case "seconds_per_action":
+                values[name] = None if field.value is None else field.number(at_least=0)
+            case "max_consolidation_victims" | "simulations_per_action":
                 values[name] = None if field.value is None else field.whole(at_least=0)
             case "queue_depth_per_action":
                 values[name] = field.counts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.gang import tasks_to_place
@@ -58,13 +59,14 @@ class JobSolver:
         self._victim_queue = victim_queue
         self._validate = validate
         self._reason = reason
-        self._feasible = feasible_nodes(session, job)
         self._units: Units | None = None
 
     def solve(self) -> Statement | None:
         """Return a statement that places the job, ready to commit, or nothing."""
         tasks = tasks_to_place(self._session, self._job, real=False)
         active_before = self._job.count(ACTIVE_USED_MASK)
+        if not any(True for _ in self._known_units()):
+            return None  # without victims there is nothing to simulate
         solution = self._solve_at_once(tasks) or self._solve_by_parts(tasks)
         if solution is None:
             return None
@@ -72,6 +74,10 @@ class JobSolver:
             return solution.statement
         solution.statement.discard()
         return None
+
+    @cached_property
+    def _feasible(self) -> set[str]:
+        return feasible_nodes(self._session, self._job)
 
     def _solve_by_parts(self, tasks: list[Task]) -> _Solution | None:
         solution: _Solution | None = None
@@ -147,6 +153,8 @@ class JobSolver:
             nobody = not unit and not search.recorded
             if nobody or not room.suffices():
                 continue
+            if self._session.budget.exhausted() is not None:
+                return None
             solution = self._try(part, search)
             if solution is not None:
                 return solution
@@ -170,6 +178,8 @@ class JobSolver:
 
     def _simulate(self, part: Job, leaving: Sequence[Task]) -> _Solution | None:
         """Place the part and as many of those leaving as fit; judge what became of them."""
+        if not self._session.budget.spend():
+            return None
         statement = self._session.attempt(self._action)
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
         nodes = self._feasible | {task.node for task in leaving if task.node is not None}

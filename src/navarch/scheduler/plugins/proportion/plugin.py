@@ -12,7 +12,7 @@ from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.gang import charge, request_to_place
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import check_limits, check_quotas
-from navarch.scheduler.plugins.proportion.queue_order import Keys, allocated_by, compare, rank
+from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
 from navarch.scheduler.plugins.proportion.shares import Shares
 from navarch.scheduler.quantity import NOTHING, Amounts
@@ -43,6 +43,7 @@ class Proportion:
     _shares: Shares = field(init=False, repr=False)
     _quota: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
     """What each placed task is charged, which depends on the GPUs of its node."""
+    _losses: Losses = field(init=False, repr=False)
     _frozen: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
     _frozen_fixed: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
 
@@ -50,6 +51,7 @@ class Proportion:
         """Open the accounts, divide the cluster, and register."""
         self._session = session
         self._shares = Shares(session)
+        self._losses = Losses(self._quota)
         for job in session.jobs.values():
             self._enter(job)
         set_fair_shares(self._shares, session.queues.roots, self.k_value)
@@ -111,6 +113,7 @@ class Proportion:
 
     def _on_allocate(self, event: Event) -> None:
         task = event.task
+        self._losses.forget()
         quota = self._session.nodes[event.node].quota_of(task.request)
         self._quota[task.uid] = quota
         for share in self._shares.lineage(task.job.queue):
@@ -118,12 +121,14 @@ class Proportion:
 
     def _on_deallocate(self, event: Event) -> None:
         task = event.task
+        self._losses.forget()
         quota = self._session.nodes[event.node].quota_of(task.request)
         for share in self._shares.lineage(task.job.queue):
             share.credit(quota, preemptible=task.job.preemptible)
 
     def _on_allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         first = tasks[0]
+        self._losses.forget()
         quota = nodes[0].quota_of(first.request)
         if len(tasks) == 1:
             self._quota[first.uid] = total = quota
@@ -135,6 +140,7 @@ class Proportion:
 
     def _on_deallocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         first = tasks[0]
+        self._losses.forget()
         quota = nodes[0].quota_of(first.request).times(len(tasks))
         for share in self._shares.lineage(first.job.queue):
             share.credit(quota, preemptible=first.job.preemptible)
@@ -153,7 +159,7 @@ class Proportion:
             self._shares[left.name],
             self._shares[right.name],
             (self._request(left_job), self._request(right_job)),
-            (allocated_by(left_victims, self._quota), allocated_by(right_victims, self._quota)),
+            (self._losses.of(left_victims), self._losses.of(right_victims)),
             self._shares.total,
         )
 

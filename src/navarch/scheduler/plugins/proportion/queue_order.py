@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.taken import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from navarch.scheduler.plugins.proportion.shares import QueueShare
     from navarch.scheduler.state.job import Job
@@ -87,13 +88,46 @@ def _smaller_share(left: Amounts, right: Amounts) -> int:
     return 1 if right.within(left) else 0
 
 
-def allocated_by(jobs: Sequence[Job], quota: dict[str, Amounts]) -> Amounts:
-    """Return what the tasks of `jobs` have, each task counted once; `quota` is by task."""
-    seen: set[str] = set()
-    total = NOTHING
-    for job in jobs:
-        for task in job.tasks.values():
-            if task.uid not in seen and task.placement.counts:
-                seen.add(task.uid)
-                total = total.plus(quota[task.uid])
-    return total
+class Losses:
+    """What queues would lose with the jobs that are taken from them, added up job by job.
+
+    Jobs are taken in the order of a list that only grows, so what those before have is kept.
+    """
+
+    def __init__(self, quota: Mapping[str, Amounts]) -> None:
+        self._quota = quota
+        self._known: dict[int, tuple[list[Job], int, Amounts, set[str]]] = {}
+        """By list: the list, how much of it was added up, to what, and whose tasks."""
+
+    def forget(self) -> None:
+        """Start afresh, since jobs may have gained or lost something."""
+        self._known.clear()
+
+    def of(self, jobs: Sequence[Job]) -> Amounts:
+        """Return what the tasks of `jobs` have, each task counted once."""
+        if not isinstance(jobs, Taken):
+            return self._add(NOTHING, jobs, set())
+        known = self._known.get(id(jobs.before))
+        if known is None:
+            known = (jobs.before, 0, NOTHING, set())
+        _, done, total, seen = known
+        if done < len(jobs.before):
+            total = self._add(total, jobs.before[done:], seen)
+            known = (jobs.before, len(jobs.before), total, seen)
+        self._known[id(jobs.before)] = known
+        return self._add(total, [jobs.following], set(), besides=seen)
+
+    def _add(
+        self,
+        total: Amounts,
+        jobs: Sequence[Job],
+        seen: set[str],
+        *,
+        besides: Collection[str] = (),
+    ) -> Amounts:
+        for job in jobs:
+            for uid, task in job.tasks.items():
+                if uid not in seen and uid not in besides and task.placement.counts:
+                    seen.add(uid)
+                    total = total.plus(self._quota[uid])
+        return total
