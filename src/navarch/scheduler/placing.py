@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from navarch.core.errors import InvariantError
+from navarch.scheduler.fast.check import check_place
 from navarch.scheduler.fast.engine import Engine
 from navarch.scheduler.fit import Fit, JobMisfit
 from navarch.scheduler.gang import tasks_to_place
@@ -111,7 +113,7 @@ class JobPlacing:
             if ranking is None:
                 if not all(self._place_task(task, nodes) for task in run):
                     return False
-            elif not self._place_run(engine, ranking, run):
+            elif not self._place_run(engine, ranking, run, nodes):
                 return False
         return True
 
@@ -124,13 +126,17 @@ class JobPlacing:
         few = len(tasks) < WORTH_A_TABLE or not nodes
         return None if few else Engine(self._session, nodes)
 
-    def _place_run(self, engine: Engine, ranking: Ranking, run: Sequence[Task]) -> bool:
+    def _place_run(
+        self, engine: Engine, ranking: Ranking, run: Sequence[Task], nodes: Sequence[Node]
+    ) -> bool:
         """Place equal tasks, all of them; one after another they would end up just there."""
         misfit = engine.refusal(run[0], self._job)
         if misfit is not None:
             if self._real:
                 self._session.note_misfit(misfit)
             return False
+        if self._session.parameters.check_fast_paths:
+            return self._place_checked(engine, ranking, run, nodes)
         while run:
             places = engine.next_nodes(ranking, len(run), real=self._real)
             if not places:
@@ -141,6 +147,36 @@ class JobPlacing:
             engine.placed()
             run = run[len(places) :]
         return True
+
+    def _place_checked(
+        self, engine: Engine, ranking: Ranking, run: Sequence[Task], nodes: Sequence[Node]
+    ) -> bool:
+        """Place equal tasks as `_place_run` does, comparing each place with the slow way's."""
+        while run:
+            places = engine.next_nodes(ranking, len(run), real=self._real)
+            if not places:
+                self._check_hopeless(run, nodes)
+                if self._real:
+                    self._session.unplaced[self._job.name] = (run[0], self._job)
+                return False
+            for task, node in zip(run, places, strict=False):
+                check_place(self._session, task, self._job, nodes, node)
+                self._put_all(ranking, [task], [node])
+            engine.placed()
+            run = run[len(places) :]
+        return True
+
+    def _check_hopeless(self, run: Sequence[Task], nodes: Sequence[Node]) -> None:
+        """Make sure that the tasks cannot all be placed one after another."""
+        checkpoint = self._statement.checkpoint()
+        fitted = all(self._place_task(task, nodes) for task in run)
+        self._statement.rollback(checkpoint)
+        self._session.forget_misfits(self._job)
+        if fitted:
+            raise InvariantError(
+                f"fast path: {len(run)} tasks of job {self._job.name} were found not to fit, but "
+                "one after another they do"
+            )
 
     def _put_all(self, ranking: Ranking, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         if self._real and ranking.can_start(nodes):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from navarch.scheduler.fast.check import check_decisions
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.placing import place_job
@@ -67,7 +68,11 @@ class JobSolver:
         active_before = self._job.count(ACTIVE_USED_MASK)
         if not any(True for _ in self._known_units()):
             return None  # without victims there is nothing to simulate
-        solution = self._solve_at_once(tasks) or self._solve_by_parts(tasks)
+        solution = self._solve_at_once(tasks)
+        if solution is None:
+            solution = self._solve_by_parts(tasks)
+        elif self._session.parameters.check_fast_paths:
+            solution = self._checked(solution, tasks)
         if solution is None:
             return None
         if self._job.satisfied and self._job.count(ACTIVE_USED_MASK) > active_before:
@@ -107,6 +112,14 @@ class JobSolver:
             solution.statement.discard()
             return None
         return solution
+
+    def _checked(self, solution: _Solution, tasks: list[Task]) -> _Solution | None:
+        """Return the solution found part by part, which must decide the same."""
+        quick = solution.statement.decisions()
+        solution.statement.discard()
+        slow = self._solve_by_parts(tasks)
+        check_decisions(quick, slow.statement.decisions() if slow else [], self._job)
+        return slow
 
     def _gather(self, tasks: list[Task]) -> list[Task] | None:
         """Return the victims that part after part would be found to need, if that is plain."""
