@@ -20,7 +20,10 @@ from navarch.scheduler.decision import Decision
 
 def config_for(seed: int, *, fast: bool) -> SchedulerConfig:
     """Return the default plugins, with one of the four strategies."""
-    strategies = {"gpu": ("binpack", "spread")[seed % 2], "cpu": ("binpack", "spread")[seed // 2 % 2]}
+    strategies = {
+        "gpu": ("binpack", "spread")[seed % 2],
+        "cpu": ("binpack", "spread")[seed // 2 % 2],
+    }
     plugins = tuple(
         PluginConfig(name=plugin.name, arguments=strategies)
         if plugin.name == "nodeplacement"

@@ -63,7 +63,7 @@ def gang(
     """Return a job of so many pods of each request, pending or running on `on`."""
     task_facts = facts.pop("task", {})
     assert isinstance(task_facts, dict)
-    tasks = []
+    tasks: list[TaskSpec] = []
     for request, count in parts:
         for _ in range(count):
             index = len(tasks)
@@ -107,10 +107,7 @@ def one_class(count: int, pods: int, *, single: bool) -> Cluster:
 
 def many_classes(count: int, pods: int, classes: int, *, single: bool) -> Cluster:
     """Return pods of many classes: as one gang each, or as interleaved jobs of one pod."""
-    asks = [
-        ask(1, cpu=6_000 + 250 * (k % 24), memory=(64 + k) * 10**9)
-        for k in range(classes)
-    ]
+    asks = [ask(1, cpu=6_000 + 250 * (k % 24), memory=(64 + k) * 10**9) for k in range(classes)]
     return cluster_of(nodes(count), _as_jobs([(a, pods // classes) for a in asks], single=single))
 
 
@@ -187,7 +184,7 @@ def _waiting(gangs: int, chance: random.Random, *, single: bool) -> list[JobSpec
 def _as_jobs(classes: Sequence[tuple[Request, int]], *, single: bool) -> list[JobSpec]:
     if not single:
         return [gang(f"class-{i:03d}", [part]) for i, part in enumerate(classes)]
-    jobs = []
+    jobs: list[JobSpec] = []
     for number in range(max(count for _, count in classes)):
         for index, (request, count) in enumerate(classes):
             if number < count:
@@ -310,9 +307,17 @@ def reclaim_large(count: int) -> Cluster:
         for i in range(count)
     ]
     one = Request(cpu_milli=1_000, memory_bytes=10**9, gpu=GpuRequest(kind=GpuKind.WHOLE, count=1))
-    eight = Request(cpu_milli=1_000, memory_bytes=10**9, gpu=GpuRequest(kind=GpuKind.WHOLE, count=8))
+    eight = Request(
+        cpu_milli=1_000, memory_bytes=10**9, gpu=GpuRequest(kind=GpuKind.WHOLE, count=8)
+    )
     running = [
-        gang(f"running-job-{i}", [(one, 1)], queue="queue-0", age=8 * count + 1 - i, on=[f"node{i % count}"])
+        gang(
+            f"running-job-{i}",
+            [(one, 1)],
+            queue="queue-0",
+            age=8 * count + 1 - i,
+            on=[f"node{i % count}"],
+        )
         for i in range(8 * count)
     ]
     large = gang("very-large-job", [(eight, count // 10)], queue="queue-1", age=1)

@@ -13,9 +13,11 @@ from navarch.core.errors import NavarchError
 from navarch.scheduler.conformance.load import load_all, load_any
 from navarch.scheduler.conformance.run import CaseResult, run_cases
 from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.explain import Explanation, why_job
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.points import POINTS
+from navarch.scheduler.render_explanation import render_explanation, tell_explanation
 from navarch.scheduler.snapshot.document import Field, read_document
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 
@@ -67,6 +69,26 @@ def plan(file: Path, case: str | None, seed: int | None, *, as_json: bool) -> No
         click.echo(json.dumps(render_results(results), indent=1))
     else:
         click.echo("\n\n".join(_titled(name, render_plan(r)) for name, r in results.items()))
+
+
+@sched.command()
+@FILE
+@click.argument("job")
+@CASE
+@SEED
+@AS_JSON
+def why(file: Path, job: str, case: str | None, seed: int | None, *, as_json: bool) -> None:
+    """Say what a cycle makes of JOB in FILE: how far it gets, who refuses it, what would help."""
+
+    def work() -> Explanation:
+        loaded = _seeded(load_any(_read(file), case), seed)
+        return why_job(loaded.cluster, loaded.config, job)
+
+    explanation: Explanation = _checked(work)
+    if as_json:
+        click.echo(json.dumps(render_explanation(explanation), indent=1))
+    else:
+        click.echo(tell_explanation(explanation))
 
 
 @sched.command()

@@ -1,5 +1,7 @@
 """`navarch why`: the reasons behind the state of a thing."""
 
+from pathlib import Path
+
 import click
 
 from navarch.cli.commands import Command
@@ -10,20 +12,48 @@ from navarch.core.errors import NotFoundError
 from navarch.core.event import Subject, about
 from navarch.ports.api import FleetApi, Why
 
+JOB_WORDS = 2
 KINDS = ("node", "pool", "launch", "gang", "incident")
 
 
 @click.command("why", cls=Command)
-@click.argument("words", nargs=-1, required=True, metavar="[node|pool|launch|gang] NAME")
+@click.argument("words", nargs=-1, required=True, metavar="[node|pool|launch|gang|job] NAME")
+@click.option(
+    "--snapshot",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The scheduler's snapshot that a job is in.",
+)
 @with_session
-def why(session: Session, words: tuple[str, ...]) -> None:
+def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None:
     """Tell why a node, pool, launch or gang is as it is, newest first, causes indented.
 
-    The kind may be left out where only one thing has that name.
+    The kind may be left out where only one thing has that name. Jobs are known from a snapshot
+    of the scheduler: `navarch why job NAME --snapshot FILE`.
     """
+    if words[0] == "job" and len(words) == JOB_WORDS:
+        _why_job(session, words[1], snapshot)
+        return
     kinds, name = parse_subject(words)
     story = session.ask(lambda api: _the_only_story(api, kinds, name))
     session.show(story, lambda canvas: render_why(story, canvas))
+
+
+def _why_job(session: Session, name: str, snapshot: Path | None) -> None:
+    if snapshot is None:
+        raise CommandError(
+            "jobs are known from a snapshot of the scheduler; say which, as in: "
+            f"navarch why job {name} --snapshot FILE",
+            BAD_USAGE,
+        )
+    # Only here: the scheduler is not part of a light install.
+    from navarch.scheduler.conformance.load import load_any
+    from navarch.scheduler.explain import why_job
+    from navarch.scheduler.render_explanation import tell_explanation
+    from navarch.scheduler.snapshot.document import read_document
+
+    loaded = load_any(read_document(snapshot.read_bytes()), None)
+    explanation = why_job(loaded.cluster, loaded.config, name)
+    session.show(explanation, lambda _canvas: tell_explanation(explanation))
 
 
 def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

@@ -38,7 +38,7 @@ class Answers(ExtensionPoints):
         return _compare((left.created_at, left.name), (right.created_at, right.name))
 
     def queue_rank(self) -> Callable[[Queue, Job], Any] | None:
-        """Return a key that orders queues that have lost nothing, where it differs, if there is one."""
+        """Return a key that orders queues that have lost nothing, if there is one."""
         hooks = self._hooks["queue_order"]
         return hooks[0].rank if len(hooks) == 1 else None
 
@@ -55,7 +55,8 @@ class Answers(ExtensionPoints):
             return None
         if len(keys) == 2:  # as with the default plugins
             first, second = keys
-            assert first is not None and second is not None, "neither is missing"
+            assert first is not None, "no key is missing"
+            assert second is not None, "no key is missing"
             return lambda job: (first(job), second(job), job.created_at, job.name)
         return lambda job: (
             *(key(job) for key in keys if key is not None),

@@ -1,7 +1,7 @@
 """Registration: how a plugin offers its answers to a session."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.capacity import CapacityVerdict
@@ -143,7 +143,7 @@ class ExtensionPoints:
             comparator(fn) if key else fn,
             scope,
             vectorised=vectorised,
-            key=fn if key else None,
+            key=cast("Callable[[Any], Any]", fn) if key else None,
         )
 
     def add_task_order_fn(
@@ -164,7 +164,7 @@ class ExtensionPoints:
             comparator(fn) if key else fn,
             scope,
             vectorised=vectorised,
-            key=fn if key else None,
+            key=cast("Callable[[Any], Any]", fn) if key else None,
             any_job=any_job,
         )
 
@@ -177,7 +177,7 @@ class ExtensionPoints:
             comparator(fn) if key else fn,
             scope,
             vectorised=vectorised,
-            key=fn if key else None,
+            key=cast("Callable[[Any], Any]", fn) if key else None,
         )
 
     def add_sub_group_set_order_fn(
@@ -189,7 +189,7 @@ class ExtensionPoints:
             comparator(fn) if key else fn,
             scope,
             vectorised=vectorised,
-            key=fn if key else None,
+            key=cast("Callable[[Any], Any]", fn) if key else None,
         )
 
     def add_pre_job_allocation_fn(

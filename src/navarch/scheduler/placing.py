@@ -57,6 +57,10 @@ class JobPlacing:
             return False
         return self._place_group(self._job.root, tasks, nodes)
 
+    def place_one(self, task: Task) -> bool:
+        """Place one task on any node, whatever becomes of the others."""
+        return self._place_tasks([task], self._session.node_list)
+
     def _is_plain(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         """Say whether the job is a single pod set that nobody confines to some of the nodes."""
         root = self._job.root

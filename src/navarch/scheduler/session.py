@@ -144,9 +144,7 @@ class Session(Answers):
         if reason is None:
             return False
         self.gave_up.append(
-            GaveUp(
-                action=action, job=job.name, simulations=self.budget.simulations, reason=reason
-            )
+            GaveUp(action=action, job=job.name, simulations=self.budget.simulations, reason=reason)
         )
         return True
 

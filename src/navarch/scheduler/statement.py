@@ -123,7 +123,7 @@ class Statement:
         return self._carry_out(Operation(Kind.ALLOCATE, task, after))
 
     def allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        """Put equal pending tasks of one job, whole GPUs or none, on what is idle on their nodes."""
+        """Put equal pending tasks of one job, without shared GPUs, on what is idle on nodes."""
         bulk = Bulk(tasks, nodes)
         self._session.take_all(tasks, nodes)
         self._log.append(bulk)

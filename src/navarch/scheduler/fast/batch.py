@@ -39,7 +39,8 @@ def best_rows(ranking: Ranking, count: int) -> Rows:
     above = scores > bar
     level = np.flatnonzero(scores == bar)[: count - int(above.sum())]
     above[level] = True
-    return rows[above]
+    chosen: Rows = rows[above]
+    return chosen
 
 
 def order_of(columns: Columns, ranking: Ranking, count: int, *, real: bool) -> npt.NDArray[np.intp]:

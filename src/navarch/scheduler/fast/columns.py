@@ -211,7 +211,8 @@ class Extent:
         self._free = free
         self._column = column
         self.has = total[:, column] > 0
-        self._values: list[int | None] = np.where(self.has, free[:, column], None).tolist()
+        pairs = zip(free[:, column].tolist(), self.has.tolist(), strict=True)
+        self._values: list[int | None] = [value if has else None for value, has in pairs]
         self.counts: dict[int, int] = dict(Counter(free[self.has, column].tolist()))
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)

@@ -19,7 +19,10 @@ class Kubeflow:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_task_order_fn(
-            lambda task: task.labels.get(self.label) not in self.roles, key=True, scope="static", any_job=True
+            lambda task: task.labels.get(self.label) not in self.roles,
+            key=True,
+            scope="static",
+            any_job=True,
         )
 
     def on_session_close(self, session: Session) -> None:
@@ -35,7 +38,10 @@ class Ray:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         session.add_task_order_fn(
-            lambda task: task.labels.get(self.label) != "head", key=True, scope="static", any_job=True
+            lambda task: task.labels.get(self.label) != "head",
+            key=True,
+            scope="static",
+            any_job=True,
         )
 
     def on_session_close(self, session: Session) -> None:

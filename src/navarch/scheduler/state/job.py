@@ -193,10 +193,7 @@ class Job:
         for pod_set in self.pod_sets.values():
             if pod_set.untouched(TaskStatus.PENDING) and pod_set.tasks:
                 return True
-        for task in self.tasks.values():
-            if task.placement.status is TaskStatus.PENDING:
-                return True
-        return False
+        return any(task.placement.status is TaskStatus.PENDING for task in self.tasks.values())
 
     def remember(self, key: object, work_out: Callable[[], T]) -> T:
         """Return what `work_out` gives, worked out again only after a task has changed."""

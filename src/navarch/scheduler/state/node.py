@@ -53,9 +53,9 @@ class Node:
     """One node and its books."""
 
     __slots__ = (
-        "allocatable",
         "_bound",
         "_taken",
+        "allocatable",
         "gpu_memory_mib",
         "groups",
         "idle",

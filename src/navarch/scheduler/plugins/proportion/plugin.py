@@ -104,9 +104,9 @@ class Proportion:
         for task in pod_set.tasks:
             placement = task.placement
             if placement.counts and placement.node is not None:
-                quota = task.request.fixed_quota or self._session.nodes[
-                    placement.node
-                ].quota_of(task.request)
+                quota = task.request.fixed_quota or self._session.nodes[placement.node].quota_of(
+                    task.request
+                )
                 self._quota[task.uid] = quota
                 has = has.plus(quota)
         return has

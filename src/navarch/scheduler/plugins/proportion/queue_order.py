@@ -47,9 +47,7 @@ def rank(share: QueueShare, request: Amounts, total: Amounts) -> Keys:
     return _keys(share, request, NOTHING, total)
 
 
-def _keys(
-    share: QueueShare, request: Amounts, taken: Amounts, total: Amounts
-) -> Keys:
+def _keys(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
     allocatable = share.allocatable_share()
     allocated, fair, deserved = share.allocated, share.fair_share, share.deserved
     with_job = allocated.plus(request)

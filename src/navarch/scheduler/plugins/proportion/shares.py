@@ -16,9 +16,9 @@ class QueueShare:
     """One queue's account. Use is counted in whole numbers, so it can be taken back exactly."""
 
     __slots__ = (
+        "_due",
         "allocated",
         "allocated_non_preemptible",
-        "_due",
         "fair_share",
         "queue",
         "request",
