@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-packing \
-	bench-pools bench-xid
+	bench-pools bench-scheduler bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18

@@ -204,9 +204,7 @@ class _Case:
         return False
 
     def _attempt(self) -> Attempt:
-        """Place the tasks one after another as far as they go, and look closely at the first
-        that does not.
-        """
+        """Place the tasks one after another, and look closely at the first that has no place."""
         session = self._session
         with session.attempt("why") as statement:
             placing = JobPlacing(session, statement, self._job, real=True)
@@ -312,8 +310,10 @@ class _Case:
         session = self._session
         misfits = session.job_misfits.get(self._job.name, ())
         said = [misfit.render().strip() if misfit.details else misfit.summary for misfit in misfits]
-        for gave_up in session.gave_up:
-            said.append(f"{gave_up.action} gave up after {gave_up.reason}, at job {gave_up.job}")
+        said += [
+            f"{gave_up.action} gave up after {gave_up.reason}, at job {gave_up.job}"
+            for gave_up in session.gave_up
+        ]
         return said
 
 

@@ -36,7 +36,7 @@ def charge(tasks: list[Task]) -> Amounts:
         return tasks[0].pending_quota
     # Equal tasks have the very same quota: adding up counts spares adding up amounts.
     first = tasks[0].pending_quota if tasks else NOTHING
-    if all([task.pending_quota is first for task in tasks]):
+    if all(task.pending_quota is first for task in tasks):
         return first.times(len(tasks))
     counts: dict[int, int] = {}
     quotas: dict[int, Amounts] = {}

@@ -142,7 +142,7 @@ class JobPlacing:
         if self._session.parameters.check_fast_paths:
             return self._place_checked(engine, ranking, run, nodes)
         while run:
-            places = engine.next_nodes(ranking, len(run), real=self._real)
+            places = engine.next_nodes(ranking, run, real=self._real)
             if not places:
                 if self._real:
                     self._session.unplaced[self._job.name] = (run[0], self._job)
@@ -157,7 +157,7 @@ class JobPlacing:
     ) -> bool:
         """Place equal tasks as `_place_run` does, comparing each place with the slow way's."""
         while run:
-            places = engine.next_nodes(ranking, len(run), real=self._real)
+            places = engine.next_nodes(ranking, run, real=self._real)
             if not places:
                 self._check_hopeless(run, nodes)
                 if self._real:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.fast.columns import Columns
     from navarch.scheduler.fast.ranking import Ranking
-    from navarch.scheduler.node_table import Rows
+    from navarch.scheduler.node_table import Column, Rows
+    from navarch.scheduler.points import Hook
 
 FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
 
@@ -92,6 +93,26 @@ def _scores_by_depth(
         scores[~ranking.allows(after), depth] = NEVER
     # What a plugin leaves out is out from there on, as what does not fit is.
     scores[np.isnan(scores)] = NEVER
+    return scores
+
+
+def scores_of_hook(
+    columns: Columns,
+    ranking: Ranking,
+    rows: Rows,
+    term: tuple[Hook, Column | None],
+    deepest: int,
+) -> npt.NDArray[np.float64]:
+    """Return for each node what one scorer says of it for the first task, the second, and so on.
+
+    For nodes from which nobody is leaving.
+    """
+    scores = np.empty((len(rows), deepest))
+    table = columns.table(rows)
+    need = np.array(ranking.need, dtype=np.int64)
+    for depth in range(deepest):
+        left = table.idle - depth * need
+        scores[:, depth] = ranking.ask(term, table.after(left, left), rows)
     return scores
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from navarch.scheduler.fast.batch import order_of
 from navarch.scheduler.fast.columns import Columns, SomeColumns
 from navarch.scheduler.fast.ranking import Ranking, Rules
+from navarch.scheduler.fast.steps import can_rehearse, rehearse
 from navarch.scheduler.fit import Misfit
 from navarch.scheduler.request import GpuKind
 
@@ -25,6 +26,8 @@ WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
 LOOK_AHEAD_AFTER: Final = 3
 """After so many tasks of one kind in a row, more of them are expected."""
 LOOK_AHEAD_FIRST: Final = 16
+WORTH_A_REHEARSAL: Final = 16
+"""Fewer tasks are placed one by one where a scorer has to see each node as it fills up."""
 LOOK_AHEAD_GROWTH: Final = 4
 
 
@@ -59,7 +62,7 @@ class Engine:
         return kind
 
     def ranking(self, task: Task, job: Job) -> Ranking | None:
-        """Return what nodes are worth to such a task, or nothing if it has to be asked each time."""
+        """Return what nodes are worth to such a task; nothing if that has to be asked each time."""
         if not self._usable:
             return None
         kind = self.kind(task)
@@ -107,12 +110,13 @@ class Engine:
             return None, False
         return Rules(kept, scores, self._looks), anyones
 
-    def next_nodes(self, ranking: Ranking, count: int, *, real: bool) -> list[Node]:
-        """Return where the next tasks of a kind go, at least one and at most `count`, in order.
+    def next_nodes(self, ranking: Ranking, tasks: Sequence[Task], *, real: bool) -> list[Node]:
+        """Return where the next tasks of a kind go, in order: of one, or of more of them.
 
         None are returned if they do not all fit. The caller puts the tasks there and asks again
         for the rest.
         """
+        count = len(tasks)
         if ranking.is_hopeless(count):
             return []
         ahead = self._ahead
@@ -122,6 +126,10 @@ class Engine:
         if count > 1 and ranking.find_room() < count:
             return []
         wanted = ahead.wanted(ranking, count)
+        if not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
+            places = self._rehearsed(ranking, tasks[:wanted])
+            if places:
+                return places
         if wanted == 1 or not ranking.foreseeable:
             row = ranking.best()
             return [] if row is None else [self._columns.nodes[row]]
@@ -129,6 +137,13 @@ class Engine:
         nodes = self._columns.nodes
         ahead.keep(ranking, [nodes[row] for row in rows.tolist()], real=real)
         return ahead.take(count)
+
+    def _rehearsed(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
+        if not self._columns.whole or not can_rehearse(self._columns, ranking):
+            return []
+        places = rehearse(self._columns, ranking, tasks)
+        self._ahead.keep(ranking, places, real=True)
+        return self._ahead.take(len(tasks))
 
     def placed(self) -> None:
         """Write down that the nodes returned last have been taken, and nothing else has changed."""

@@ -37,6 +37,7 @@ class Rules:
         self.scores = list(scores)
         self.measures = [hook.measure for hook in looks if hook.measure is not None]
         moving = [*self.node_predicates, *(hook for hook in scores if hook.scope == "node")]
+        self.predicates_foreseeable = all(hook.vector for hook in self.node_predicates)
         self.foreseeable = all(hook.vector or hook.vectorised for hook in moving)
         """Whether answers can be had about nodes as they might be."""
 
@@ -54,7 +55,7 @@ class Ranking:
         self._seen = -1
         self._grown = -1
         self._allowed = self._static_fits()
-        self._terms = self._score_terms()
+        self.terms = self._score_terms()
         count = len(columns.nodes)
         self.scores: Column = np.full(count, NEVER)
         self.later: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
@@ -68,6 +69,11 @@ class Ranking:
     def foreseeable(self) -> bool:
         """Whether the order of many such tasks can be worked out at once."""
         return self._rules.foreseeable
+
+    @property
+    def predicates_foreseeable(self) -> bool:
+        """Whether only scorers have to be asked about nodes as they are."""
+        return self._rules.predicates_foreseeable
 
     def is_hopeless(self, count: int) -> bool:
         """Say whether it is known without looking again that `count` of the task do not fit."""
@@ -134,16 +140,23 @@ class Ranking:
     def score_table(self, table: ColumnTable, rows: Rows | None) -> Column:
         """Return the scores of a table's nodes; which of them fit is not looked at."""
         totals = np.zeros(len(table))
-        for hook, fixed in self._terms:
-            if fixed is not None:
-                totals = totals + (fixed if rows is None else fixed[rows])
-            elif hook.vector is not None:
-                totals = totals + hook.vector(self.task, table)
-            elif hook.vectorised:
-                totals = totals + np.asarray(hook.fn(self.task, table), dtype=np.float64)
-            else:
-                totals = totals + _ask_each(hook, self.task, table.nodes)
+        for term in self.terms:
+            totals = totals + self.ask(term, table, rows)
         return totals
+
+    def ask(
+        self, term: tuple[Hook, Column | None], table: ColumnTable, rows: Rows | None
+    ) -> Column:
+        """Return what one scorer says of a table's nodes."""
+        hook, fixed = term
+        if fixed is not None:
+            return fixed if rows is None else fixed[rows]
+        if hook.vector is not None:
+            answer: Column = hook.vector(self.task, table)
+            return answer
+        if hook.vectorised:
+            return np.asarray(hook.fn(self.task, table), dtype=np.float64)
+        return _ask_each(hook, self.task, table.nodes)
 
     def allows(self, table: ColumnTable) -> npt.NDArray[np.bool_]:
         """Say of every node of a table whether nobody objects to it as it is shown."""
@@ -206,7 +219,7 @@ class Ranking:
                     return NEVER, False
                 later = True
         total = 0.0
-        for hook, fixed in self._terms:
+        for hook, fixed in self.terms:
             if fixed is not None:
                 total += float(fixed[row])
             elif hook.vectorised:

@@ -124,6 +124,19 @@ class Node:
         for task in tasks:
             self.tasks[task.uid] = (task, 1)
 
+    def rehearse(self, request: Request, task: Task, sign: int) -> None:
+        """Have a task here for a moment, or with `sign` -1 no longer; nobody else is told."""
+        idle = self.idle
+        idle.cpu -= sign * request.cpu_milli
+        idle.memory -= sign * request.memory_bytes
+        idle.pods -= sign * request.pods
+        idle.gpu -= sign * request.gpu.whole
+        self.version += 1
+        if sign > 0:
+            self.tasks[task.uid] = (task, 1)
+        else:
+            del self.tasks[task.uid]
+
     def give_whole(self, request: Request, tasks: Sequence[Task]) -> None:
         """Take back what `take_whole` has booked."""
         count = len(tasks)

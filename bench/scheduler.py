@@ -1,0 +1,242 @@
+"""How long placements, cycles and searches for victims take, and how much faster they have become.
+
+usage: python -m bench.scheduler [--only placement,scalar,third_party,kai,equal] [--repeat 5]
+                                 [--clusters 200] [--kai ../shared/conformance/kai_bench.json]
+
+CPU time of this process in milliseconds, the garbage collector off while measuring as `timeit` has
+it. `placement` is the allocate action with all default plugins on an open session; `cycle` is
+everything from the snapshot to the decisions of all actions. `scalar` compares with the reference
+that asks every plugin about every node, on a tenth of the size, in the same run.
+"""
+
+import argparse
+import gc
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.scheduler_equal import decided
+from bench.scheduler_workloads import (
+    many_classes,
+    nearly_full,
+    one_class,
+    reclaim_large,
+    whole_nodes,
+)
+from navarch.scheduler.actions.allocate import allocate
+from navarch.scheduler.cluster import Cluster
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.conformance.case import parse_case
+from navarch.scheduler.cycle import open_session, run_cycle, run_session
+from navarch.scheduler.plugins import built_in_plugins
+from navarch.scheduler.registry import PluginRegistry
+from navarch.scheduler.session import Session
+from navarch.scheduler.snapshot.document import Field
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.task import Task
+
+Build = Callable[..., Cluster]
+
+CASES: dict[str, tuple[Build, float]] = {
+    "500 nodes, 4000 pods": (lambda **how: one_class(500, 4_000, **how), 15),
+    "5000 nodes, 40000 pods": (lambda **how: one_class(5_000, 40_000, **how), 150),
+    "5000 nodes, 40000 pods, 40 classes": (
+        lambda **how: many_classes(5_000, 40_000, 40, **how),
+        250,
+    ),
+    "1000 nodes, 250 gangs of 32 GPUs": (lambda **how: whole_nodes(1_000, 250, **how), 10),
+    "10000 nodes 95 % full, 1000 gangs": (lambda **how: nearly_full(10_000, 1_000, **how), 30),
+}
+"""What is measured, and how many milliseconds it may take as one job per class."""
+
+SMALL: dict[str, Build] = {
+    "500 nodes, 4000 pods": lambda **how: one_class(500, 4_000, **how),
+    "500 nodes, 4000 pods, 40 classes": lambda **how: many_classes(500, 4_000, 40, **how),
+    "100 nodes, 25 gangs of 32 GPUs": lambda **how: whole_nodes(100, 25, **how),
+    "1000 nodes 95 % full, 100 gangs": lambda **how: nearly_full(1_000, 100, **how),
+}
+SINGLE_FACTOR = 5
+CYCLE_FACTOR = 3
+
+
+def cpu_ms(work: Callable[[], object]) -> float:
+    """Return the milliseconds of CPU that `work` takes."""
+    gc.collect()
+    gc.disable()
+    try:
+        start = time.process_time()
+        work()
+        return (time.process_time() - start) * 1e3
+    finally:
+        gc.enable()
+
+
+def spread(samples: list[float]) -> dict[str, float]:
+    """Return the median of samples, and how far they lie apart."""
+    figures = {"ms": statistics.median(samples), "least": min(samples), "most": max(samples)}
+    return {name: round(value, 2) for name, value in figures.items()}
+
+
+def placing_ms(
+    cluster: Cluster, config: SchedulerConfig | None = None, registry: PluginRegistry | None = None
+) -> float:
+    """Return how long the allocate action takes on a session that is open."""
+    session = open_session(cluster, config, registry=registry)
+    return cpu_ms(lambda: allocate(session))
+
+
+def placement(repeat: int) -> list[dict[str, Any]]:
+    """Measure placements and whole cycles of every case, in both forms."""
+    rows = []
+    for name, (build, limit) in CASES.items():
+        for single in (False, True):
+            cluster = build(single=single)
+            allowed = limit * (SINGLE_FACTOR if single else 1)
+            times = 1 if single and repeat < SINGLE_FACTOR else repeat
+            placing = spread([placing_ms(cluster) for _ in range(times)])
+            cycle = spread(
+                [cpu_ms(lambda c=cluster: run_cycle(c)) for _ in range(max(1, times // 2))]
+            )
+            rows.append(
+                {
+                    "case": name,
+                    "form": "jobs of one pod or gang in four queues" if single else "one queue",
+                    "placement": placing,
+                    "limit_ms": allowed,
+                    "cycle": cycle,
+                    "cycle_limit_ms": allowed * CYCLE_FACTOR,
+                    "within": placing["ms"] <= allowed,
+                    "cycle_within": cycle["ms"] <= allowed * CYCLE_FACTOR,
+                }
+            )
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def scalar() -> list[dict[str, Any]]:
+    """Compare with the reference that asks about every node, and check equal placements."""
+    rows = []
+    config = SchedulerConfig(parameters=Parameters(fast_paths=False))
+    for name, build in SMALL.items():
+        cluster = build(single=False)
+        quick, slow = open_session(cluster), open_session(cluster, config)
+        quick_ms, slow_ms = cpu_ms(lambda s=quick: allocate(s)), cpu_ms(lambda s=slow: allocate(s))
+        rows.append(
+            {
+                "case": name,
+                "fast_ms": round(quick_ms, 2),
+                "scalar_ms": round(slow_ms, 1),
+                "ratio": round(slow_ms / quick_ms),
+                "equal": _decided(quick) == _decided(slow),
+            }
+        )
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return rows
+
+
+def _decided(session: Session) -> object:
+    decisions: object = session.sink.decisions  # type: ignore[attr-defined]
+    return decisions
+
+
+class SiteRule:
+    """A scorer as a site might write it: one node at a time, by the node's own state."""
+
+    name = "site-rule"
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the score."""
+        session.add_node_order_fn(self._score, scope="node")
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    @staticmethod
+    def _score(_task: Task, node: Node) -> float:
+        return 0.25 if node.idle.cpu > node.allocatable.cpu // 2 else 0.0
+
+
+def third_party(repeat: int) -> dict[str, Any]:
+    """Measure what a scalar third-party scorer of node scope costs."""
+    registry = built_in_plugins()
+    registry.register("site-rule", SiteRule)
+    config = SchedulerConfig(plugins=(*DEFAULT_PLUGINS, PluginConfig(name="site-rule")))
+    cluster = one_class(5_000, 40_000, single=False)
+    without = spread([placing_ms(cluster) for _ in range(repeat)])
+    beside = spread([placing_ms(cluster, config, registry) for _ in range(repeat)])
+    return {"without": without, "with": beside, "ratio": round(beside["ms"] / without["ms"], 2)}
+
+
+def kai(path: Path, repeat: int) -> dict[str, Any]:
+    """Measure the reference's workloads, session build included, and how reclaim grows."""
+    rows, reclaim = [], []
+    document = json.loads(path.read_text(encoding="utf-8"))
+    for case in document["cases"]:
+        name = case["benchmark"]["name"]
+        nodes = case["benchmark"]["nodes"]
+        if case["cluster"] is None:
+            cluster, config = reclaim_large(nodes), SchedulerConfig(actions=("reclaim",))
+        else:
+            parsed = parse_case(Field(case, name), keep_lost_jobs=True)
+            cluster, config = parsed.cluster, parsed.config
+        samples = [cpu_ms(lambda c=cluster, k=config: run_session(c, k)) for _ in range(repeat)]
+        rows.append({"workload": name, "nodes": nodes, **spread(samples)})
+        if "ReclaimLargeJobs" in name:
+            reclaim.append((nodes, statistics.median(samples)))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
+    return {"workloads": rows, "reclaim_growth": growth(reclaim)}
+
+
+def growth(points: list[tuple[int, float]]) -> dict[str, Any]:
+    """Return how time grows with nodes: the exponent of a power law, and time per n log n."""
+    large = [(n, ms) for n, ms in points if n >= 50]
+    xs, ys = [math.log(n) for n, _ in large], [math.log(ms) for _, ms in large]
+    slope, _ = statistics.linear_regression(xs, ys)
+    n_log_n, _ = statistics.linear_regression(xs, [math.log(n * math.log(n)) for n, _ in large])
+    per = {n: round(ms / (n * math.log(n)) * 1e3, 1) for n, ms in points}
+    return {
+        "exponent": round(slope, 2),
+        "exponent_of_n_log_n": round(n_log_n, 2),
+        "us_per_n_log_n": per,
+    }
+
+
+def equal(clusters: int) -> dict[str, Any]:
+    """Compare decisions on random clusters; see bench.scheduler_equal for all of them."""
+    different = [
+        seed for seed in range(clusters) if decided(seed, fast=True) != decided(seed, fast=False)
+    ]
+    return {"clusters": clusters, "different": different}
+
+
+def main() -> None:
+    """Measure what was asked for and print it as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="placement,scalar,third_party,kai,equal")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--clusters", type=int, default=200)
+    parser.add_argument("--kai", type=Path, default=Path("../shared/conformance/kai_bench.json"))
+    given = parser.parse_args()
+    parts: dict[str, Callable[[], Any]] = {
+        "placement": lambda: placement(given.repeat),
+        "scalar": scalar,
+        "third_party": lambda: third_party(given.repeat),
+        "kai": lambda: kai(given.kai, given.repeat),
+        "equal": lambda: equal(given.clusters),
+    }
+    chosen = given.only.split(",")
+    unknown = [name for name in chosen if name not in parts]
+    if unknown:
+        parser.error(f"{unknown[0]!r} is not one of {', '.join(parts)}")
+    if "kai" in chosen and not given.kai.exists():
+        chosen.remove("kai")
+    print(json.dumps({name: parts[name]() for name in chosen}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
