@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from navarch.scheduler.fast.batch import FIGURE_COLUMN, scores_of_hook
+from navarch.scheduler.fast.batch import FIGURE_COLUMN, best_rows, scores_of_hook
 from navarch.scheduler.fast.ranking import NEVER
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def can_rehearse(columns: Columns, ranking: Ranking) -> bool:
 def rehearse(columns: Columns, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
     """Return the nodes of the tasks in order, as many as hold before an extreme moves."""
     ranking.find_room()
-    rows: Rows = np.flatnonzero(ranking.scores != NEVER)
+    rows = best_rows(ranking, len(tasks))
     return _Rehearsal(columns, ranking, rows, tasks).run()
 
 
@@ -67,7 +67,7 @@ class _Rehearsal:
         self._base: list[list[float]] = total or [[0.0] * deepest for _ in self._nodes]
 
     def run(self) -> list[Node]:
-        request = self._ranking.task.request
+        need = self._ranking.need
         nodes, room, tasks = self._nodes, self._room, self._tasks
         scores = self._ranking.scores
         heap = [(-float(scores[node.index]), row) for row, node in enumerate(nodes)]
@@ -81,7 +81,7 @@ class _Rehearsal:
                     break
                 row = heap[0][1]
                 node = nodes[row]
-                node.rehearse(request, task, 1)
+                node.rehearse(need, task)
                 order.append(node)
                 depth = depths[row] = depths[row] + 1
                 score = self._score(row, depth, node, task) if depth < room[row] else NEVER
@@ -92,8 +92,12 @@ class _Rehearsal:
                 if moved(row, depth):
                     break
         finally:
+            here: dict[int, list[Task]] = {}
             for task, node in zip(tasks, order, strict=False):
-                node.rehearse(request, task, -1)
+                here.setdefault(node.index, []).append(task)
+            for node in nodes:
+                if node.index in here:
+                    node.end_rehearsal(need, here[node.index])
         return order
 
     def _score(self, row: int, depth: int, node: Node, task: Task) -> float:

@@ -124,17 +124,28 @@ class Node:
         for task in tasks:
             self.tasks[task.uid] = (task, 1)
 
-    def rehearse(self, request: Request, task: Task, sign: int) -> None:
-        """Have a task here for a moment, or with `sign` -1 no longer; nobody else is told."""
+    def rehearse(self, need: tuple[int, int, int, int], task: Task) -> None:
+        """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""
+        cpu, memory, gpu, pods = need
         idle = self.idle
-        idle.cpu -= sign * request.cpu_milli
-        idle.memory -= sign * request.memory_bytes
-        idle.pods -= sign * request.pods
-        idle.gpu -= sign * request.gpu.whole
+        idle.cpu -= cpu
+        idle.memory -= memory
+        idle.gpu -= gpu
+        idle.pods -= pods
         self.version += 1
-        if sign > 0:
-            self.tasks[task.uid] = (task, 1)
-        else:
+        self.tasks[task.uid] = (task, 1)
+
+    def end_rehearsal(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
+        """Have the tasks no longer here that were rehearsed."""
+        cpu, memory, gpu, pods = need
+        count = len(tasks)
+        idle = self.idle
+        idle.cpu += count * cpu
+        idle.memory += count * memory
+        idle.gpu += count * gpu
+        idle.pods += count * pods
+        self.version += 1
+        for task in tasks:
             del self.tasks[task.uid]
 
     def give_whole(self, request: Request, tasks: Sequence[Task]) -> None:
