@@ -20,14 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.scheduler_equal import decided
-from bench.scheduler_workloads import (
-    many_classes,
-    nearly_full,
-    one_class,
-    reclaim_large,
-    whole_nodes,
-)
 from navarch.scheduler.actions.allocate import allocate
 from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
@@ -39,6 +31,14 @@ from navarch.scheduler.session import Session
 from navarch.scheduler.snapshot.document import Field
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.task import Task
+from navarch.testing.scheduler_workloads import (
+    decided,
+    many_classes,
+    nearly_full,
+    one_class,
+    reclaim_large,
+    whole_nodes,
+)
 
 Build = Callable[..., Cluster]
 

@@ -10,32 +10,8 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import replace
 
-from bench.scheduler_workloads import random_cluster
-from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
-from navarch.scheduler.cycle import run_cycle
-from navarch.scheduler.decision import Decision
-
-
-def config_for(seed: int, *, fast: bool) -> SchedulerConfig:
-    """Return the default plugins, with one of the four strategies."""
-    strategies = {
-        "gpu": ("binpack", "spread")[seed % 2],
-        "cpu": ("binpack", "spread")[seed // 2 % 2],
-    }
-    plugins = tuple(
-        PluginConfig(name=plugin.name, arguments=strategies)
-        if plugin.name == "nodeplacement"
-        else plugin
-        for plugin in DEFAULT_PLUGINS
-    )
-    return replace(SchedulerConfig(plugins=plugins), parameters=Parameters(fast_paths=fast))
-
-
-def decided(seed: int, *, fast: bool) -> tuple[Decision, ...]:
-    """Return what is decided about the cluster of that seed."""
-    return run_cycle(random_cluster(seed), config_for(seed, fast=fast)).decisions
+from navarch.testing.scheduler_workloads import decided
 
 
 def main() -> None:

@@ -117,6 +117,14 @@ class Answers(ExtensionPoints):
             return []
         return sorted(groups, key=cmp_to_key(self.compare_sub_groups))
 
+    def victim_cost(self, job: Job) -> float:
+        """Return what stopping `job` would cost; nothing if nobody counts costs."""
+        return sum(float(hook.fn(job)) for hook in self._hooks["victim_cost"])
+
+    def on_job_unplaced(self, job: Job) -> None:
+        """Tell plugins that the allocate action found no place for `job`."""
+        self._call_each("on_job_unplaced", job)
+
     def pre_job_allocation(self, job: Job) -> None:
         """Tell plugins that an attempt to place `job` begins."""
         self._call_each("pre_job_allocation", job)

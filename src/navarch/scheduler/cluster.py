@@ -188,6 +188,12 @@ class JobSpec:
     preemptible: bool = True
     last_start: datetime | None = None
     stale_since: datetime | None = None
+    checkpointed_at: datetime | None = None
+    """When its work was last saved: what it did since is lost if it is stopped."""
+    disruptions_allowed: int | None = None
+    """How many of its tasks may be stopped for others now; nothing means any number."""
+    expected_runtime: timedelta | None = None
+    """How long it is expected to run from its start."""
     root: SubGroupSpec = field(default_factory=SubGroupSpec)
     tasks: tuple[TaskSpec, ...] = ()
 

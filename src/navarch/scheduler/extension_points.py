@@ -326,6 +326,18 @@ class ExtensionPoints:
         """Score a GPU that a task could share; scores add up. Nothing, or NaN, drops it."""
         self._add("gpu_order", fn, scope, vectorised=vectorised)
 
+    def add_victim_cost_fn(
+        self, fn: Callable[[Job], float], *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Tell what stopping a job would cost; costs add up, and the cheapest job goes first."""
+        self._add("victim_cost", fn, scope, vectorised=vectorised)
+
+    def add_on_job_unplaced_fn(
+        self, fn: Callable[[Job], None], *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Be called when the allocate action has found no place for a job."""
+        self._add("on_job_unplaced", fn, scope, vectorised=vectorised)
+
     def add_can_reclaim_resources_fn(
         self, fn: Callable[[Job], bool], *, scope: Scope = "global", vectorised: bool = False
     ) -> None:

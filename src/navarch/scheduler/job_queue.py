@@ -96,10 +96,12 @@ class JobQueue:
         The order of a job may change only while it is handed out, so a key is good for as long
         as a job is in here.
         """
-        key = self._session.job_key()
-        if key is None:
-            return cmp_to_key(self._compare_jobs)
-        return (lambda job: _Reversed(key(job))) if self._victims else key
+        key = self._session.job_key() or cmp_to_key(self._session.compare_jobs)
+        if not self._victims:
+            return key
+        if self._session.hooks("victim_cost"):
+            return lambda job: (self._session.victim_cost(job), _Reversed(key(job)))
+        return lambda job: _Reversed(key(job))
 
     def pop(self) -> Job | None:
         """Return the next job, or nothing when all have been handed out."""
@@ -174,7 +176,3 @@ class JobQueue:
 
     def _taken_with(self, best: _Best) -> Taken:
         return Taken(self._popped.setdefault(best.leaf, []), best.job)
-
-    def _compare_jobs(self, left: Job, right: Job) -> int:
-        answer = self._session.compare_jobs(left, right)
-        return -answer if self._victims else answer

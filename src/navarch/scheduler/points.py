@@ -99,6 +99,13 @@ _ROWS: Final = (
         "for each GPU a task could share",
         vectorised="(task, node, gpus) -> array",
     ),
+    Point(
+        "victim_cost",
+        Combine.SUM,
+        "(job) -> float",
+        "which job of a queue loses its place first: the one that costs least",
+    ),
+    Point("on_job_unplaced", Combine.EACH, "(job) -> None", "after allocate found no place"),
     Point("can_reclaim_resources", Combine.EXCLUSIVE, "(job) -> bool", "before reclaim for a job"),
     Point("reclaim_victim_filter", Combine.ALL, "(pending, victim) -> bool", "for each candidate"),
     Point("preempt_victim_filter", Combine.ALL, "(pending, victim) -> bool", "for each candidate"),

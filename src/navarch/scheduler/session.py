@@ -122,6 +122,10 @@ class Session(Answers):
         """What is known about kinds of tasks, so that equal ones need not be asked about again."""
         return Engine(self)
 
+    def forget_rankings(self) -> None:
+        """Ask plugins anew about every kind of task, since one of them has changed its mind."""
+        self.__dict__.pop("engine", None)
+
     def close(self) -> None:
         """Let every plugin look back, in the order they were opened."""
         for plugin in self.plugins.values():

@@ -25,6 +25,7 @@ def _allocate_job(session: Session, job: Job) -> bool:
     session.forget_misfits(job)
     with session.attempt("allocate") as statement:
         if not place_job(session, statement, job, session.node_list, real=True):
+            session.on_job_unplaced(job)
             return False
         waits = _must_wait(job)
         if waits:

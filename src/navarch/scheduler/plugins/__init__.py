@@ -1,8 +1,10 @@
 """The plugins that come with the scheduler."""
 
+from navarch.scheduler.plugins.ageing import Ageing
 from navarch.scheduler.plugins.dynamicresources import DynamicResources
 from navarch.scheduler.plugins.foresight import Foresight
 from navarch.scheduler.plugins.gpu_scores import GpuPack, GpuSpread
+from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota
 from navarch.scheduler.plugins.job_orders import Elastic, Priority
 from navarch.scheduler.plugins.minruntime import MinRuntime
 from navarch.scheduler.plugins.node_scores import (
@@ -16,9 +18,11 @@ from navarch.scheduler.plugins.nodeplacement import NodePlacement
 from navarch.scheduler.plugins.predicates import Predicates
 from navarch.scheduler.plugins.proportion import Proportion
 from navarch.scheduler.plugins.reflectjoborder import ReflectJobOrder
+from navarch.scheduler.plugins.reservation import Reservation
 from navarch.scheduler.plugins.snapshot import SnapshotPage
 from navarch.scheduler.plugins.task_orders import Kubeflow, Ray, SubGroupOrder, TaskOrder
 from navarch.scheduler.plugins.topology import TopologyPlugin
+from navarch.scheduler.plugins.victim_cost import VictimCost
 from navarch.scheduler.registry import PluginRegistry
 
 BUILT_IN = (
@@ -44,6 +48,10 @@ BUILT_IN = (
     SnapshotPage,
     ReflectJobOrder,
     PodAffinity,
+    Ageing,
+    GpuTypeQuota,
+    Reservation,
+    VictimCost,
 )
 
 

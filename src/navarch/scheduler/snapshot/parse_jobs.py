@@ -23,6 +23,7 @@ from navarch.scheduler.status import ALLOCATED_MASK, STATUS_BY_TITLE, TaskStatus
 
 JOB_FIELDS: Final = frozenset(
     {"name", "namespace", "queue", "priority", "preemptible", "created_minutes_ago", "tasks"}
+    | {"checkpoint_seconds_ago", "disruptions_allowed", "expected_runtime_seconds"}
     | {"last_start_seconds_ago", "stale_seconds", "delete_job_in_test", "root_sub_group_set"}
 )
 TASK_FIELDS: Final = frozenset(
@@ -64,6 +65,7 @@ class JobReader:
         level = priority.whole() if priority else 50
         preemptible = job.find("preemptible")
         created = job.find("created_minutes_ago")
+        allowed, expected = job.find("disruptions_allowed"), job.find("expected_runtime_seconds")
         return JobSpec(
             name=name,
             namespace=namespace.text() if namespace else "",
@@ -73,6 +75,9 @@ class JobReader:
             created_at=self._ago(created, minutes=True) or self.now,
             last_start=self._ago(job.find("last_start_seconds_ago")),
             stale_since=self._ago(job.find("stale_seconds")),
+            checkpointed_at=self._ago(job.find("checkpoint_seconds_ago")),
+            disruptions_allowed=allowed.whole(at_least=0) if allowed else None,
+            expected_runtime=(timedelta(seconds=expected.number(at_least=0)) if expected else None),
             root=root,
             tasks=tuple(
                 self._read_task(t.only(TASK_FIELDS), pod_sets) for t in job.listed("tasks")

@@ -126,6 +126,11 @@ def _job(job: JobSpec, now: datetime) -> Document:
         "created_minutes_ago": _minutes(now - job.created_at),
         "last_start_seconds_ago": _seconds_ago(job.last_start, now),
         "stale_seconds": _seconds_ago(job.stale_since, now),
+        "checkpoint_seconds_ago": _seconds_ago(job.checkpointed_at, now),
+        "disruptions_allowed": job.disruptions_allowed,
+        "expected_runtime_seconds": (
+            None if job.expected_runtime is None else job.expected_runtime.total_seconds()
+        ),
         "root_sub_group_set": _group(job.root),
         "tasks": [_task(task, now) for task in sorted(job.tasks, key=lambda t: t.uid)],
     }

@@ -1,7 +1,8 @@
 """Clusters on which the scheduler is measured, and random ones on which engines are compared."""
 
-import random
+import random  # noqa: TID251 - always from a given seed
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from navarch.scheduler.cluster import (
@@ -16,6 +17,9 @@ from navarch.scheduler.cluster import (
     TaskSpec,
     Toleration,
 )
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, PluginConfig, SchedulerConfig
+from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.decision import Decision
 from navarch.scheduler.quantity import UNLIMITED
 from navarch.scheduler.request import GpuKind, GpuRequest, Request
 from navarch.scheduler.status import TaskStatus
@@ -327,3 +331,23 @@ def reclaim_large(count: int) -> Cluster:
         a_queue("queue-1", parent="department", quota=8 * count, weight=0),
     )
     return Cluster(now=NOW, nodes=tuple(machines), jobs=(*running, large), queues=queues)
+
+
+def config_for(seed: int, *, fast: bool) -> SchedulerConfig:
+    """Return the default plugins, with one of the four strategies."""
+    strategies = {
+        "gpu": ("binpack", "spread")[seed % 2],
+        "cpu": ("binpack", "spread")[seed // 2 % 2],
+    }
+    plugins = tuple(
+        PluginConfig(name=plugin.name, arguments=strategies)
+        if plugin.name == "nodeplacement"
+        else plugin
+        for plugin in DEFAULT_PLUGINS
+    )
+    return replace(SchedulerConfig(plugins=plugins), parameters=Parameters(fast_paths=fast))
+
+
+def decided(seed: int, *, fast: bool) -> tuple[Decision, ...]:
+    """Return what is decided about the cluster of that seed."""
+    return run_cycle(random_cluster(seed), config_for(seed, fast=fast)).decisions

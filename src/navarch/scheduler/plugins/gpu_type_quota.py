@@ -1,0 +1,102 @@
+"""Bound how many GPUs of one type a queue, with those below it, may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.events import Event, EventHandler
+from navarch.scheduler.quantity import gpus, hundredths
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.task import Task
+
+TYPE_LABEL: Final = "nvidia.com/gpu.product"
+
+
+@dataclass
+class GpuTypeQuota:
+    """Refuses nodes whose GPUs are of a type of which the task's queue has had its share."""
+
+    name: ClassVar[str] = "gputypequota"
+
+    limits: str = field(default="", metadata=argument("limits"))
+    """`queue/type=GPUs`, several separated by commas, as in `research/H100=16,research/A100=64`."""
+    label: str = field(default=TYPE_LABEL, metadata=argument("label"))
+
+    _session: Session = field(init=False, repr=False)
+    _limits: dict[tuple[str, str], int] = field(init=False, repr=False, default_factory=dict)
+    _used: dict[tuple[str, str], int] = field(init=False, repr=False, default_factory=dict)
+
+    def on_session_open(self, session: Session) -> None:
+        """Count what queues have, and register."""
+        self._session = session
+        self._limits = parse_limits(self.limits)
+        self._used = dict.fromkeys(self._limits, 0)
+        for job in session.jobs.values():
+            for task in job.tasks.values():
+                if task.placement.counts and task.node is not None:
+                    self._count(Event(task, task.node), 1)
+        bounded = {queue for queue, _ in self._limits}
+        session.add_predicate_fn(
+            self._check,
+            only_for=lambda task: (
+                task.requires_gpu and not bounded.isdisjoint(self._lineage(task.job.queue))
+            ),
+        )
+        session.add_event_handler(
+            EventHandler(
+                allocate_fn=lambda event: self._count(event, 1),
+                deallocate_fn=lambda event: self._count(event, -1),
+            )
+        )
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _lineage(self, name: str) -> list[str]:
+        queue = self._session.queues.by_name.get(name)
+        return [] if queue is None else [each.name for each in queue.lineage()]
+
+    def _count(self, event: Event, sign: int) -> None:
+        node = self._session.nodes[event.node]
+        kind = node.labels.get(self.label)
+        if kind is None:
+            return
+        amount = int(node.quota_of(event.task.request).gpu)
+        for queue in self._lineage(event.task.job.queue):
+            if (queue, kind) in self._used:
+                self._used[queue, kind] += sign * amount
+
+    def _check(self, task: Task, job: Job, node: Node) -> str | None:
+        kind = node.labels.get(self.label)
+        if kind is None:
+            return None
+        amount = int(node.quota_of(task.request).gpu)
+        for queue in self._lineage(job.queue):
+            limit = self._limits.get((queue, kind))
+            if limit is not None and self._used[queue, kind] + amount > limit:
+                return (
+                    f"queue {queue} may use {gpus(limit):g} GPUs of type {kind}, "
+                    f"in use are {gpus(self._used[queue, kind]):g}"
+                )
+        return None
+
+
+def parse_limits(text: str) -> dict[tuple[str, str], int]:
+    """Return limits in hundredths of GPUs by queue and type.
+
+    Raises:
+        InvalidError: The text is not of the form `queue/type=GPUs,...`.
+    """
+    limits: dict[tuple[str, str], int] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        place, equals, count = part.rpartition("=")
+        queue, slash, kind = place.partition("/")
+        if not (equals and slash and queue and kind and count.replace(".", "", 1).isdigit()):
+            raise InvalidError(f"plugin 'gputypequota': {part!r} is not queue/type=GPUs")
+        limits[queue, kind] = hundredths(float(count))
+    return limits

@@ -1,0 +1,78 @@
+"""Stop first what is cheapest to stop, and nobody more often than they allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from navarch.scheduler.arguments import argument
+from navarch.scheduler.gang import charge
+from navarch.scheduler.quantity import gpus
+from navarch.scheduler.scenario import Scenario
+from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
+
+
+@dataclass
+class VictimCost:
+    """Orders victims of a queue by what is lost with them, and keeps disruption budgets.
+
+    The cost is a sum: points of priority, GPU hours of work that was not saved, and GPUs that a
+    gang would have to find again together.
+    """
+
+    name: ClassVar[str] = "victimcost"
+
+    priority_weight: float = field(
+        default=1000.0, metadata=argument("priorityWeight", at_least=0.0)
+    )
+    lost_work_weight: float = field(default=1.0, metadata=argument("lostWorkWeight", at_least=0.0))
+    """Per GPU hour since the last checkpoint, or since the start."""
+    gang_weight: float = field(default=0.1, metadata=argument("gangWeight", at_least=0.0))
+    """Per GPU of a job that runs as a whole or not at all."""
+
+    _session: Session = field(init=False, repr=False)
+
+    def on_session_open(self, session: Session) -> None:
+        """Register the cost and the budgets."""
+        self._session = session
+        session.add_victim_cost_fn(self._cost)
+        session.add_reclaim_victim_filter_fn(_may_be_disturbed)
+        session.add_preempt_victim_filter_fn(_may_be_disturbed)
+        session.add_reclaim_scenario_validator_fn(_keeps_budgets)
+        session.add_preempt_scenario_validator_fn(_keeps_budgets)
+
+    def on_session_close(self, session: Session) -> None:
+        """Nothing to do."""
+
+    def _cost(self, job: Job) -> float:
+        running = job.tasks_in(ACTIVE_ALLOCATED_MASK)
+        size = gpus(charge(running).gpu) if running else 0.0
+        lost = size * self._unsaved_hours(job)
+        together = 0.0 if job.elastic else size
+        return (
+            self.priority_weight * job.priority
+            + self.lost_work_weight * lost
+            + self.gang_weight * together
+        )
+
+    def _unsaved_hours(self, job: Job) -> float:
+        moments = [m for m in (job.last_start, job.spec.checkpointed_at) if m is not None]
+        if not moments:
+            return 0.0
+        return max(0.0, (self._session.now - max(moments)).total_seconds() / 3600)
+
+
+def _may_be_disturbed(_pending: Job, victim: Job) -> bool:
+    return victim.spec.disruptions_allowed != 0
+
+
+def _keeps_budgets(scenario: Scenario) -> bool:
+    """Say whether nobody loses, or has to move, more tasks than they allow."""
+    for victim in scenario.victims.values():
+        allowed = victim.job.spec.disruptions_allowed
+        disturbed = [task for task in victim.tasks if task.placement.virtual]
+        if allowed is not None and len(disturbed) > allowed:
+            return False
+    return True

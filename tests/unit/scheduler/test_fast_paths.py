@@ -1,0 +1,244 @@
+"""Fast paths decide as asking about every node would, and cost what scopes promise."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from navarch.core.errors import InvariantError
+from navarch.scheduler import (
+    CycleResult,
+    PluginConfig,
+    SchedulerConfig,
+    Session,
+    built_in_plugins,
+    open_session,
+    run_cycle,
+)
+from navarch.scheduler.actions.allocate import allocate
+from navarch.scheduler.cluster import Cluster
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
+from navarch.scheduler.events import Event, EventHandler
+from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.task import Task
+from navarch.scheduler.worlds import a_cluster, a_job, a_node, placed
+from navarch.testing.scheduler_workloads import (
+    config_for,
+    decided,
+    many_classes,
+    nearly_full,
+    one_class,
+    random_cluster,
+    reclaim_large,
+    whole_nodes,
+)
+
+Register = Callable[[Session], None]
+
+SLOW = Parameters(fast_paths=False)
+CHECKED = Parameters(check_fast_paths=True)
+
+
+class Plugged:
+    """A plugin made of one function that registers."""
+
+    def __init__(self, register: Register) -> None:
+        self.name = "plugged"
+        self._register = register
+
+    def on_session_open(self, session: Session) -> None:
+        self._register(session)
+
+    def on_session_close(self, session: Session) -> None:
+        pass
+
+
+def run(cluster: Cluster, parameters: Parameters, register: Register | None = None) -> CycleResult:
+    registry = built_in_plugins()
+    plugins = DEFAULT_PLUGINS
+    if register is not None:
+        registry.register("plugged", lambda: Plugged(register))
+        plugins = (*plugins, PluginConfig(name="plugged"))
+    config = SchedulerConfig(plugins=plugins, parameters=parameters)
+    return run_cycle(cluster, config, registry=registry)
+
+
+def test_decisions_on_random_clusters_are_those_of_the_slow_way() -> None:
+    different = [s for s in range(80) if decided(s, fast=True) != decided(s, fast=False)]
+
+    assert different == []
+
+
+@pytest.mark.long
+def test_decisions_on_many_random_clusters_are_those_of_the_slow_way() -> None:
+    seeds = range(10_000, 11_500)
+    different = [s for s in seeds if decided(s, fast=True) != decided(s, fast=False)]
+
+    assert different == []
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: one_class(12, 120, single=False),
+        lambda: one_class(12, 120, single=True),
+        lambda: many_classes(12, 120, 5, single=False),
+        lambda: many_classes(12, 120, 5, single=True),
+        lambda: whole_nodes(20, 8, single=True),
+        lambda: nearly_full(80, 30, single=True),
+        lambda: reclaim_large(50),
+    ],
+    ids=["one", "one-single", "many", "many-single", "whole-nodes", "nearly-full", "reclaim"],
+)
+def test_benchmarks_are_decided_as_the_slow_way_decides_them(build: Callable[[], Cluster]) -> None:
+    cluster = build()
+
+    assert run(cluster, Parameters()).decisions == run(cluster, SLOW).decisions
+
+
+def test_a_checked_run_finds_no_difference() -> None:
+    for seed in range(20):
+        config = config_for(seed, fast=True)
+        run_cycle(random_cluster(seed), replace(config, parameters=CHECKED))
+    run(reclaim_large(50), CHECKED)
+
+
+def test_a_vector_form_that_says_something_else_is_caught_by_a_checked_run() -> None:
+    def register(session: Session) -> None:
+        session.add_node_order_fn(
+            lambda _task, node: 50.0 if node.name == "a" else 0.0,
+            scope="node",
+            vector=lambda _task, nodes: nodes.gpu_idle * 0.0,
+        )
+
+    cluster = a_cluster(nodes={"0": 8, "a": 8}, jobs=[a_job("job", tasks=8)])
+
+    with pytest.raises(InvariantError, match="plugged node"):
+        run(cluster, CHECKED, register)
+
+
+def test_a_scope_that_is_too_narrow_is_caught_by_a_checked_run() -> None:
+    def moody(_task: Task, node: Node) -> float:
+        return -50.0 * len(node.tasks)
+
+    cluster = a_cluster(nodes={"a": 8, "b": 8}, jobs=[a_job("job", tasks=3)])
+
+    with pytest.raises(InvariantError):
+        run(cluster, CHECKED, lambda session: session.add_node_order_fn(moody, scope="static"))
+
+
+def count_calls(scope: str, *, tasks: int = 32, gpus: int = 1) -> int:
+    asked: list[str] = []
+
+    def score(_task: Task, node: Node) -> float:
+        asked.append(node.name)
+        return 0.0
+
+    cluster = a_cluster(
+        nodes={f"n{i:02d}": 8 for i in range(10)}, jobs=[a_job("job", tasks=tasks, gpus=gpus)]
+    )
+    config = SchedulerConfig(actions=("allocate",))
+    session = open_session(cluster, config)
+    session.add_plugin(
+        Plugged(lambda s: s.add_node_order_fn(score, scope=scope))  # type: ignore[arg-type]
+    )
+    allocate(session)
+    return len(asked)
+
+
+def test_a_static_answer_is_asked_for_once_per_node() -> None:
+    assert count_calls("static") == 10
+
+
+def test_a_node_answer_is_asked_for_again_only_where_something_changed() -> None:
+    # All nodes at first and whenever the fullest node is another; otherwise the one that changed.
+    assert count_calls("node", tasks=64) < 64 * 10 / 3
+
+
+def test_a_global_answer_is_asked_for_every_time() -> None:
+    assert count_calls("global") == 32 * 10
+
+
+def test_a_scorer_that_sees_tasks_on_nodes_decides_the_same_either_way() -> None:
+    def register(session: Session) -> None:
+        session.add_node_order_fn(
+            lambda _task, node: 3.0 if len(node.tasks) % 3 else 0.5, scope="node"
+        )
+
+    cluster = a_cluster(
+        nodes={f"n{i:02d}": 8 for i in range(12)},
+        jobs=[a_job("job", tasks=60), a_job("more", tasks=20)],
+    )
+
+    assert run(cluster, Parameters(), register).decisions == run(cluster, SLOW, register).decisions
+
+
+def test_a_rule_of_one_queue_holds_only_there() -> None:
+    def register(session: Session) -> None:
+        session.add_predicate_fn(
+            lambda _task, job, node: "kept for others" if job.queue == node.name else None,
+            scope="static",
+        )
+
+    from navarch.scheduler.worlds import a_queue
+
+    cluster = a_cluster(
+        nodes={"a": 8, "b": 8},
+        queues=[a_queue("a"), a_queue("b")],
+        jobs=[a_job("one", queue="a"), a_job("two", queue="b")],
+    )
+
+    assert placed(run(cluster, Parameters(), register)) == {"one-0": "b", "two-0": "a"}
+
+
+def test_handlers_that_want_events_one_by_one_get_them() -> None:
+    told: list[tuple[str, str]] = []
+
+    def note(event: Event) -> None:
+        told.append((event.task.uid, event.node))
+
+    cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("job", tasks=3)])
+    run(cluster, Parameters(), lambda s: s.add_event_handler(EventHandler(allocate_fn=note)))
+
+    assert told == [("job-0", "a"), ("job-1", "a"), ("job-2", "a")]
+
+
+def test_a_handler_that_refuses_a_batch_leaves_no_trace() -> None:
+    def refuse(event: Event) -> None:
+        if event.task.uid == "job-2":
+            raise RuntimeError("not this one")
+
+    session = open_session(a_cluster(nodes={"a": 8}, jobs=[a_job("job", tasks=3)]))
+    before = session.state()
+    session.add_event_handler(EventHandler(allocate_fn=refuse))
+
+    with pytest.raises(RuntimeError):
+        allocate(session)
+
+    assert session.state() == before
+
+
+def test_amounts_beyond_what_arrays_hold_are_placed_the_slow_way() -> None:
+    huge = a_node("a", memory_bytes=2**60)
+
+    assert placed(run(a_cluster(nodes=[huge], jobs=[a_job("job")]), Parameters())) == {"job-0": "a"}
+
+
+def test_an_action_gives_up_after_its_budget_and_says_so() -> None:
+    cluster = reclaim_large(50)
+
+    result = run(cluster, Parameters(simulations_per_action=0))
+
+    (gave_up,) = [each for each in result.gave_up if each.action == "reclaim"]
+    assert gave_up.job == "very-large-job"
+    assert "0 simulations" in gave_up.reason
+
+
+def test_time_counts_only_where_there_is_a_clock() -> None:
+    config = SchedulerConfig(actions=("reclaim",), parameters=Parameters(seconds_per_action=5))
+    ticks = iter(range(0, 10_000, 10))
+    cluster = reclaim_large(50)
+
+    assert run_cycle(cluster, config).gave_up == ()
+    (gave_up,) = run_cycle(cluster, config, clock=lambda: float(next(ticks))).gave_up
+    assert gave_up.reason == "5 seconds"

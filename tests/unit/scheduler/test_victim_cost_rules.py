@@ -1,0 +1,127 @@
+"""Optional plugins: what stopping costs, ageing, quotas by type of GPU, reservations."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from navarch.core.errors import InvalidError
+from navarch.scheduler import CycleResult, PluginConfig, SchedulerConfig, run_cycle
+from navarch.scheduler.cluster import Cluster, NodeSpec
+from navarch.scheduler.config import DEFAULT_PLUGINS
+from navarch.scheduler.plan import reasons
+from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
+from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, a_queue, placed, stopped
+
+HOUR = timedelta(hours=1)
+
+
+def cycle(
+    cluster: Cluster, plugin: str, *, first: bool = False, **arguments: object
+) -> CycleResult:
+    extra = (PluginConfig(name=plugin, arguments=arguments),)
+    plugins = (*extra, *DEFAULT_PLUGINS) if first else (*DEFAULT_PLUGINS, *extra)
+    return run_cycle(cluster, SchedulerConfig(plugins=plugins))
+
+
+def contest(**facts: dict[str, Any]) -> Cluster:
+    """Return two full nodes, and a job that outranks those on them."""
+    running = [
+        a_job(name, gpus=8, on=name, last_start=NOW - HOUR, **f) for name, f in facts.items()
+    ]
+    urgent = a_job("urgent", gpus=8, priority=90)
+    return a_cluster(nodes=dict.fromkeys(facts, 8), jobs=[*running, urgent])
+
+
+def test_the_job_that_saved_its_work_last_is_stopped_first() -> None:
+    cluster = contest(
+        a={"age": 5, "checkpointed_at": NOW - timedelta(minutes=50)},
+        b={"age": 9, "checkpointed_at": NOW - timedelta(minutes=1)},
+    )
+
+    assert stopped(run_cycle(cluster)) == ["a-0"]
+    assert stopped(cycle(cluster, "victimcost")) == ["b-0"]
+
+
+def test_priority_outweighs_lost_work() -> None:
+    cluster = contest(a={"priority": 60, "checkpointed_at": NOW}, b={"priority": 50})
+
+    assert stopped(cycle(cluster, "victimcost")) == ["b-0"]
+
+
+def test_a_job_that_allows_no_disruption_is_left_alone() -> None:
+    cluster = contest(a={"disruptions_allowed": 0}, b={})
+
+    assert stopped(cycle(cluster, "victimcost")) == ["b-0"]
+    assert stopped(cycle(contest(a={"disruptions_allowed": 0}), "victimcost")) == []
+
+
+def test_a_job_loses_no_more_tasks_than_it_allows() -> None:
+    def world(allowed: int) -> Cluster:
+        wide = a_job(
+            "wide", tasks=8, minimum=1, gpus=1, on="a", last_start=NOW, disruptions_allowed=allowed
+        )
+        return a_cluster(nodes={"a": 8}, jobs=[wide, a_job("urgent", gpus=4, priority=90)])
+
+    assert stopped(cycle(world(3), "victimcost")) == []
+    assert len(stopped(cycle(world(4), "victimcost"))) == 4
+
+
+def test_a_job_that_has_waited_long_enough_comes_first() -> None:
+    jobs = [a_job("patient", gpus=8, age=60 * 30), a_job("new", gpus=8, priority=60)]
+    cluster = a_cluster(nodes={"a": 8}, jobs=jobs)
+
+    assert placed(run_cycle(cluster)) == {"new-0": "a"}
+    assert placed(cycle(cluster, "ageing", first=True)) == {"patient-0": "a"}
+    assert placed(cycle(cluster, "ageing", first=True, pointsMax=5)) == {"new-0": "a"}
+
+
+def typed(name: str, kind: str) -> NodeSpec:
+    return a_node(name, labels={"nvidia.com/gpu.product": kind})
+
+
+def test_a_queue_gets_no_more_gpus_of_a_type_than_its_quota() -> None:
+    cluster = a_cluster(
+        nodes=[typed("a", "H100"), typed("b", "L4")],
+        queues=[a_queue("top"), a_queue("team", parent="top")],
+        jobs=[a_job(f"job{i}", queue="team", gpus=4, age=9 - i) for i in range(4)],
+    )
+
+    result = cycle(cluster, "gputypequota", limits="top/H100=4")
+
+    assert sorted(placed(result).values()) == ["a", "b", "b"]
+    (waiting,) = {f"job{i}" for i in range(4)} - {uid[:-2] for uid in placed(result)}
+    assert any("4 GPUs of type H100, in use are 4" in text for text in reasons(result, waiting))
+
+
+def test_a_quota_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(InvalidError, match="queue/type=GPUs"):
+        cycle(a_cluster(nodes={"a": 8}), "gputypequota", limits="top:H100=4")
+
+
+def test_nodes_are_kept_for_a_large_gang_and_short_work_may_use_them() -> None:
+    ends_in_two_hours = {"last_start": NOW, "expected_runtime": 2 * HOUR}
+    cluster = a_cluster(
+        nodes={"a": 8, "b": 8},
+        jobs=[
+            a_job("busy", gpus=8, on="a", **ends_in_two_hours),
+            a_job("large", tasks=2, gpus=8, age=9),
+            a_job("short", gpus=4, age=5, expected_runtime=HOUR),
+            a_job("long", gpus=4, age=5, expected_runtime=9 * HOUR),
+            a_job("unknown", gpus=4, age=5),
+        ],
+    )
+
+    result = cycle(cluster, "reservation", gpusMin=16)
+
+    assert placed(result) == {"short-0": "b"}
+    assert any("reserved for job large" in text for text in reasons(result, "long"))
+
+
+def test_what_is_known_about_stopping_a_job_survives_a_snapshot() -> None:
+    job = a_job("job", checkpointed_at=NOW - HOUR, disruptions_allowed=2, expected_runtime=HOUR)
+    snapshot = Snapshot(cluster=a_cluster(nodes={"a": 8}, jobs=[job]), config=SchedulerConfig())
+
+    (again,) = load_snapshot(dump_snapshot(snapshot)).cluster.jobs
+
+    assert again == job
