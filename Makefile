@@ -50,6 +50,9 @@ bench-governor: setup ## a bad driver on 10,000 nodes: who is acted on, what is 
 bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
 	$(BIN)/python -m bench.pools $(ARGS)
 
+bench-scheduler: setup ## placements, cycles, searches for victims, against the scalar reference, as JSON
+	$(BIN)/python -m bench.scheduler $(ARGS)
+
 bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
 	$(BIN)/python -m bench.packing $(ARGS)
 
