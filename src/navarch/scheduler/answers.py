@@ -103,7 +103,14 @@ class Answers(ExtensionPoints):
 
     def sort_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """Return `tasks`, the one to place first in front."""
-        return sorted(tasks, key=self._task_key() or cmp_to_key(self.compare_tasks))
+        key = self._task_key()
+        if key is None:
+            return sorted(tasks, key=cmp_to_key(self.compare_tasks))
+        if self.orders_tasks_by_kind and all(task.kind is not None for task in tasks):
+            # The same for all of a kind, so it is enough to ask about one of each.
+            by_kind = {task.kind: key(task)[:-2] for task in {t.kind: t for t in tasks}.values()}
+            return sorted(tasks, key=lambda task: (by_kind[task.kind], task.created_at, task.uid))
+        return sorted(tasks, key=key)
 
     def sort_pod_sets(self, pod_sets: Sequence[PodSet]) -> list[PodSet]:
         """Return `pod_sets`, the one to place first in front."""

@@ -13,6 +13,7 @@ from navarch.scheduler.cluster import DEFAULT_GPU_MEMORY_MIB, Cluster, QueueSpec
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.decision import DecisionLog, DecisionSink
 from navarch.scheduler.events import Event, EventFn, EventHandler, EventsFn
+from navarch.scheduler.fast.columns import Columns
 from navarch.scheduler.fast.engine import Engine
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
 from navarch.scheduler.quantity import UNLIMITED
@@ -106,6 +107,8 @@ class Session(Answers):
         """Build the configured plugins and have them register, in order."""
         for plugin in self.config.plugins:
             self.add_plugin(registry.build(plugin.name, plugin.arguments), name=plugin.name)
+        if self.parameters.fast_paths:
+            self.columns.sync()
 
     def add_plugin(self, plugin: Plugin, *, name: str | None = None) -> None:
         """Have one plugin register its answers."""
@@ -116,6 +119,11 @@ class Session(Answers):
         self._owner = name
         plugin.on_session_open(self)
         self._owner = "session"
+
+    @cached_property
+    def columns(self) -> Columns:
+        """What nodes have, as arrays."""
+        return Columns(self.node_list, self.changes)
 
     @cached_property
     def engine(self) -> Engine:

@@ -109,7 +109,7 @@ class Columns:
         """Return the rows of nodes with a trait that no session changes."""
         known = self._traits.get(trait)
         if known is None:
-            known = [row for row, node in enumerate(self.nodes) if trait(node)]
+            known = [row for row, has in enumerate(map(trait, self.nodes)) if has]
             self._traits[trait] = known
         return known
 

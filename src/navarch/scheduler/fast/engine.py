@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.fast.batch import order_of
-from navarch.scheduler.fast.columns import Columns, SomeColumns
+from navarch.scheduler.fast.columns import SomeColumns
 from navarch.scheduler.fast.ranking import Ranking, Rules
 from navarch.scheduler.fast.steps import can_rehearse, rehearse
 from navarch.scheduler.fit import Misfit
@@ -36,11 +36,7 @@ class Engine:
 
     def __init__(self, session: Session, nodes: Sequence[Node] | None = None) -> None:
         self._session = session
-        self._columns = (
-            Columns(session.node_list, session.changes)
-            if nodes is None
-            else SomeColumns(nodes, session.changes)
-        )
+        self._columns = session.columns if nodes is None else SomeColumns(nodes, session.changes)
         self._kinds = session.kinds
         self._rankings: dict[object, Ranking | None] = {}
         self._refusals: dict[object, str | None] = {}

@@ -46,7 +46,11 @@ class ResourceType:
     def on_session_open(self, session: Session) -> None:
         """Register the score."""
         session.add_node_order_fn(
-            self._score, scope="static", only_for=lambda task: not task.requires_gpu, any_job=True
+            self._score,
+            scope="static",
+            vector=_score_cpu_nodes,
+            only_for=lambda task: not task.requires_gpu,
+            any_job=True,
         )
 
     def on_session_close(self, session: Session) -> None:
@@ -55,6 +59,17 @@ class ResourceType:
     @staticmethod
     def _score(task: Task, node: Node) -> float:
         return scores.RESOURCE_TYPE if not task.requires_gpu and node.is_cpu_only else 0.0
+
+
+def _score_cpu_nodes(task: Task, nodes: NodeTable) -> Column:
+    scored = np.zeros(len(nodes))
+    if not task.requires_gpu:
+        scored[nodes.rows_where(_is_cpu_only)] = scores.RESOURCE_TYPE
+    return scored
+
+
+def _is_cpu_only(node: Node) -> bool:
+    return node.is_cpu_only
 
 
 class GpuSharingOrder:
