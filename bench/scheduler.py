@@ -17,6 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,7 @@ def placement(repeat: int) -> list[dict[str, Any]]:
             allowed = limit * (SINGLE_FACTOR if single else 1)
             times = 1 if single and repeat < SINGLE_FACTOR else repeat
             placing = spread([placing_ms(cluster) for _ in range(times)])
-            cycle = spread(
-                [cpu_ms(lambda c=cluster: run_cycle(c)) for _ in range(max(1, times // 2))]
-            )
+            cycle = spread([cpu_ms(partial(run_cycle, cluster)) for _ in range(max(1, times // 2))])
             rows.append(
                 {
                     "case": name,
@@ -125,7 +124,7 @@ def scalar() -> list[dict[str, Any]]:
     for name, build in SMALL.items():
         cluster = build(single=False)
         quick, slow = open_session(cluster), open_session(cluster, config)
-        quick_ms, slow_ms = cpu_ms(lambda s=quick: allocate(s)), cpu_ms(lambda s=slow: allocate(s))
+        quick_ms, slow_ms = cpu_ms(partial(allocate, quick)), cpu_ms(partial(allocate, slow))
         rows.append(
             {
                 "case": name,
@@ -184,7 +183,7 @@ def kai(path: Path, repeat: int) -> dict[str, Any]:
         else:
             parsed = parse_case(Field(case, name), keep_lost_jobs=True)
             cluster, config = parsed.cluster, parsed.config
-        samples = [cpu_ms(lambda c=cluster, k=config: run_session(c, k)) for _ in range(repeat)]
+        samples = [cpu_ms(partial(run_session, cluster, config)) for _ in range(repeat)]
         rows.append({"workload": name, "nodes": nodes, **spread(samples)})
         if "ReclaimLargeJobs" in name:
             reclaim.append((nodes, statistics.median(samples)))

@@ -73,6 +73,8 @@ class Parameters:
     restrict_node_scheduling: bool = False
     """On: GPU tasks only on nodes labelled for GPU work, others only on those for CPU work."""
     queue_depth_per_action: Mapping[str, int] = field(default_factory=dict)
+    victims_on_many_nodes: bool = False
+    """On: where no victims beside each other will do, all candidates so far are tried together."""
     simulations_per_action: int | None = None
     """How often an action may simulate that others leave, before it gives up; nothing: any."""
     seconds_per_action: float | None = None

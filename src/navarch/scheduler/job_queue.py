@@ -117,6 +117,8 @@ class JobQueue:
             self._heaps[name] = heapq.nsmallest(depth, heap)
 
     def _best_of_siblings(self, queues: Sequence[Queue]) -> _Best | None:
+        if self._rank is not None:
+            return self._best_by_rank(queues, self._rank)
         best: _Best | None = None
         best_queue: Queue | None = None
         for queue in queues:
@@ -126,31 +128,45 @@ class JobQueue:
             if (
                 best is None
                 or best_queue is None
-                or self._comes_first(queue, candidate, best_queue, best)
+                or self._compare_queues(queue, candidate, best_queue, best) < 0
             ):
                 best, best_queue = candidate, queue
         return best
 
-    def _comes_first(self, left: Queue, left_best: _Best, right: Queue, right_best: _Best) -> bool:
-        if self._rank is not None:
-            left_rank, right_rank = self._rank_of(left, left_best), self._rank_of(right, right_best)
-            if left_rank != right_rank:
-                return bool(left_rank < right_rank)
-            pair = (left.name, right.name)
-            tie = self._ties.get(pair)
-            if tie is None:
-                tie = self._compare_queues(left, left_best, right, right_best) < 0
-                self._ties[pair] = tie
-            return tie
-        return self._compare_queues(left, left_best, right, right_best) < 0
+    def _best_by_rank(
+        self, queues: Sequence[Queue], rank: Callable[[Queue, Job], Any]
+    ) -> _Best | None:
+        """Return what `_best_of_siblings` would, working out only ranks that may have changed."""
+        if len(queues) == 1:
+            return self._best_in(queues[0])
+        best: _Best | None = None
+        best_queue: Queue | None = None
+        best_rank: Any = None
+        for queue in queues:
+            candidate = self._best_in(queue)
+            if candidate is None:
+                continue
+            known = self._ranks.get(queue.name)
+            if known is None or known[0] != queue.changes or known[1] is not candidate.job:
+                known = (queue.changes, candidate.job, rank(queue, candidate.job))
+                self._ranks[queue.name] = known
+            if best is None or best_queue is None:
+                first = True
+            elif known[2] != best_rank:
+                first = known[2] < best_rank
+            else:
+                first = self._wins_tie(queue, candidate, best_queue, best)
+            if first:
+                best, best_queue, best_rank = candidate, queue, known[2]
+        return best
 
-    def _rank_of(self, queue: Queue, best: _Best) -> Any:  # noqa: ANN401
-        known = self._ranks.get(queue.name)
-        if known is None or known[0] != queue.changes or known[1] is not best.job:
-            assert self._rank is not None, "nobody ranks queues"
-            known = (queue.changes, best.job, self._rank(queue, best.job))
-            self._ranks[queue.name] = known
-        return known[2]
+    def _wins_tie(self, left: Queue, left_best: _Best, right: Queue, right_best: _Best) -> bool:
+        pair = (left.name, right.name)
+        tie = self._ties.get(pair)
+        if tie is None:
+            tie = self._compare_queues(left, left_best, right, right_best) < 0
+            self._ties[pair] = tie
+        return tie
 
     def _best_in(self, queue: Queue) -> _Best | None:
         if queue.is_leaf:

@@ -194,6 +194,11 @@ class Statement:
             each.standing = False
         self._log.append(Undo(undone))
 
+    @property
+    def promises(self) -> bool:
+        """Whether it may hold a promise, and not only tasks that can start at once."""
+        return len(self._log) != len(self._folded)
+
     def checkpoint(self) -> int:
         """Return a mark to which `rollback` can return."""
         return len(self._log)

@@ -21,7 +21,7 @@ from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
 from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.task import Task
-from navarch.scheduler.worlds import a_cluster, a_job, a_node, placed
+from navarch.scheduler.worlds import a_cluster, a_job, a_node, placed, promised
 from navarch.testing.scheduler_workloads import (
     config_for,
     decided,
@@ -242,3 +242,20 @@ def test_time_counts_only_where_there_is_a_clock() -> None:
     assert run_cycle(cluster, config).gave_up == ()
     (gave_up,) = run_cycle(cluster, config, clock=lambda: float(next(ticks))).gave_up
     assert gave_up.reason == "5 seconds"
+
+
+def test_chains_of_moves_are_found_where_candidates_are_tried_together() -> None:
+    cluster = a_cluster(
+        nodes=[a_node("a", 4, labels={"rack": "r"}), a_node("b", 4), a_node("c", 2)],
+        jobs=[
+            a_job("first", gpus=3, on="a", age=9),
+            a_job("second", gpus=2, on="b", age=8),
+            a_job("pinned", gpus=4, age=20, task={"node_selector": {"rack": "r"}}),
+        ],
+    )
+
+    beside = run(cluster, Parameters())
+    together = run(cluster, Parameters(victims_on_many_nodes=True))
+
+    assert promised(beside) == {}
+    assert promised(together) == {"pinned-0": "a", "first-0": "b", "second-0": "c"}

@@ -53,10 +53,10 @@ def the_task(session: Session) -> Task:
     return session.jobs["job"].tasks["job-0"]
 
 
-def test_there_are_25_points_and_each_can_be_registered_at() -> None:
+def test_there_are_27_points_and_each_can_be_registered_at() -> None:
     session = bare_session()
 
-    assert len(POINTS) == 25
+    assert len(POINTS) == 27
     for name in POINTS:
         getattr(session, f"add_{name}_fn")(lambda *_: None, scope="static")
     assert set(session.registrations()) == set(POINTS)

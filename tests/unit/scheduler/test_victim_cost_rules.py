@@ -100,7 +100,7 @@ def test_a_quota_that_cannot_be_read_is_refused() -> None:
 
 
 def test_nodes_are_kept_for_a_large_gang_and_short_work_may_use_them() -> None:
-    ends_in_two_hours = {"last_start": NOW, "expected_runtime": 2 * HOUR}
+    ends_in_two_hours: dict[str, Any] = {"last_start": NOW, "expected_runtime": 2 * HOUR}
     cluster = a_cluster(
         nodes={"a": 8, "b": 8},
         jobs=[

@@ -26,7 +26,13 @@ _PARAMETERS: Final = (
     frozenset({"seed", "staleness_grace_seconds", "max_consolidation_victims"})
     | {"allow_consolidating_reclaim", "use_scheduling_signatures", "full_hierarchy_fairness"}
     | {"dynamic_resource_allocation", "restrict_node_scheduling", "queue_depth_per_action"}
-    | {"fast_paths", "check_fast_paths", "simulations_per_action", "seconds_per_action"}
+    | {
+        "victims_on_many_nodes",
+        "fast_paths",
+        "check_fast_paths",
+        "simulations_per_action",
+        "seconds_per_action",
+    }
 )
 
 
@@ -128,6 +134,7 @@ def render_config(config: SchedulerConfig) -> dict[str, Any]:
             "dynamic_resource_allocation": parameters.dynamic_resource_allocation,
             "restrict_node_scheduling": parameters.restrict_node_scheduling,
             "queue_depth_per_action": dict(parameters.queue_depth_per_action),
+            "victims_on_many_nodes": parameters.victims_on_many_nodes,
             "simulations_per_action": parameters.simulations_per_action,
             "seconds_per_action": parameters.seconds_per_action,
             "fast_paths": parameters.fast_paths,

@@ -187,7 +187,13 @@ class JobSolver:
             solution = self._simulate(part, leaving)
             if solution is not None:
                 return solution
-        return None
+        if not self._session.parameters.victims_on_many_nodes:
+            return None
+        everybody = [*search.recorded, *(t for tasks in search.candidates.values() for t in tasks)]
+        if tuple(task.uid for task in everybody) in tried:
+            return None
+        # Those who need not have left find their old places again, and are no victims.
+        return self._simulate(part, everybody)
 
     def _simulate(self, part: Job, leaving: Sequence[Task]) -> _Solution | None:
         """Place the part and as many of those leaving as fit; judge what became of them."""
