@@ -225,15 +225,22 @@ class JobSolver:
             for job in self._session.jobs.values()
             if job.has_pending and job is not part.origin and job.name not in victims
         ]
-        queue = JobQueue.of(self._session, [part, *_victim_views(leaving), *bystanders])
+        views = _victim_views(leaving)
+        queue = JobQueue.of(self._session, [part, *views, *bystanders])
         placed = False
-        while (job := queue.pop()) is not None:
+        waiting = 1 + len(views)
+        # Bystanders only decide whose turn it is: once nobody else is left they do not matter.
+        while waiting and (job := queue.pop()) is not None:
             if job is part:
+                waiting -= 1
                 placed = place_job(self._session, statement, part, nodes, real=False)
                 if not placed:
                     return False
-            elif job.name in victims and self._replace(statement, job, everywhere):
-                queue.push(job)
+            elif job.name in victims:
+                waiting -= 1
+                if self._replace(statement, job, everywhere):
+                    queue.push(job)
+                    waiting += 1
         return placed
 
     def _replace(self, statement: Statement, victim: Job, nodes: list[Node]) -> bool:
