@@ -1,6 +1,6 @@
 """One scheduling cycle: a snapshot in, decisions out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from navarch.scheduler.actions import find_action
@@ -13,7 +13,7 @@ from navarch.scheduler.fit import JobMisfit, Misfit
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.registry import PluginRegistry
 from navarch.scheduler.session import Session
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.task_misfits import TaskMisfits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +22,7 @@ class CycleResult:
 
     decisions: tuple[Decision, ...]
     job_misfits: dict[str, tuple[JobMisfit, ...]]
-    task_misfits: dict[str, dict[str, tuple[Misfit, ...]]]
+    task_misfits: Mapping[str, Mapping[str, tuple[Misfit, ...]]]
     """By job and task."""
     demand: tuple[Demand, ...]
     """The gangs that more nodes would help, in the order they would be served."""
@@ -48,7 +48,7 @@ def run_cycle(
     return CycleResult(
         decisions=tuple(log.decisions),
         job_misfits=_job_misfits(session),
-        task_misfits=_task_misfits(session),
+        task_misfits=TaskMisfits(session),
         demand=unmet_demand(session),
         gave_up=tuple(session.gave_up),
     )
@@ -96,16 +96,3 @@ def _job_misfits(session: Session) -> dict[str, tuple[JobMisfit, ...]]:
         for job in session.jobs.values()
         if job.name in session.job_misfits and job.has_pending
     }
-
-
-def _task_misfits(session: Session) -> dict[str, dict[str, tuple[Misfit, ...]]]:
-    found: dict[str, dict[str, tuple[Misfit, ...]]] = {}
-    for task, job in session.unplaced.values():
-        if task.status is TaskStatus.PENDING:
-            for node in session.node_list:
-                session.fit(task, job, node, record=True)
-    for job in session.jobs.values():
-        for uid, task in job.tasks.items():
-            if uid in session.task_misfits and task.status is TaskStatus.PENDING:
-                found.setdefault(job.name, {})[uid] = tuple(session.task_misfits[uid])
-    return found

@@ -1,0 +1,53 @@
+"""Why tasks found no place, node by node, for those who ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from navarch.scheduler.status import TaskStatus
+
+if TYPE_CHECKING:
+    from navarch.scheduler.fit import Misfit
+    from navarch.scheduler.session import Session
+
+
+class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
+    """By job and task. Reasons that nobody wrote down are found when a job is asked about.
+
+    Those are the reasons at the end of the cycle: thousands of nodes are not asked about for every
+    gang that waits, only for the one somebody wants to know about.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[str, dict[str, tuple[Misfit, ...]]] = {}
+        for job in session.jobs.values() if session.task_misfits else ():
+            for uid, task in job.tasks.items():
+                if uid in session.task_misfits and task.status is TaskStatus.PENDING:
+                    reasons = tuple(session.task_misfits[uid])
+                    self._known.setdefault(job.name, {})[uid] = reasons
+        self._open = {
+            name: task
+            for name, (task, _) in session.unplaced.items()
+            if task.status is TaskStatus.PENDING and name not in self._known
+        }
+
+    def __getitem__(self, name: str) -> Mapping[str, tuple[Misfit, ...]]:
+        if name in self._open:
+            self._known[name] = self._find(name)
+            del self._open[name]
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({*self._known, *self._open}))
+
+    def __len__(self) -> int:
+        return len(self._known) + len(self._open)
+
+    def _find(self, name: str) -> dict[str, tuple[Misfit, ...]]:
+        session = self._session
+        task, job = session.unplaced[name]
+        for node in session.node_list:
+            session.fit(task, job, node, record=True)
+        return {task.uid: tuple(session.task_misfits.pop(task.uid, ()))}
