@@ -18,6 +18,8 @@ def tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
         known[1][real] = found
         if not real and not any(task.placement.virtual for task in found):
             known[1][True] = found
+        elif real and not job.origin.version:
+            known[1][False] = found  # nobody has been moved yet, in a simulation or otherwise
     return found
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.capacity import CapacityVerdict
 from navarch.scheduler.events import Event, EventHandler
-from navarch.scheduler.gang import charge, request_to_place
+from navarch.scheduler.gang import charge, request_to_place, tasks_to_place
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import check_limits, check_quotas
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
@@ -171,6 +171,9 @@ class Proportion:
         return NOTHING if job is None else request_to_place(self._session, job)
 
     def _job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
+        # Whose turn it is has been added up before, when it was decided which queue is next.
+        if tasks is tasks_to_place(self._session, job, real=False):
+            return self._check(job, request_to_place(self._session, job))
         return self._check(job, charge(list(tasks)))
 
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
