@@ -26,6 +26,10 @@ WHOLE: Final = frozenset({GpuKind.NONE, GpuKind.WHOLE})
 LOOK_AHEAD_AFTER: Final = 3
 """After so many tasks of one kind in a row, more of them are expected."""
 LOOK_AHEAD_FIRST: Final = 16
+CUT_SHORT: Final = 4
+ONE_BY_ONE: Final = 8
+"""After an order that ended within `CUT_SHORT` places, so many are worked out one by one: while a
+node is the first to be filled, every task on it moves the extreme that scores depend on."""
 WORTH_A_REHEARSAL: Final = 16
 """Fewer tasks are placed one by one where a scorer has to see each node as it fills up."""
 LOOK_AHEAD_GROWTH: Final = 4
@@ -122,7 +126,7 @@ class Engine:
         if count > 1 and ranking.find_room() < count:
             return []
         wanted = ahead.wanted(ranking, count)
-        if not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
+        if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
             places = self._rehearsed(ranking, tasks[:wanted])
             if places:
                 return places
@@ -157,6 +161,8 @@ class Ahead:
         self._real = True
         self._in_a_row = 0
         self._size = 0
+        self._careful = 0
+        """So many times more only one place is worked out: the last order ended at once."""
 
     def holds(self, ranking: Ranking, log_length: int, *, real: bool) -> bool:
         """Say whether there are places left for such tasks."""
@@ -181,9 +187,12 @@ class Ahead:
         """
         if self._ranking is not ranking:
             self._ranking, self._nodes, self._next = ranking, [], 0
-            self._in_a_row, self._size = 0, 0
+            self._in_a_row = self._size = self._careful = 0
         self._in_a_row += 1
         if count == 1 and self._in_a_row < LOOK_AHEAD_AFTER:
+            return 1
+        if self._careful:
+            self._careful -= 1
             return 1
         if not self._size:
             self._size = count if count > 1 else LOOK_AHEAD_FIRST
@@ -197,6 +206,8 @@ class Ahead:
         """Keep places that were worked out."""
         self._ranking, self._nodes, self._real = ranking, nodes, real
         self._next = 0
+        if len(nodes) < min(self._size, CUT_SHORT):
+            self._careful = ONE_BY_ONE
 
     def confirm(self, log_length: int) -> None:
         """Take note of how far the log goes with what was taken from here."""
