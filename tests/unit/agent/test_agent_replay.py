@@ -30,6 +30,7 @@ from navarch.testing.rehearsal import RehearsalControlPlane
 
 TRACE = Path(__file__).parents[4] / "shared" / "data" / "h200" / "h200_trace.jsonl"
 OURS = Path(__file__).parents[2] / "data" / "h200-xid31.jsonl"
+BY_COMMAND = OURS.with_name("h200-agent-record.jsonl")
 H200 = "GPU-00000000-0000-0000-0000-000000000000"
 
 
@@ -199,8 +200,20 @@ def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon()
     assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
 
 
-def test_readings_of_a_real_card_have_plausible_units() -> None:
-    recording = read_recording(OURS.read_bytes().splitlines())
+def test_what_agent_record_wrote_on_a_real_card_replays_as_one_event_of_two_sources() -> None:
+    """Recorded by `navarch agent record` itself on an H200: an out-of-bounds kernel, once."""
+    recording = read_recording(BY_COMMAND.read_bytes().splitlines())
+
+    plane, witnesses = played(recording)
+
+    assert [(s.lines, s.events, s.missed) for s in witnesses.sources()] == [(1, 1, 0), (1, 1, 0)]
+    assert {result.facts["sources"] for result in xids(plane)} == {"kmsg,nvml"}
+    assert {result.action for result in xids(plane)} == {"restart_app"}
+
+
+@pytest.mark.parametrize("path", [OURS, BY_COMMAND], ids=["recorder", "command"])
+def test_readings_of_a_real_card_have_plausible_units(path: Path) -> None:
+    recording = read_recording(path.read_bytes().splitlines())
     for record in recording.of("nvml"):
         health, metrics = record.facts["health"], record.facts["metrics"]
         assert 20 < health["temperature_c"] < 90
