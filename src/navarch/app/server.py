@@ -25,6 +25,7 @@ from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
 from navarch.app.remediators import load_remediators
+from navarch.app.providers.building import Surroundings, build_provider
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.budget import to_budget
@@ -50,6 +51,7 @@ from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.provider import Provider
 from navarch.service.agents import Timing
 from navarch.service.evidence import EvidenceService
 from navarch.service.held import HeldService
@@ -97,6 +99,7 @@ class Server:
         self._entropy = SystemEntropy()
         self._door = _Door(_token(config))
         self._fakes: list[FakeMachines] = []
+        self._clouds: list[Provider] = []
         self._plane: Plane | None = None
         self._patience: Patience | None = None
         # Parts that a reload may change while they are used.
@@ -259,12 +262,13 @@ class Server:
         disks, probes = ThreadOffload("navarch-fake-disk"), ThreadOffload("navarch-fake-probe")
         stack.callback(disks.close)
         stack.callback(probes.close)
+        surroundings = Surroundings(
+            clock=self._clock, entropy=self._entropy, data_dir=self._data_dir, closing=stack
+        )
         for provider in self._config.providers.values():
             if not isinstance(provider, FakeConfig):
-                raise StartError(
-                    f"provider {provider.name!r}: this version has no provider of type "
-                    f"{provider.type}; register one with ControlPlane(providers=...)"
-                )
+                self._clouds.append(build_provider(provider, surroundings))
+                continue
             self._fakes.append(
                 FakeMachines(
                     self._clock,
@@ -293,7 +297,11 @@ class Server:
             self._clock,
             self._entropy,
             store,
-            providers=[*(machines.cloud for machines in self._fakes), *given.providers],
+            providers=[
+                *(machines.cloud for machines in self._fakes),
+                *self._clouds,
+                *given.providers,
+            ],
             notifier=self._notifier(stack),
             hearing=columns,
             timing=self._timing,

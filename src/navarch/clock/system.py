@@ -48,15 +48,15 @@ class SystemEntropy:
 
 
 class ThreadOffload:
-    """One thread that takes blocking calls in order."""
+    """One thread that takes blocking calls in order; or several, where order does not matter."""
 
-    def __init__(self, name: str) -> None:
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+    def __init__(self, name: str, *, at_once: int = 1) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix=name)
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Run `call` on the thread."""
+        """Run `call` on a thread that is free."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, call)
 
     def close(self) -> None:
-        """Wait for what was begun, and end the thread."""
+        """Wait for what was begun, and end the threads."""
         self._executor.shutdown()
