@@ -7,8 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from navarch.core.errors import CapacityError, OutcomeUnknownError
+from navarch.core.errors import (
+    CapacityError,
+    OutcomeUnknownError,
+    ProviderError,
+)
 from navarch.core.ids import Token
+from navarch.ports.provider import Provider
 from navarch.providers.simulated import Habits, SimulatedCloud
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
@@ -35,6 +40,27 @@ class TestSimulatedCloud(ProviderContract):
 
     async def settle(self) -> None:
         await asyncio.sleep(LAG_S)
+
+    def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
+        assert isinstance(provider, SimulatedCloud)
+        provider.habits = replace(provider.habits, refuses=error)
+        return True
+
+    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
+        assert isinstance(provider, SimulatedCloud)
+        provider.habits = replace(provider.habits, lie=float(effect), mute=float(not effect))
+        return True
+
+    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+        return self.lose_answers(provider, effect=effect)
+
+    def lag(self, provider: Provider) -> bool:
+        assert isinstance(provider, SimulatedCloud)
+        return provider.habits.listing_lag_s > 0
+
+    def recover(self, provider: Provider) -> None:
+        assert isinstance(provider, SimulatedCloud)
+        provider.habits = provider.habits.calm()
 
 
 class TestSimulatedCloudWithBlocks(TestSimulatedCloud):

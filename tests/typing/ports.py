@@ -36,11 +36,13 @@ from navarch.ports.provider import (
     DeclaresListingLag,
     DescribesTopology,
     PowerCycles,
+    ListsOfferings,
     Provider,
     Reboots,
 )
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
+from navarch.providers.aws.account import AwsAccount
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
@@ -69,6 +71,16 @@ def stores(
     memory: MemoryStore, sqlite: SqliteStore, wired: WiredStore
 ) -> tuple[Store, Store, Store]:
     return memory, sqlite, wired
+
+
+def aws(account: AwsAccount) -> tuple[Provider, DeclaresListingLag, BuysOncePerToken]:
+    return account, account, account
+
+
+def aws_abilities(
+    account: AwsAccount,
+) -> tuple[AnnouncesNotices, DescribesTopology, ListsOfferings]:
+    return account, account, account
 
 
 def providers(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Provider, Provider]:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
 from navarch.config.kinds import (
+    BOOLEAN,
     DURATION_OR_ZERO,
     MONEY,
     NAME,
@@ -144,7 +145,16 @@ class GcpConfig:
     endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
 
 
-@block()
+def _home_is_a_region(region: str | None, regions: tuple[str, ...]) -> Iterator[Fault]:
+    if region is not None and regions and region not in regions:
+        yield Fault(
+            at=("region",),
+            message=f'"{region}" is not among the regions',
+            remedy=f"add it to regions, or write region: {regions[0]}",
+        )
+
+
+@block(rules=(_home_is_a_region,))
 class AwsConfig:
     """An account at AWS. Credentials are found the way AWS's own tools find them."""
 
@@ -153,19 +163,48 @@ class AwsConfig:
     region: str | None = key(
         TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
     )
+    regions: tuple[str, ...] = key(
+        ListOf(each=TEXT),
+        default=(),
+        doc="where machines are bought and looked for; all that the account has if left out",
+        restart=_REBUILD,
+    )
     profile: str | None = key(
         TEXT, default=None, doc="the profile of the shared credentials file", restart=_REBUILD
     )
     credentials_file: str | None = key(
         PATH, default=None, doc="a shared credentials file elsewhere", restart=_REBUILD
     )
-    image: str | None = key(TEXT, default=None, doc="the AMI machines boot", restart=_REBUILD)
+    image: str | None = key(
+        TEXT,
+        default=None,
+        doc="the AMI machines boot, or resolve:ssm: and a parameter; AWS's GPU image if left out",
+        restart=_REBUILD,
+    )
+    images: Mapping[str, str] = key(
+        MapOf(each=TEXT), default_factory=dict, doc="the AMI by region", restart=_REBUILD
+    )
     subnet: str | None = key(TEXT, default=None, doc="the subnet machines join", restart=_REBUILD)
+    subnets: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="subnets of several zones", restart=_REBUILD
+    )
     security_groups: tuple[str, ...] = key(
         ListOf(each=TEXT), default=(), doc="the security groups machines are in", restart=_REBUILD
     )
     instance_profile: str | None = key(
         TEXT, default=None, doc="the IAM instance profile machines have", restart=_REBUILD
+    )
+    efa: bool | None = key(
+        BOOLEAN,
+        default=None,
+        doc="whether machines get every network card; those of gangs do if left out",
+        restart=_REBUILD,
+    )
+    root_disk_gb: int = key(
+        Integer(least=0, most=65536, example="500"),
+        default=0,
+        doc="the size of the root disk; the image's own if left out",
+        restart=_REBUILD,
     )
     endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
 

@@ -17,6 +17,7 @@ NavarchError
 └── ProviderError              a cloud said no
     ├── CapacityError          no machine of that kind now; try the next offering
     ├── QuotaError             the account may not have more; tell a human
+    │   └── RegionQuotaError   ... in that region; another may do
     ├── CredentialError        the key is wrong; stop asking
     ├── RejectedError          the request itself is wrong; fix the pool
     ├── InstanceNotFoundError  already gone; for terminate, that is success
@@ -83,6 +84,10 @@ class CapacityError(ProviderError):
 
 class QuotaError(ProviderError):
     """The account may not own more machines of this kind."""
+
+
+class RegionQuotaError(QuotaError):
+    """The account may not own more machines of this kind in this region."""
 
 
 class CredentialError(ProviderError):

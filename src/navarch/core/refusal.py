@@ -7,6 +7,7 @@ from navarch.core.errors import (
     CredentialError,
     ProviderError,
     QuotaError,
+    RegionQuotaError,
     RejectedError,
 )
 
@@ -18,6 +19,8 @@ class Refusal(StrEnum):
     """That kind of machine is sold out at that place."""
     QUOTA = "quota"
     """The account may not have more of that kind, wherever."""
+    REGION_QUOTA = "region-quota"
+    """The account may not have more of that kind in that region."""
     CREDENTIAL = "credential"
     """The provider does not let us in at all."""
     REJECTED = "rejected"
@@ -30,6 +33,7 @@ class Refusal(StrEnum):
 
 _BY_ERROR: tuple[tuple[type[ProviderError], Refusal], ...] = (
     (CapacityError, Refusal.CAPACITY),
+    (RegionQuotaError, Refusal.REGION_QUOTA),
     (QuotaError, Refusal.QUOTA),
     (CredentialError, Refusal.CREDENTIAL),
     (RejectedError, Refusal.REJECTED),

@@ -43,6 +43,7 @@ SPANS: Spans = {
     Refusal.BLOCK: (timedelta(minutes=1), timedelta(minutes=10)),
     # Only a person can help. Long enough not to pester, short enough to notice the fix.
     Refusal.QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
+    Refusal.REGION_QUOTA: (HUMAN_PAUSE, HUMAN_PAUSE),
     Refusal.CREDENTIAL: (HUMAN_PAUSE, HUMAN_PAUSE),
     Refusal.REJECTED: (HUMAN_PAUSE, HUMAN_PAUSE),
 }
@@ -88,15 +89,18 @@ def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
         spot=offering.spot,
         reservation=offering.reservation,
     )
-    narrow = replace(account, region=offering.region, zone=offering.zone)
-    wide = (narrow, account, Scope(provider=offering.provider))
+    region = replace(account, region=offering.region)
+    narrow = replace(region, zone=offering.zone)
+    wide = (narrow, region, account, Scope(provider=offering.provider))
     return (replace(narrow, gang=gang), *wide) if gang else wide
 
 
 def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
     """Return how much of the market a refusal of `offering` closes."""
-    narrow, account, provider = scopes(offering)
+    narrow, region, account, provider = scopes(offering)
     match refusal:
+        case Refusal.REGION_QUOTA:
+            return region
         case Refusal.QUOTA:
             return account
         case Refusal.CREDENTIAL:

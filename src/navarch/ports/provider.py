@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance
 from navarch.core.notice import Notice
+from navarch.core.offering import Offering
 from navarch.core.topology import Topology
 
 
@@ -136,4 +137,16 @@ class DescribesTopology(Protocol):
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return where the machines stand of which that is known already; at most 100 are asked."""
+        ...
+
+
+@runtime_checkable
+class ListsOfferings(Protocol):
+    """An ability: the provider says what it sells, and where."""
+
+    async def offerings(self) -> Sequence[Offering]:
+        """Return every kind of GPU machine at every place, or raise.
+
+        A price of zero is one that the provider does not tell; the catalogue may know it.
+        """
         ...

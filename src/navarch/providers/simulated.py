@@ -39,6 +39,8 @@ class Habits:
     """A new machine stays unlisted, and an ended one listed as running, for up to this long."""
     listed_after_end: timedelta = timedelta(hours=6)
     """How long an ended machine can still be seen, as ended."""
+    refuses: type[ProviderError] | None = None
+    """What every purchase is refused with."""
     sold_out: float = 0.0
     transient: float = 0.0
     mute: float = 0.0
@@ -70,6 +72,7 @@ class Habits:
         """Return the same cloud on a good day."""
         return replace(
             self,
+            refuses=None,
             sold_out=0.0,
             transient=0.0,
             mute=0.0,
@@ -292,6 +295,8 @@ class SimulatedCloud:
     def _refusal(self, request: ProvisionRequest) -> ProviderError | None:
         if request.token in self.tokens and self.habits.remembers_tokens:
             return None
+        if self.habits.refuses is not None:
+            return self.habits.refuses(f"no {request.instance_type} for you")
         if request.reservation and request.reservation not in self.habits.reservations:
             return RejectedError(f"there is no reservation {request.reservation}")
         if self._strikes(self.habits.transient):

@@ -1,5 +1,6 @@
 """How a configured provider becomes a running one."""
 
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings, build_provider
 from navarch.clock.system import SystemClock, SystemEntropy
-from navarch.config.provider import ProviderConfig
+from navarch.config.provider import AwsConfig, ProviderConfig
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,15 @@ def surroundings(path: Path) -> Surroundings:
 def test_a_type_that_this_version_does_not_have_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"'mine'.*no provider of type nimbus"):
         build_provider(cast(ProviderConfig, NeverHeardOf()), surroundings(tmp_path))
+
+
+def test_a_missing_library_is_named_together_with_what_brings_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [x for x in sys.modules if x.startswith(("navarch.app.providers.aws", "botocore"))]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in [x for x in sys.modules if x.startswith("navarch.providers.aws")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "botocore", None)
+    with pytest.raises(StartError, match=r"'main'.*botocore.*pip install 'navarch\[aws\]'"):
+        build_provider(AwsConfig(name="main"), surroundings(tmp_path))

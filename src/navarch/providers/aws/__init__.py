@@ -1,0 +1,1 @@
+"""Amazon EC2, spoken to through the vendor's own client."""

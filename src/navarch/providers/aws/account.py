@@ -1,0 +1,354 @@
+"""An account at AWS as a provider."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from navarch.core.errors import (
+    CapacityError,
+    InstanceNotFoundError,
+    ProviderError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, ProviderName, Token
+from navarch.core.instance import Instance
+from navarch.core.offering import Offering
+from navarch.core.topology import Topology
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import Announcement, ProvisionRequest
+from navarch.providers.aws.ec2 import HOME, Ec2
+from navarch.providers.aws.instances import read_instance
+from navarch.providers.aws.notices import (
+    EVENT_CODES,
+    SPOT_CODES,
+    end_of_block,
+    ending_blocks,
+    read_events,
+    read_spot_requests,
+)
+from navarch.providers.aws.offerings import (
+    GPU_TYPES,
+    gpus_by_type,
+    newest_prices,
+    read_offerings,
+)
+from navarch.providers.aws.refusals import MISMATCH, code_of
+from navarch.providers.aws.request import Site, group_name, run_instances, tags_of
+from navarch.providers.aws.settings import AwsSettings
+
+T = TypeVar("T")
+
+PAGE = 1000
+"""The most machines that EC2 puts on a page; it may choose to put fewer."""
+
+_NOT_YET = ("scheduled", "pending", "payment-pending", "assessing", "delayed")
+_NO_MORE = ("expired", "cancelled", "failed", "payment-failed", "unsupported")
+
+
+class AwsAccount:
+    """Machines of EC2.
+
+    One request with one token starts one machine, whatever happens to the answers: EC2 keeps
+    tokens for longer than any launch stays open, within the region that it was asked in.
+    """
+
+    def __init__(self, clock: Clock, offload: Offload, settings: AwsSettings) -> None:
+        self._clock = clock
+        self._ec2 = Ec2(offload, settings)
+        self._settings = settings
+        self._region_of: dict[InstanceId, str] = {}
+        """Where machines are. EC2 finds one by its name only in its own region."""
+        self._subnets: dict[str, list[tuple[str, str]]] = {}
+
+    @property
+    def name(self) -> str:
+        """The name pools use to refer to this account."""
+        return self._settings.name
+
+    @property
+    def listing_lag(self) -> timedelta:
+        """EC2 is eventually consistent: nearly always within seconds."""
+        return timedelta(minutes=1)
+
+    @property
+    def buys_once_per_token(self) -> bool:
+        """EC2 sees to it."""
+        return True
+
+    async def provision(self, request: ProvisionRequest) -> Instance:
+        """Start one machine."""
+        region = self._region(request)
+        site = await self._site(request, region)
+        params = run_instances(request, self._settings, site)
+        try:
+            answer = await self._ec2.write(region, "run_instances", **params)
+        except ProviderError as error:
+            if not _is_mismatch(error):
+                raise
+            return await self._bought_before(request.token, region, error)
+        return self._read(answer["Instances"][0], region)
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """End one machine, wherever it is."""
+        region = self._region_of.get(instance) or await self._find(instance)
+        await self._ec2.write(region, "terminate_instances", InstanceIds=[instance])
+
+    async def list_instances(self) -> Sequence[Instance]:
+        """Return the machines of every region, or raise if one region does not answer."""
+        return await self._in_every_region(self._list)
+
+    async def notices(self) -> Sequence[Announcement]:
+        """Return what EC2 says it will do: maintenance, reclaims, blocks that end."""
+        return await self._in_every_region(self._notices)
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return where machines stand; EC2 knows a few minutes after their start."""
+        by_region: dict[str, list[InstanceId]] = {}
+        for instance in instances:
+            region = self._region_of.get(instance)
+            if region is not None:
+                by_region.setdefault(region, []).append(instance)
+        found: dict[InstanceId, Topology] = {}
+        for region, names in by_region.items():
+            for raw in await self._ec2.pages(
+                region, "describe_instance_topology", "Instances", InstanceIds=names
+            ):
+                found[InstanceId(raw["InstanceId"])] = _topology(raw.get("NetworkNodes", ()))
+        return found
+
+    async def offerings(self) -> Sequence[Offering]:
+        """Return the GPU machines that are sold in each zone, with the prices of spot ones."""
+        return await self._in_every_region(self._offerings)
+
+    def _region(self, request: ProvisionRequest) -> str:
+        region = request.region or request.zone.rstrip("abcdefghijklmnop") or self._settings.region
+        if not region:
+            raise RejectedError(f"{self.name}: no region; write one in the pool or the provider")
+        if self._settings.regions and region not in self._settings.regions:
+            # Nobody would look for the machine there.
+            raise RejectedError(
+                f"{self.name}: {region} is not among its regions; add it to `regions` in the "
+                "configuration and start the server again"
+            )
+        return region
+
+    async def _site(self, request: ProvisionRequest, region: str) -> Site:
+        subnet = await self._subnet(region, request.zone)
+        block = await self._is_block(request.reservation, region)
+        group = await self._group(request, region) if request.group else ""
+        return Site(region=region, subnet=subnet, group=group, block=block)
+
+    async def _subnet(self, region: str, zone: str) -> str:
+        if not self._settings.subnets:
+            return ""
+        if region not in self._subnets:
+            # By a filter and not by id: those of other regions are no mistake here.
+            known = await self._ec2.pages(
+                region,
+                "describe_subnets",
+                "Subnets",
+                Filters=[{"Name": "subnet-id", "Values": list(self._settings.subnets)}],
+            )
+            zones = {each["SubnetId"]: each["AvailabilityZone"] for each in known}
+            self._subnets[region] = [(x, zones[x]) for x in self._settings.subnets if x in zones]
+        fitting = [name for name, at in self._subnets[region] if zone in ("", at)]
+        if not fitting:
+            raise RejectedError(f"{self.name}: none of its subnets is in {zone or region}")
+        return fitting[0]
+
+    async def _is_block(self, reservation: str, region: str) -> bool:
+        """Return whether a reservation is a capacity block, or raise if it cannot be used now."""
+        if not reservation or reservation.startswith("arn:"):
+            return False
+        answer = await self._ec2.read(
+            region, "describe_capacity_reservations", CapacityReservationIds=[reservation]
+        )
+        known = answer["CapacityReservations"][0]
+        state = known.get("State", "active")
+        if state in _NOT_YET:
+            raise CapacityError(f"{reservation} is {state} until {known.get('StartDate', 'later')}")
+        if state in _NO_MORE:
+            raise RejectedError(f"{reservation} is {state}; take it out of the pool")
+        return bool(known.get("ReservationType") == "capacity-block")
+
+    async def _group(self, request: ProvisionRequest, region: str) -> str:
+        name = group_name(request)
+        try:
+            await self._make_group(name, request, region)
+        except ProviderError as error:
+            if _code(error) != "PlacementGroupLimitExceeded":
+                raise
+            await self._drop_empty_groups(region)
+            await self._make_group(name, request, region)
+        return name
+
+    async def _make_group(self, name: str, request: ProvisionRequest, region: str) -> None:
+        try:
+            await self._ec2.write(
+                region,
+                "create_placement_group",
+                GroupName=name,
+                Strategy="cluster",
+                TagSpecifications=[
+                    {"ResourceType": "placement-group", "Tags": tags_of(request.labels)}
+                ],
+            )
+        except ProviderError as error:
+            if _code(error) != "InvalidPlacementGroup.Duplicate":
+                raise
+
+    async def _drop_empty_groups(self, region: str) -> None:
+        """Make room for a group. EC2 does not delete those that have machines."""
+        groups = await self._ec2.read(
+            region,
+            "describe_placement_groups",
+            Filters=[{"Name": "group-name", "Values": ["navarch-*"]}],
+        )
+        for group in groups.get("PlacementGroups", ()):
+            with contextlib.suppress(RejectedError):
+                await self._ec2.write(
+                    region, "delete_placement_group", GroupName=group["GroupName"]
+                )
+
+    async def _bought_before(self, token: Token, region: str, why: ProviderError) -> Instance:
+        """Return the machine of a token that was used with other words than these.
+
+        A pool's labels or user data have changed between two attempts. If the first of them
+        started nothing, a few more failures give the token up and the next one has its turn.
+        """
+        found = await self._ec2.pages(
+            region,
+            "describe_instances",
+            "Reservations",
+            Filters=[{"Name": "client-token", "Values": [token]}],
+        )
+        machines = [raw for reservation in found for raw in reservation["Instances"]]
+        if not machines:
+            raise TransientError(str(why)) from why
+        return self._read(machines[0], region)
+
+    async def _find(self, instance: InstanceId) -> str:
+        """Return the region of a machine that this process has not seen."""
+        wanted = [{"Name": "instance-id", "Values": [instance]}]
+
+        async def look(region: str) -> list[str]:
+            found = await self._ec2.pages(
+                region, "describe_instances", "Reservations", Filters=wanted
+            )
+            return [region] if found else []
+
+        places = await self._in_every_region(look)
+        if not places:
+            raise InstanceNotFoundError(f"{self.name}: no machine {instance} in any region")
+        return places[0]
+
+    async def _list(self, region: str) -> list[Instance]:
+        found = await self._ec2.pages(region, "describe_instances", "Reservations", MaxResults=PAGE)
+        return [self._read(raw, region) for each in found for raw in each["Instances"]]
+
+    async def _notices(self, region: str) -> list[Announcement]:
+        statuses = await self._ec2.pages(
+            region,
+            "describe_instance_status",
+            "InstanceStatuses",
+            Filters=[{"Name": "event.code", "Values": list(EVENT_CODES)}],
+        )
+        requests = await self._ec2.pages(
+            region,
+            "describe_spot_instance_requests",
+            "SpotInstanceRequests",
+            Filters=[{"Name": "status-code", "Values": list(SPOT_CODES)}],
+        )
+        reservations = await self._ec2.pages(
+            region,
+            "describe_capacity_reservations",
+            "CapacityReservations",
+            Filters=[{"Name": "state", "Values": ["active"]}],
+        )
+        found = [*read_events(statuses), *read_spot_requests(requests)]
+        for block, at in ending_blocks(reservations, self._clock.now()):
+            machines = await self._ec2.pages(
+                region,
+                "describe_instances",
+                "Reservations",
+                Filters=[{"Name": "capacity-reservation-id", "Values": [block]}],
+            )
+            found += [
+                end_of_block(InstanceId(raw["InstanceId"]), block, at)
+                for each in machines
+                for raw in each["Instances"]
+            ]
+        return found
+
+    async def _offerings(self, region: str) -> list[Offering]:
+        wanted = [{"Name": "instance-type", "Values": list(GPU_TYPES)}]
+        types = await self._ec2.pages(
+            region, "describe_instance_types", "InstanceTypes", Filters=wanted
+        )
+        gpus = gpus_by_type(types)
+        if not gpus:
+            return []
+        sold = await self._ec2.pages(
+            region,
+            "describe_instance_type_offerings",
+            "InstanceTypeOfferings",
+            LocationType="availability-zone",
+            Filters=wanted,
+        )
+        history = await self._ec2.pages(
+            region,
+            "describe_spot_price_history",
+            "SpotPriceHistory",
+            InstanceTypes=sorted(gpus),
+            ProductDescriptions=["Linux/UNIX"],
+            StartTime=self._clock.now(),
+        )
+        return list(
+            read_offerings(
+                sold,
+                gpus,
+                newest_prices(history),
+                provider=ProviderName(self.name),
+                region=region,
+            )
+        )
+
+    async def _in_every_region(self, look: Callable[[str], Awaitable[list[T]]]) -> list[T]:
+        """Return what is found everywhere. The first region that fails decides how."""
+        regions = self._settings.regions or await self._enabled_regions()
+        answers = await asyncio.gather(
+            *(look(region) for region in regions), return_exceptions=True
+        )
+        found: list[T] = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            found += answer
+        return found
+
+    async def _enabled_regions(self) -> list[str]:
+        answer = await self._ec2.read(self._settings.region or HOME, "describe_regions")
+        return sorted(region["RegionName"] for region in answer["Regions"])
+
+    def _read(self, raw: Mapping[str, Any], region: str) -> Instance:
+        instance = read_instance(raw, provider=ProviderName(self.name), region=region)
+        self._region_of[instance.id] = region
+        return instance
+
+
+def _topology(nodes: Sequence[str]) -> Topology:
+    """Return the levels of EC2's network, which are listed from the widest to the narrowest."""
+    block, rack, switch = ([*nodes, "", "", ""])[:3]
+    return Topology(block=block, rack=rack, switch=switch)
+
+
+def _is_mismatch(error: ProviderError) -> bool:
+    return _code(error) == MISMATCH
+
+
+def _code(error: ProviderError) -> str:
+    return code_of(error.__cause__) if isinstance(error.__cause__, Exception) else ""

@@ -1,0 +1,104 @@
+"""Calls to EC2: one client for each region, and one way to fail."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import botocore.session
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from navarch.core.errors import ProviderError
+from navarch.ports.offload import Offload
+from navarch.providers.aws.refusals import refusal
+from navarch.providers.aws.settings import AwsSettings
+
+CALLS_AT_ONCE = 16
+"""How many calls may wait for AWS at a time; more of them queue."""
+
+HOME = "us-east-1"
+"""Where to ask what holds for the whole account."""
+
+
+class Ec2:
+    """The EC2 API of one account, in every region.
+
+    The client retries nothing: a retry of its own would hide a sold-out zone for many seconds,
+    and whether to ask again is for the control plane to say.
+    """
+
+    def __init__(self, offload: Offload, settings: AwsSettings) -> None:
+        self._offload = offload
+        self._settings = settings
+        self._clients: dict[str, Any] = {}
+        self._session: botocore.session.Session | None = None
+        self._lock = threading.Lock()
+        self._config = Config(
+            connect_timeout=5,
+            read_timeout=40,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            max_pool_connections=CALLS_AT_ONCE,
+            user_agent_appid="navarch",
+        )
+
+    async def read(self, region: str, operation: str, **params: object) -> Mapping[str, Any]:
+        """Return the answer to a call that changes nothing."""
+        return await self._offload.run(lambda: self._call(region, operation, params, changes=False))
+
+    async def write(self, region: str, operation: str, **params: object) -> Mapping[str, Any]:
+        """Return the answer to a call that may have an effect."""
+        return await self._offload.run(lambda: self._call(region, operation, params, changes=True))
+
+    async def pages(
+        self, region: str, operation: str, key: str, **params: object
+    ) -> list[Mapping[str, Any]]:
+        """Return what all pages hold under `key`, or raise; never a part."""
+        return await self._offload.run(lambda: list(self._pages(region, operation, key, params)))
+
+    def _pages(
+        self, region: str, operation: str, key: str, params: Mapping[str, object]
+    ) -> Iterator[Mapping[str, Any]]:
+        following: dict[str, object] = {}
+        while True:
+            answer = self._call(region, operation, {**params, **following}, changes=False)
+            yield from answer.get(key, ())
+            token = answer.get("NextToken")
+            if not token:
+                return
+            following = {"NextToken": token}
+
+    def _call(
+        self, region: str, operation: str, params: Mapping[str, object], *, changes: bool
+    ) -> Mapping[str, Any]:
+        try:
+            client = self._client(region)
+        except BotoCoreError as error:
+            raise refusal(error, operation, changes=False) from error
+        try:
+            answer: Mapping[str, Any] = getattr(client, operation)(**params)
+        except (BotoCoreError, ClientError, OSError) as error:
+            raise named(refusal(error, operation, changes=changes), region) from error
+        return answer
+
+    def _client(self, region: str) -> Any:  # noqa: ANN401 - botocore makes its classes as it runs
+        with self._lock:
+            if region not in self._clients:
+                self._clients[region] = self._connect(region)
+            return self._clients[region]
+
+    def _connect(self, region: str) -> Any:  # noqa: ANN401
+        if self._session is None:
+            self._session = botocore.session.Session(profile=self._settings.profile or None)
+            if self._settings.credentials_file:
+                self._session.set_config_variable(
+                    "credentials_file", self._settings.credentials_file
+                )
+        endpoint = self._settings.endpoint or None
+        return self._session.create_client(
+            "ec2", region_name=region, endpoint_url=endpoint, config=self._config
+        )
+
+
+def named(error: ProviderError, region: str) -> ProviderError:
+    """Return `error` with the place in front, since an account spans many."""
+    return type(error)(f"{region}: {error}")

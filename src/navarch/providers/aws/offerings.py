@@ -1,0 +1,69 @@
+"""What EC2 sells, and where."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+
+GPU_TYPES = ("p*", "g*")
+"""The families that have GPUs, and a few that begin like them."""
+
+
+def gpus_by_type(types: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, str]]:
+    """Return how many NVIDIA GPUs each type has, and which."""
+    found = {}
+    for each in types:
+        gpus = each.get("GpuInfo", {}).get("Gpus", ())
+        if gpus and gpus[0].get("Manufacturer", "") == "NVIDIA":
+            found[each["InstanceType"]] = (sum(g.get("Count", 1) for g in gpus), gpus[0]["Name"])
+    return found
+
+
+def newest_prices(history: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Decimal]:
+    """Return what a spot machine costs by type and zone: history comes newest first."""
+    prices: dict[tuple[str, str], Decimal] = {}
+    for entry in history:
+        key = (entry["InstanceType"], entry["AvailabilityZone"])
+        prices.setdefault(key, Decimal(entry["SpotPrice"]))
+    return prices
+
+
+def read_offerings(
+    sold: Iterable[Mapping[str, Any]],
+    gpus: Mapping[str, tuple[int, str]],
+    spot: Mapping[tuple[str, str], Decimal],
+    *,
+    provider: ProviderName,
+    region: str,
+) -> Iterator[Offering]:
+    """Yield every GPU machine in every zone, on demand and as spot where that has a price.
+
+    EC2 does not tell its prices on demand here; a zero leaves them to the catalogue.
+    """
+    for each in sorted(sold, key=lambda x: (x["InstanceType"], x["Location"])):
+        name, zone = each["InstanceType"], each["Location"]
+        if name not in gpus:
+            continue
+        count, model = gpus[name]
+        usual = Offering(
+            provider=provider,
+            instance_type=name,
+            region=region,
+            zone=zone,
+            gpus=count,
+            gpu_type=model,
+        )
+        yield usual
+        if (name, zone) in spot:
+            yield Offering(
+                provider=provider,
+                instance_type=name,
+                region=region,
+                zone=zone,
+                gpus=count,
+                gpu_type=model,
+                spot=True,
+                price_per_hour=spot[name, zone],
+            )

@@ -1,0 +1,514 @@
+"""EC2 on this machine: moto's server, with what it lacks in front of it.
+
+moto answers with EC2's own XML, but it forgets tokens, never runs out of machines and knows no
+quotas. The front adds that, from what EC2's documentation says: tokens that buy one machine and
+refuse other words, zones without stock, quotas counted in vCPUs, placement groups, capacity
+reservations and blocks, topology, announcements, listings that lag, and answers that get lost.
+
+Run as a program it prints its port. Needs `moto[ec2]`, `flask` and `flask-cors`.
+"""
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+from xml.sax.saxutils import escape
+
+from navarch.clock.system import SystemClock
+from navarch.ports.clock import Clock
+
+CONTROL = "/navarch-control"
+ACCOUNT = "123456789012"
+"""The account that moto takes every caller for."""
+ACCESS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
+
+Start = Callable[[str, list[tuple[str, str]]], object]
+Environ = dict[str, Any]
+
+
+@dataclass
+class Conditions:
+    """How EC2 is today. All of it can be set while the server runs."""
+
+    stock: dict[str, int] = field(default_factory=dict)
+    """How many more machines can be had of `zone/type`; any number where nothing is said."""
+    vcpus: dict[str, int] = field(default_factory=dict)
+    """Quotas by region, in vCPUs; none where nothing is said."""
+    groups_max: int = 500
+    reservations: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By id: type, zone, total, kind (default or capacity-block), state, end."""
+    faults: list[dict[str, Any]] = field(default_factory=list)
+    """What goes wrong with the next calls: an action, and a code or how the answer is lost."""
+    events: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Planned events by machine: code and description."""
+    reclaims: list[str] = field(default_factory=list)
+    """Spot machines that are about to be taken back."""
+    lag_s: float = 0.0
+    """For so long a new machine is in no listing."""
+    page: int = 0
+    """At most so many machines are on a page; as many as asked for if zero."""
+
+
+class Front:
+    """The part of EC2 that moto leaves out."""
+
+    def __init__(self, clock: Clock, inner: Callable[[Environ, Start], Iterable[bytes]]) -> None:
+        self._clock = clock
+        self._inner = inner
+        self._lock = threading.RLock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self.conditions = Conditions()
+        self._tokens: dict[tuple[str, str], tuple[str, bytes, str]] = {}
+        self._groups: dict[tuple[str, str], None] = {}
+        self._placed: dict[str, str] = {}
+        """The placement group of each machine that has one."""
+        self._reserved: dict[str, str] = {}
+        """The reservation of each machine that has one."""
+        self._born: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+
+    def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        """Answer one request."""
+        if environ["PATH_INFO"] == CONTROL:
+            return self._control(environ, start)
+        if environ["PATH_INFO"].startswith("/moto-api"):
+            return self._inner(environ, start)
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        call = {key: values[0] for key, values in parse_qs(body.decode()).items()}
+        region = _region(environ)
+        action = call.get("Action", "")
+        with self._lock:
+            self.calls[action] = self.calls.get(action, 0) + 1
+            fault = self._fault(action)
+        if fault is not None and fault.get("lost") == "before":
+            return _hang_up(environ)
+        if fault is not None and "code" in fault:
+            return _error(start, fault["code"], fault.get("status", 400))
+        answer = self._answer(action, call, region, environ)
+        if fault is not None and fault.get("lost") == "after":
+            return _hang_up(environ)
+        start(f"{answer.status} {'OK' if answer.status < 400 else 'Refused'}", answer.headers)
+        return [answer.body]
+
+    def _answer(
+        self, action: str, call: dict[str, str], region: str, environ: Environ
+    ) -> "_Answer":
+        known: dict[str, Callable[[], _Answer]] = {
+            "RunInstances": lambda: self._run(call, region, environ),
+            "CreatePlacementGroup": lambda: self._create_group(call, region),
+            "DeletePlacementGroup": lambda: self._delete_group(call, region),
+            "DescribePlacementGroups": lambda: self._describe_groups(region),
+            "DescribeCapacityReservations": lambda: self._describe_reservations(call),
+            "DescribeInstanceTopology": lambda: self._describe_topology(call),
+            "DescribeInstanceStatus": self._describe_status,
+            "DescribeSpotInstanceRequests": self._describe_spot_requests,
+            "DescribeInstances": lambda: self._describe_instances(call, region, environ),
+        }
+        make = known.get(action)
+        return make() if make else self._moto(_expanded(call), environ)
+
+    def _fault(self, action: str) -> dict[str, Any] | None:
+        for fault in self.conditions.faults:
+            if fault["action"] == action:
+                self.conditions.faults.remove(fault)
+                return fault
+        return None
+
+    def _run(self, call: dict[str, str], region: str, environ: Environ) -> "_Answer":
+        token = (region, call.get("ClientToken", ""))
+        words = json.dumps({k: v for k, v in call.items() if k != "ClientToken"}, sort_keys=True)
+        # One at a time: of two calls with one token the second sees what the first has bought.
+        with self._lock:
+            if token[1] and token in self._tokens:
+                first, body, _ = self._tokens[token]
+                if first == words:
+                    return _Answer(200, body)
+                return _refuse("IdempotentParameterMismatch")
+            refused = self._refusal(call, region)
+            if refused is not None:
+                return refused
+            answer = self._moto(call, environ)
+            if answer.status == 200:
+                name = _all(answer.body, "instanceId")[0]
+                self._note(name, call)
+                self._tokens[token] = (words, answer.body, name)
+            return answer
+
+    def _refusal(self, call: dict[str, str], region: str) -> "_Answer | None":
+        kind, zone = call["InstanceType"], call.get("Placement.AvailabilityZone", f"{region}a")
+        group = call.get("Placement.GroupName")
+        if group and (region, group) not in self._groups:
+            return _refuse("InvalidPlacementGroup.Unknown")
+        reservation = call.get(
+            "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"
+        )
+        if reservation:
+            return self._reservation_refusal(reservation, kind, zone, call)
+        limit = self.conditions.vcpus.get(region)
+        if limit is not None and self._vcpus_in(region) + _vcpus(kind) > limit:
+            return _refuse("VcpuLimitExceeded")
+        place = f"{zone}/{kind}"
+        if self.conditions.stock.get(place, 1) < 1:
+            return _refuse("InsufficientInstanceCapacity", 500)
+        if place in self.conditions.stock:
+            self.conditions.stock[place] -= 1
+        return None
+
+    def _reservation_refusal(
+        self, name: str, kind: str, zone: str, call: dict[str, str]
+    ) -> "_Answer | None":
+        held = self.conditions.reservations.get(name)
+        if held is None:
+            return _refuse("InvalidCapacityReservationId.NotFound")
+        block = held.get("kind") == "capacity-block"
+        if block != (call.get("InstanceMarketOptions.MarketType") == "capacity-block"):
+            return _refuse("InvalidParameterCombination")
+        if (held["type"], held["zone"]) != (kind, zone):
+            return _refuse("InvalidParameterValue")
+        if self._used(name) >= held["total"]:
+            return _refuse("ReservationCapacityExceeded")
+        return None
+
+    def _used(self, reservation: str) -> int:
+        alive = {machine.id for machine in _machines()}
+        return sum(r == reservation and i in alive for i, r in self._reserved.items())
+
+    def _vcpus_in(self, region: str) -> int:
+        return sum(_vcpus(machine.instance_type) for machine in _machines(region))
+
+    def _note(self, name: str, call: dict[str, str]) -> None:
+        self._born[name] = self._clock.monotonic()
+        if "Placement.GroupName" in call:
+            self._placed[name] = call["Placement.GroupName"]
+        target = "CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"
+        if target in call:
+            self._reserved[name] = call[target]
+
+    def _describe_instances(self, call: dict[str, str], region: str, environ: Environ) -> "_Answer":
+        sought = _filters(call)
+        if "client-token" in sought:
+            known = [self._tokens.get((region, x)) for x in sought["client-token"]]
+            return self._by_ids([x[2] for x in known if x is not None], environ)
+        if "capacity-reservation-id" in sought:
+            wanted = sought["capacity-reservation-id"]
+            return self._by_ids([i for i, r in self._reserved.items() if r in wanted], environ)
+        if self.conditions.page and "MaxResults" in call:
+            call = {**call, "MaxResults": str(self.conditions.page)}
+        answer = self._moto(call, environ)
+        hidden = self._hidden()
+        return replace_body(answer, _without(answer.body, hidden)) if hidden else answer
+
+    def _by_ids(self, names: list[str], environ: Environ) -> "_Answer":
+        hidden = self._hidden()
+        names = [name for name in names if name not in hidden] or ["i-00000000000000000"]
+        call = {"Action": "DescribeInstances", "Version": "2016-11-15"}
+        call["Filter.1.Name"] = "instance-id"
+        call |= {f"Filter.1.Value.{n}": name for n, name in enumerate(names, 1)}
+        return self._moto(call, environ)
+
+    def _hidden(self) -> set[str]:
+        after = self._clock.monotonic() - self.conditions.lag_s
+        return {name for name, born in self._born.items() if born > after}
+
+    def _create_group(self, call: dict[str, str], region: str) -> "_Answer":
+        with self._lock:
+            if (region, call["GroupName"]) in self._groups:
+                return _refuse("InvalidPlacementGroup.Duplicate")
+            if sum(at == region for at, _ in self._groups) >= self.conditions.groups_max:
+                return _refuse("PlacementGroupLimitExceeded")
+            self._groups[region, call["GroupName"]] = None
+        return _reply("CreatePlacementGroupResponse", "<return>true</return>")
+
+    def _delete_group(self, call: dict[str, str], region: str) -> "_Answer":
+        with self._lock:
+            alive = {machine.id for machine in _machines(region)}
+            if any(g == call["GroupName"] and i in alive for i, g in self._placed.items()):
+                return _refuse("InvalidPlacementGroup.InUse")
+            self._groups.pop((region, call["GroupName"]), None)
+        return _reply("DeletePlacementGroupResponse", "<return>true</return>")
+
+    def _describe_groups(self, region: str) -> "_Answer":
+        names = [name for at, name in self._groups if at == region]
+        items = "".join(
+            f"<item><groupName>{escape(n)}</groupName><strategy>cluster</strategy>"
+            "<state>available</state></item>"
+            for n in names
+        )
+        body = f"<placementGroupSet>{items}</placementGroupSet>"
+        return _reply("DescribePlacementGroupsResponse", body)
+
+    def _describe_reservations(self, call: dict[str, str]) -> "_Answer":
+        ids = [value for key, value in call.items() if key.startswith("CapacityReservationId.")]
+        known = self.conditions.reservations
+        if any(name not in known for name in ids):
+            return _refuse("InvalidCapacityReservationId.NotFound")
+        states = _filters(call).get("state")
+        items = "".join(
+            f"<item><capacityReservationId>{name}</capacityReservationId>"
+            f"<instanceType>{each['type']}</instanceType>"
+            f"<availabilityZone>{each['zone']}</availabilityZone>"
+            f"<totalInstanceCount>{each['total']}</totalInstanceCount>"
+            f"<availableInstanceCount>{each['total'] - self._used(name)}</availableInstanceCount>"
+            f"<state>{each.get('state', 'active')}</state>"
+            f"<reservationType>{each.get('kind', 'default')}</reservationType>"
+            + (f"<endDate>{each['end']}</endDate>" if "end" in each else "")
+            + "</item>"
+            for name, each in known.items()
+            if (not ids or name in ids) and (not states or each.get("state", "active") in states)
+        )
+        body = f"<capacityReservationSet>{items}</capacityReservationSet>"
+        return _reply("DescribeCapacityReservationsResponse", body)
+
+    def _describe_topology(self, call: dict[str, str]) -> "_Answer":
+        ids = [value for key, value in call.items() if key.startswith("InstanceId.")]
+        items = "".join(
+            f"<item><instanceId>{name}</instanceId><networkNodeSet>"
+            f"<item>nn-{group}-top</item><item>nn-{group}-mid</item><item>nn-{name}</item>"
+            "</networkNodeSet></item>"
+            for name in ids
+            for group in [self._placed.get(name, name)]
+        )
+        body = f"<instanceSet>{items}</instanceSet>"
+        return _reply("DescribeInstanceTopologyResponse", body)
+
+    def _describe_status(self) -> "_Answer":
+        items = "".join(
+            f"<item><instanceId>{name}</instanceId><eventsSet><item><code>{event['code']}</code>"
+            f"<description>{escape(event['description'])}</description>"
+            "<notBefore>2026-11-20T10:00:00.000Z</notBefore></item></eventsSet></item>"
+            for name, event in self.conditions.events.items()
+        )
+        body = f"<instanceStatusSet>{items}</instanceStatusSet>"
+        return _reply("DescribeInstanceStatusResponse", body)
+
+    def _describe_spot_requests(self) -> "_Answer":
+        items = "".join(
+            f"<item><instanceId>{name}</instanceId><state>active</state><status>"
+            "<code>marked-for-termination</code><message>Spot Instance is about to go</message>"
+            "</status></item>"
+            for name in self.conditions.reclaims
+        )
+        body = f"<spotInstanceRequestSet>{items}</spotInstanceRequestSet>"
+        return _reply("DescribeSpotInstanceRequestsResponse", body)
+
+    def _moto(self, call: dict[str, str], environ: Environ) -> "_Answer":
+        import io
+
+        body = urlencode(call).encode()
+        inner = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        said: list[tuple[str, list[tuple[str, str]]]] = []
+
+        def start(status: str, headers: list[tuple[str, str]]) -> object:
+            said.append((status, headers))
+            return lambda _data: None
+
+        answer = b"".join(self._inner(inner, start))
+        status, headers = said[0]
+        kept = [(k, v) for k, v in headers if k.lower() != "content-length"]
+        return _Answer(int(status.split()[0]), answer, kept)
+
+    def _control(self, environ: Environ, start: Start) -> Iterable[bytes]:
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        with self._lock:
+            if environ["REQUEST_METHOD"] == "DELETE":
+                _reset_moto()
+                self.reset()
+            elif environ["REQUEST_METHOD"] == "PUT":
+                for name, value in json.loads(body).items():
+                    assert hasattr(self.conditions, name), name
+                    setattr(self.conditions, name, value)
+            answer = json.dumps({"calls": self.calls, "alive": [x.id for x in _machines()]})
+        start("200 OK", [("Content-Type", "application/json")])
+        return [answer.encode()]
+
+
+@dataclass
+class _Answer:
+    status: int
+    body: bytes
+    headers: list[tuple[str, str]] = field(default_factory=lambda: [("Content-Type", "text/xml")])
+
+
+def replace_body(answer: _Answer, body: bytes) -> _Answer:
+    return _Answer(answer.status, body, answer.headers)
+
+
+def _reply(name: str, body: str) -> _Answer:
+    space = "http://ec2.amazonaws.com/doc/2016-11-15/"
+    return _Answer(200, f'<{name} xmlns="{space}">{body}</{name}>'.encode())
+
+
+def _refuse(code: str, status: int = 400) -> _Answer:
+    text = (
+        f"<Response><Errors><Error><Code>{code}</Code><Message>As EC2 would say: {code}</Message>"
+        "</Error></Errors><RequestID>00000000-0000-0000-0000-000000000000</RequestID></Response>"
+    )
+    return _Answer(status, text.encode())
+
+
+def _error(start: Start, code: str, status: int) -> Iterable[bytes]:
+    answer = _refuse(code, status)
+    start(f"{status} Refused", answer.headers)
+    return [answer.body]
+
+
+def _hang_up(environ: Environ) -> Iterable[bytes]:
+    """Close the connection without an answer."""
+    connection: socket.socket = environ["werkzeug.socket"]
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    return []
+
+
+def _region(environ: Environ) -> str:
+    found = re.search(r"Credential=[^/]+/\d+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
+    return found[1] if found else "us-east-1"
+
+
+def _filters(call: Mapping[str, str]) -> dict[str, list[str]]:
+    names = {k.split(".")[1]: v for k, v in call.items() if re.fullmatch(r"Filter\.\d+\.Name", k)}
+    return {
+        name: [v for k, v in call.items() if k.startswith(f"Filter.{number}.Value.")]
+        for number, name in names.items()
+    }
+
+
+def _expanded(call: dict[str, str]) -> dict[str, str]:
+    """Return a call with the types written out that a filter such as `p5*` means."""
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    sought = _filters(call)
+    if not any("*" in value for value in sought.get("instance-type", ())):
+        return call
+    plain = {key: value for key, value in call.items() if not key.startswith("Filter.")}
+    wanted = sought.pop("instance-type")
+    types = [name for name in INSTANCE_TYPES if any(fnmatch(name, each) for each in wanted)]
+    for number, (name, values) in enumerate({**sought, "instance-type": types}.items(), 1):
+        plain[f"Filter.{number}.Name"] = name
+        plain |= {f"Filter.{number}.Value.{n}": value for n, value in enumerate(values, 1)}
+    return plain
+
+
+def _all(body: bytes, tag: str) -> list[str]:
+    return re.findall(f"<{tag}>([^<]+)</{tag}>", body.decode())
+
+
+def _without(body: bytes, names: set[str]) -> bytes:
+    """Return a listing without some of its machines."""
+    import xml.etree.ElementTree as Xml
+
+    space = "{http://ec2.amazonaws.com/doc/2016-11-15/}"
+    root = Xml.fromstring(body)
+    for machines in root.iter(f"{space}instancesSet"):
+        for item in list(machines):
+            if item.findtext(f"{space}instanceId") in names:
+                machines.remove(item)
+    return Xml.tostring(root)
+
+
+def _machines(region: str | None = None) -> list[Any]:
+    from moto.ec2.models import ec2_backends
+
+    backends = ec2_backends[ACCOUNT]
+    return [
+        machine
+        for name in list(backends)
+        if region in (None, name)
+        for machine in backends[name].all_instances()
+        if machine.state in ("pending", "running", "stopping", "stopped")
+    ]
+
+
+def _vcpus(instance_type: str) -> int:
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+    known = INSTANCE_TYPES.get(instance_type, {})
+    return int(known.get("VCpuInfo", {}).get("DefaultVCpus", 1))
+
+
+def _reset_moto() -> None:
+    from moto.ec2.models import ec2_backends
+
+    backends = ec2_backends[ACCOUNT]
+    for name in list(backends):
+        for reservation in list(backends[name].reservations.values()):
+            for machine in list(reservation.instances):
+                backends[name].terminate_instances([machine.id])
+        backends[name].reservations.clear()
+
+
+class Ec2Server:
+    """A running EC2, as a test sees it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def reset(self) -> None:
+        """Forget all machines and conditions."""
+        self._ask("DELETE")
+
+    def set(self, **conditions: object) -> None:
+        """Change how EC2 is today; see `Conditions`."""
+        self._ask("PUT", conditions)
+
+    def alive(self) -> list[str]:
+        """Return the machines that are being paid for, in every region."""
+        return list(self._ask("GET")["alive"])
+
+    def calls(self) -> dict[str, int]:
+        """Return how often each action was called since the last reset."""
+        return dict(self._ask("GET")["calls"])
+
+    def _ask(self, method: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(self.url + CONTROL, data=data, method=method)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return dict(json.loads(answer.read()))
+
+
+@contextlib.contextmanager
+def ec2_server() -> Iterator[Ec2Server]:
+    """Run EC2 in a process of its own until the tests are over."""
+    environment = {**os.environ, **ACCESS, "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "navarch.testing.ec2_server"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            port = process.stdout.readline().strip()
+            assert port.isdecimal(), "moto's server did not start"
+            yield Ec2Server(f"http://127.0.0.1:{port}")
+        finally:
+            process.terminate()
+
+
+def main() -> None:
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    front = Front(SystemClock(), DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, front, threaded=True)
+    sys.stdout.write(f"{server.server_port}\n")
+    sys.stdout.flush()
+    server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

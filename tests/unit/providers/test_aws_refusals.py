@@ -1,0 +1,133 @@
+"""What EC2's refusals mean, and how much of the market each of them closes."""
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
+
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    InstanceNotFoundError,
+    OutcomeUnknownError,
+    ProviderError,
+    QuotaError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.core.refusal import refusal_of
+from navarch.fleet.stockouts import closed_by
+from navarch.providers.aws.refusals import refusal
+
+CLASSES: dict[str, type[ProviderError]] = {
+    "InsufficientInstanceCapacity": CapacityError,
+    "UnfulfillableCapacity": CapacityError,
+    "ReservationCapacityExceeded": CapacityError,
+    "Unsupported": CapacityError,
+    "InsufficientFreeAddressesInSubnet": CapacityError,
+    "SpotMaxPriceTooLow": CapacityError,
+    "VcpuLimitExceeded": QuotaError,
+    "InstanceLimitExceeded": QuotaError,
+    "MaxSpotInstanceCountExceeded": QuotaError,
+    "MaxFleetCountExceeded": QuotaError,
+    "RequestLimitExceeded": TransientError,
+    "Throttling": TransientError,
+    "UnauthorizedOperation": CredentialError,
+    "AuthFailure": CredentialError,
+    "ExpiredToken": CredentialError,
+    "InvalidClientTokenId": CredentialError,
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": CredentialError,
+    "InvalidParameterValue": RejectedError,
+    "InvalidAMIID.NotFound": RejectedError,
+    "InvalidUserData.Malformed": RejectedError,
+    "InvalidParameterCombination": RejectedError,
+    "InvalidInstanceID.NotFound": InstanceNotFoundError,
+    "InternalError": OutcomeUnknownError,
+    "ServiceUnavailable": OutcomeUnknownError,
+    "Unavailable": OutcomeUnknownError,
+}
+
+SERVERS_FAULT = ("InternalError", "ServiceUnavailable", "Unavailable", "RequestLimitExceeded")
+
+
+def answer(code: str) -> ClientError:
+    status = 503 if code in SERVERS_FAULT else 400
+    if code == "InsufficientInstanceCapacity":
+        status = 500  # EC2 blames itself for this one
+    said = {
+        "Error": {"Code": code, "Message": "because"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(said, "RunInstances")  # type: ignore[arg-type,unused-ignore]
+
+
+@pytest.mark.parametrize(("code", "expected"), CLASSES.items(), ids=CLASSES)
+def test_each_code_of_ec2_says_what_to_do_next(code: str, expected: type[ProviderError]) -> None:
+    meant = refusal(answer(code), "run_instances", changes=True)
+    assert isinstance(meant, expected)
+    assert code in str(meant)
+    assert "because" in str(meant)
+
+
+WIDTHS = {
+    "InsufficientInstanceCapacity": "p5.48xlarge at aws in us-east-1a",
+    "VcpuLimitExceeded": "p5.48xlarge at aws in us-east-1",
+    "UnauthorizedOperation": "all of aws",
+    "InvalidParameterValue": "p5.48xlarge at aws in us-east-1a",
+    "RequestLimitExceeded": "p5.48xlarge at aws in us-east-1a",
+}
+
+
+@pytest.mark.parametrize(("code", "width"), WIDTHS.items(), ids=WIDTHS)
+def test_a_refusal_closes_as_much_of_the_market_as_it_speaks_of(code: str, width: str) -> None:
+    offering = Offering(
+        provider=ProviderName("aws"),
+        instance_type="p5.48xlarge",
+        region="us-east-1",
+        zone="us-east-1a",
+    )
+    error = refusal(answer(code), "run_instances", changes=True)
+    assert str(closed_by(offering, refusal_of(error))) == width
+
+
+def test_a_quota_of_one_region_leaves_the_others_open() -> None:
+    def at(region: str, zone: str) -> Offering:
+        return Offering(
+            provider=ProviderName("aws"), instance_type="p5.48xlarge", region=region, zone=zone
+        )
+
+    error = refusal(answer("VcpuLimitExceeded"), "run_instances", changes=True)
+    closed = closed_by(at("us-east-1", "us-east-1a"), refusal_of(error))
+    assert closed.covers(at("us-east-1", "us-east-1b"))
+    assert not closed.covers(at("us-west-2", "us-west-2a"))
+
+
+URL = "http://127.0.0.1/"
+
+
+@pytest.mark.parametrize(
+    ("error", "buying", "looking"),
+    [
+        (ReadTimeoutError(endpoint_url=URL), OutcomeUnknownError, TransientError),
+        (ConnectionClosedError(endpoint_url=URL), OutcomeUnknownError, TransientError),
+        (ConnectTimeoutError(endpoint_url=URL), TransientError, TransientError),
+        (EndpointConnectionError(endpoint_url=URL), TransientError, TransientError),
+        (OSError("broken pipe"), OutcomeUnknownError, TransientError),
+        (NoCredentialsError(), CredentialError, CredentialError),
+        (ParamValidationError(report="ImageId"), RejectedError, RejectedError),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else type(value).__name__,
+)
+def test_silence_is_only_a_doubt_where_something_may_have_been_bought(
+    error: Exception, buying: type[ProviderError], looking: type[ProviderError]
+) -> None:
+    assert type(refusal(error, "run_instances", changes=True)) is buying
+    assert type(refusal(error, "describe_instances", changes=False)) is looking

@@ -1,0 +1,155 @@
+"""What is asked of EC2, held against the vendor's own description of its API."""
+
+import gzip
+import hashlib
+from dataclasses import replace
+from email import message_from_bytes
+
+import botocore.session
+import pytest
+from botocore.validate import validate_parameters
+
+from navarch.core.errors import RejectedError
+from navarch.core.ids import Token
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.aws.network import CARDS, interfaces
+from navarch.providers.aws.request import Site, group_name, run_instances
+from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.aws.userdata import SIZE_MAX, user_data
+
+MODEL = botocore.session.Session().get_service_model("ec2")
+
+PLAIN = ProvisionRequest(
+    token=Token("launch-0123456789abcdef"),
+    name="training-0",
+    instance_type="p5.48xlarge",
+    region="us-east-1",
+    zone="us-east-1a",
+    labels={"team": "research", "navarch-cluster": "c-1"},
+)
+HOME = Site(region="us-east-1")
+RICH = AwsSettings(
+    image="ami-1",
+    subnets=("subnet-1",),
+    security_groups=("sg-1",),
+    instance_profile="arn:aws:iam::1:instance-profile/gpu",
+    root_gb=500,
+)
+KINDS = {
+    "plain": (PLAIN, AwsSettings(), HOME),
+    "rich": (replace(PLAIN, ssh_keys=("me",)), RICH, Site(region="us-east-1", subnet="subnet-1")),
+    "spot": (replace(PLAIN, spot=True), RICH, HOME),
+    "gang": (
+        replace(PLAIN, group="training-g0", group_size=4),
+        RICH,
+        Site(region="us-east-1", subnet="subnet-1", group="navarch-c-1-training-g0"),
+    ),
+    "reservation": (replace(PLAIN, reservation="cr-1"), RICH, HOME),
+    "block": (replace(PLAIN, reservation="cr-2"), RICH, Site(region="us-east-1", block=True)),
+    "group of reservations": (
+        replace(PLAIN, reservation="arn:aws:resource-groups:us-east-1:1:group/g"),
+        RICH,
+        HOME,
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_request_is_one_that_the_model_of_ec2_allows(kind: str) -> None:
+    params = run_instances(*KINDS[kind])
+    shape = MODEL.operation_model("RunInstances").input_shape
+    validate_parameters(params, shape)
+    options = params.get("InstanceMarketOptions", {})
+    markets = shape.members["InstanceMarketOptions"].members["MarketType"].enum
+    assert options.get("MarketType", "spot") in markets
+    resources = shape.members["TagSpecifications"].member.members["ResourceType"].enum
+    assert {each["ResourceType"] for each in params["TagSpecifications"]} <= set(resources)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_request_is_put_into_the_same_words(kind: str) -> None:
+    request, settings, site = KINDS[kind]
+    shuffled = replace(request, labels=dict(reversed(request.labels.items())))
+    assert run_instances(request, settings, site) == run_instances(shuffled, settings, site)
+
+
+def test_a_machine_asks_for_its_metadata_with_a_token_and_ends_when_it_shuts_down() -> None:
+    params = run_instances(PLAIN, AwsSettings(), HOME)
+    assert params["MetadataOptions"]["HttpTokens"] == "required"
+    assert params["InstanceInitiatedShutdownBehavior"] == "terminate"
+    assert (params["MinCount"], params["MaxCount"]) == (1, 1)
+
+
+def test_tags_are_written_when_the_machine_is_made_and_not_afterwards() -> None:
+    params = run_instances(replace(PLAIN, spot=True), AwsSettings(), HOME)
+    kinds = [each["ResourceType"] for each in params["TagSpecifications"]]
+    assert kinds == ["instance", "volume", "network-interface", "spot-instances-request"]
+    assert {"Key": "navarch-cluster", "Value": "c-1"} in params["TagSpecifications"][0]["Tags"]
+
+
+def test_a_capacity_block_is_named_as_the_market_and_as_the_target() -> None:
+    params = run_instances(*KINDS["block"])
+    assert params["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    target = params["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target == {"CapacityReservationId": "cr-2"}
+
+
+def test_a_gang_gets_every_network_card_and_a_machine_by_itself_does_not() -> None:
+    gang = run_instances(*KINDS["gang"])
+    assert len(gang["NetworkInterfaces"]) == 32
+    assert "SubnetId" not in gang, "EC2 refuses a subnet next to interfaces"
+    assert "SecurityGroupIds" not in gang
+    assert gang["Placement"]["GroupName"] == "navarch-c-1-training-g0"
+    assert "NetworkInterfaces" not in run_instances(*KINDS["rich"])
+
+
+@pytest.mark.parametrize("instance_type", CARDS)
+def test_the_first_card_carries_the_address_and_no_card_is_used_twice(instance_type: str) -> None:
+    cards = interfaces(instance_type, subnet="subnet-1", groups=["sg-1"])
+    assert cards is not None
+    assert cards[0]["InterfaceType"] in ("efa", "interface")
+    assert cards[0]["DeviceIndex"] == 0
+    assert all(card["DeviceIndex"] == 1 for card in cards[1:])
+    assert len({card["NetworkCardIndex"] for card in cards}) == len(cards)
+
+
+def test_two_clusters_in_one_account_do_not_share_a_placement_group() -> None:
+    mine = replace(PLAIN, group="training-g0")
+    theirs = replace(mine, labels={"navarch-cluster": "c-2"})
+    assert group_name(mine) != group_name(theirs)
+
+
+def test_keys_that_are_written_out_travel_next_to_the_user_data() -> None:
+    data = user_data("#!/bin/sh\necho hello\n", ["ssh-ed25519 AAAA me"])
+    message = message_from_bytes(data)
+    parts = message.get_payload()
+    assert isinstance(parts, list)
+    kinds = [part.get_content_type() for part in parts]  # type: ignore[union-attr]
+    assert kinds == ["text/cloud-config", "text/x-shellscript"]
+    assert b"ssh-ed25519 AAAA me" in data
+
+
+def test_user_data_that_is_too_long_is_compressed_and_always_in_the_same_way() -> None:
+    text = "#cloud-config\n" + "# a comment\n" * 3000
+    data = user_data(text, [])
+    assert len(data) <= SIZE_MAX
+    assert gzip.decompress(data).decode() == text
+    assert data == user_data(text, [])
+
+
+def test_user_data_that_cannot_be_made_short_enough_is_refused_with_a_remedy() -> None:
+    noise = "".join(hashlib.sha256(str(n).encode()).hexdigest() for n in range(700))
+    with pytest.raises(RejectedError, match=r"EC2 takes 16384; fetch the rest"):
+        user_data(noise, [])
+
+
+def test_two_key_pairs_by_name_are_refused_with_a_remedy() -> None:
+    with pytest.raises(RejectedError, match="write the others out"):
+        run_instances(replace(PLAIN, ssh_keys=("a", "b")), AwsSettings(), HOME)
+
+
+def test_an_image_is_the_regions_own_before_the_general_one() -> None:
+    settings = AwsSettings(image="ami-1", images={"us-west-2": "ami-2"})
+    assert settings.image_in("us-west-2", "p5.48xlarge") == "ami-2"
+    assert settings.image_in("us-east-1", "p5.48xlarge") == "ami-1"
+    assert "/arm64/" in AwsSettings().image_in("us-east-1", "p6e-gb200.36xlarge")
