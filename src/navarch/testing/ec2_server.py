@@ -330,7 +330,8 @@ class Front:
                 for name, value in json.loads(body).items():
                     assert hasattr(self.conditions, name), name
                     setattr(self.conditions, name, value)
-            answer = json.dumps({"calls": self.calls, "alive": [x.id for x in _machines()]})
+            state = {"calls": self.calls, "made": len(self._born)}
+            answer = json.dumps({**state, "alive": [x.id for x in _machines()]})
         start("200 OK", [("Content-Type", "application/json")])
         return [answer.encode()]
 
@@ -444,9 +445,6 @@ def _reset_moto() -> None:
 
     backends = ec2_backends[ACCOUNT]
     for name in list(backends):
-        for reservation in list(backends[name].reservations.values()):
-            for machine in list(reservation.instances):
-                backends[name].terminate_instances([machine.id])
         backends[name].reservations.clear()
 
 
@@ -467,6 +465,10 @@ class Ec2Server:
     def alive(self) -> list[str]:
         """Return the machines that are being paid for, in every region."""
         return list(self._ask("GET")["alive"])
+
+    def made(self) -> int:
+        """Return how many machines were started since the last reset."""
+        return int(self._ask("GET")["made"])
 
     def calls(self) -> dict[str, int]:
         """Return how often each action was called since the last reset."""

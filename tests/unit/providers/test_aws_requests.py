@@ -69,7 +69,7 @@ def test_every_kind_of_request_is_one_that_the_model_of_ec2_allows(kind: str) ->
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_same_request_is_put_into_the_same_words(kind: str) -> None:
     request, settings, site = KINDS[kind]
-    shuffled = replace(request, labels=dict(reversed(request.labels.items())))
+    shuffled = replace(request, labels=dict(reversed(list(request.labels.items()))))
     assert run_instances(request, settings, site) == run_instances(shuffled, settings, site)
 
 

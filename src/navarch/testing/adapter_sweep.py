@@ -1,0 +1,169 @@
+"""The real control plane over a real adapter, killed at any call to the outside.
+
+Time is virtual; the adapter's blocking calls are made where they stand, against whatever server
+it talks to. So a fleet's hour takes seconds, and a crash can be put before or after each call.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from navarch.app.control_plane import Plane, build_control_plane
+from navarch.clock.system import SystemClock
+from navarch.core.fleet import Fleet
+from navarch.core.ids import PoolName
+from navarch.core.offering import Offering
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
+from navarch.notifiers.log import LogWorkloads
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import Provider
+from navarch.service.views import pool_spec
+from navarch.sim.clock import EPOCH, SeededEntropy, SimClock
+from navarch.sim.incarnation import Crash, Tripwire, WiredStore
+from navarch.sim.loop import SimLoop
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+POOL = PoolName("training")
+RESTART_S = 5.0
+HOUR_S = 3600.0
+
+Build = Callable[[Clock, Offload], Provider]
+"""Makes the adapter, as a new process would: it remembers nothing."""
+
+
+@dataclass(slots=True)
+class TrippedOffload:
+    """Makes blocking calls at once, unless this is the one at which the process dies."""
+
+    wire: Tripwire
+
+    async def run(self, call: Callable[[], T]) -> T:
+        async def effect() -> T:
+            return call()
+
+        return await self.wire.call("call", effect)
+
+
+@dataclass(slots=True)
+class SweptFleet:
+    """One pool on one adapter; its control plane comes back by itself when it dies."""
+
+    clock: SimClock
+    store: MemoryStore
+    build: Build
+    alive: Callable[[], set[str]]
+    wire: Tripwire
+    crashes: int = 0
+    control: Plane | None = None
+
+    def fleet(self) -> Fleet:
+        return self.store.fleet()
+
+    def rows(self) -> set[str]:
+        """The machines that somebody answers for."""
+        nodes = self.fleet().nodes.values()
+        return {node.instance for node in nodes if node.instance and not node.gone}
+
+    def at_rest(self, nodes: int) -> bool:
+        present = [node for node in self.fleet().nodes.values() if not node.gone]
+        return len(present) == nodes == len(self.rows()) and self.rows() == self.alive()
+
+    async def until(self, nodes: int) -> None:
+        """Let time pass until there are so many nodes, each with its machine, and no others."""
+        deadline = self.clock.monotonic() + HOUR_S
+        while not self.at_rest(nodes):
+            assert self.clock.monotonic() < deadline, (
+                f"not at rest with {nodes}: rows {self.rows()}, alive {self.alive()}"
+            )
+            await self.clock.sleep(10.0)
+
+    async def ask(self, request: Callable[[Plane], Awaitable[object]]) -> None:
+        """Make an operator's request until the control plane answers."""
+        while True:
+            if self.control is not None and not self.wire.dead:
+                try:
+                    await request(self.control)
+                except Crash:
+                    pass
+                else:
+                    return
+            await self.clock.sleep(0.5)
+
+    async def live(self) -> None:
+        while True:
+            try:
+                await self._incarnate(self.wire)
+            except BaseExceptionGroup as group:
+                _, rest = group.split(Crash)
+                if rest is not None:
+                    raise rest from None
+            self.control = None
+            self.crashes += 1
+            self.wire = Tripwire(calls=self.wire.calls, log=self.wire.log)
+            await self.clock.sleep(RESTART_S)
+
+    async def _incarnate(self, wire: Tripwire) -> None:
+        chance = SeededEntropy(f"sweep/{self.crashes}")
+        control = build_control_plane(
+            self.clock,
+            chance,
+            WiredStore(self.store, wire, chance),
+            providers=[self.build(self.clock, TrippedOffload(wire))],
+            notifier=LogWorkloads(),
+            hearing=Columns(self.clock, timeout=timedelta(minutes=5)),
+            strict=True,
+        )
+        self.control = control
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(control.run())
+            wire.on_crash = life.cancel
+
+
+async def a_short_life(swept: SweptFleet, offering: Offering) -> None:
+    """Fill a pool, grow it, shrink it, give it up; nothing may be left."""
+    pool = Pool(
+        name=POOL,
+        offerings=(offering,),
+        nodes_min=0,
+        nodes_max=4,
+        # No agents run here; nobody is to be given up for not reporting.
+        boot_deadline=timedelta(days=30),
+    )
+    await swept.ask(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
+    await swept.ask(lambda plane: plane.fleet.scale(POOL, 2, reason="begin"))
+    await swept.until(2)
+    await swept.ask(lambda plane: plane.fleet.scale(POOL, 3, reason="more"))
+    await swept.until(3)
+    await swept.ask(lambda plane: plane.fleet.scale(POOL, 1, reason="less"))
+    await swept.until(1)
+    await swept.ask(lambda plane: plane.fleet.scale(POOL, 0, reason="none"))
+    await swept.until(0)
+
+
+def sweep_once(
+    build: Build, offering: Offering, *, alive: Callable[[], set[str]], wire: Tripwire
+) -> SweptFleet:
+    """Live one short life, with the crash that `wire` holds; return what was left of it."""
+
+    async def main() -> SweptFleet:
+        cluster = Cluster(id="sweep", secret=b"of nobody else")
+        swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, wire)
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(swept.live())
+            try:
+                await a_short_life(swept, offering)
+            finally:
+                life.cancel()
+        return swept
+
+    # Servers write real dates into what they sell, so virtual time begins now.
+    start_s = (SystemClock().now() - EPOCH).total_seconds()
+    with asyncio.Runner(loop_factory=lambda: SimLoop(start_s)) as runner:
+        return runner.run(main())

@@ -1,0 +1,313 @@
+"""What an account at AWS does beyond the contract, against moto's server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    InstanceNotFoundError,
+    ProviderError,
+    RegionQuotaError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, Token
+from navarch.core.notice import NoticeKind
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.aws.account import AwsAccount
+from navarch.providers.aws.settings import AwsSettings
+from navarch.testing.ec2_server import Ec2Server
+
+REQUEST = ProvisionRequest(
+    token=Token("t-1"),
+    name="training-0",
+    instance_type="p5.48xlarge",
+    region="us-east-1",
+    zone="us-east-1a",
+    labels={"navarch-cluster": "c-1", "navarch-token": "t-1"},
+)
+REGIONS = ("us-east-1", "us-west-2")
+
+Story = Callable[[AwsAccount], Awaitable[None]]
+
+
+def tell(ec2: Ec2Server, story: Story, settings: AwsSettings | None = None) -> None:
+    async def main() -> None:
+        chosen = replace(settings or AwsSettings(regions=REGIONS), endpoint=ec2.url)
+        await story(AwsAccount(SystemClock(), threads, chosen))
+
+    threads = ThreadOffload("aws", at_once=4)
+    try:
+        asyncio.run(main())
+    finally:
+        threads.close()
+
+
+def another(number: int, **changes: object) -> ProvisionRequest:
+    token = f"t-{number}"
+    labels = {**REQUEST.labels, "navarch-token": token}
+    changed = replace(REQUEST, token=Token(token), labels=labels)
+    return replace(changed, **changes)  # type: ignore[arg-type]
+
+
+def test_a_machine_is_found_and_ended_by_a_process_that_has_never_seen_it(ec2: Ec2Server) -> None:
+    bought: list[InstanceId] = []
+
+    async def buy(account: AwsAccount) -> None:
+        west = another(1, region="us-west-2", zone="us-west-2b")
+        bought.append((await account.provision(west)).id)
+
+    async def end(account: AwsAccount) -> None:
+        await account.terminate(bought[0])
+
+    tell(ec2, buy)
+    assert ec2.alive() == bought
+    tell(ec2, end)
+    assert ec2.alive() == []
+
+
+def test_without_a_list_of_regions_every_region_of_the_account_is_looked_at(
+    ec2: Ec2Server,
+) -> None:
+    async def story(account: AwsAccount) -> None:
+        for number, region in enumerate(("eu-west-1", "ap-south-1", "us-east-2")):
+            small = another(number, region=region, zone=f"{region}a", instance_type="g4dn.xlarge")
+            await account.provision(small)
+        listed = await account.list_instances()
+        assert {x.region for x in listed} == {"eu-west-1", "ap-south-1", "us-east-2"}
+
+    tell(ec2, story, AwsSettings())
+
+
+def test_nothing_is_bought_where_nobody_would_look_for_it(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        with pytest.raises(RejectedError, match="eu-west-1 is not among its regions; add it"):
+            await account.provision(another(1, region="eu-west-1", zone=""))
+
+    tell(ec2, story)
+    assert ec2.calls() == {}
+
+
+def test_a_listing_that_one_region_does_not_answer_is_an_error_and_not_a_part(
+    ec2: Ec2Server,
+) -> None:
+    async def story(account: AwsAccount) -> None:
+        await account.provision(REQUEST)
+        fault = {"action": "DescribeInstances", "code": "InternalError", "status": 500}
+        ec2.set(faults=[fault])
+        with pytest.raises(TransientError):
+            await account.list_instances()
+        assert len(await account.list_instances()) == 1
+
+    tell(ec2, story)
+
+
+def test_a_token_that_was_used_with_other_words_finds_the_machine_it_bought(
+    ec2: Ec2Server,
+) -> None:
+    async def story(account: AwsAccount) -> None:
+        first = await account.provision(REQUEST)
+        labels = {**REQUEST.labels, "team": "research"}
+        second = await account.provision(replace(REQUEST, labels=labels))
+        assert second.id == first.id
+
+    tell(ec2, story)
+    assert len(ec2.alive()) == 1
+
+
+def test_a_token_whose_machine_cannot_be_found_yet_is_asked_again_later(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        await account.provision(REQUEST)
+        ec2.set(lag_s=3600)
+        with pytest.raises(TransientError, match="IdempotentParameterMismatch"):
+            await account.provision(replace(REQUEST, user_data="#!/bin/sh\n"))
+
+    tell(ec2, story)
+    assert len(ec2.alive()) == 1
+
+
+def test_two_calls_at_once_with_one_token_buy_one_machine(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        bought = await asyncio.gather(*(account.provision(REQUEST) for _ in range(4)))
+        assert len({x.id for x in bought}) == 1
+
+    tell(ec2, story)
+    assert len(ec2.alive()) == 1
+
+
+def test_what_is_sold_out_in_one_zone_is_had_in_the_next(ec2: Ec2Server) -> None:
+    ec2.set(stock={"us-east-1a/p5.48xlarge": 1, "us-east-1b/p5.48xlarge": 1})
+
+    async def story(account: AwsAccount) -> None:
+        await account.provision(another(1))
+        with pytest.raises(CapacityError, match="us-east-1: run_instances: Insufficient"):
+            await account.provision(another(2))
+        await account.provision(another(3, zone="us-east-1b"))
+
+    tell(ec2, story)
+    assert len(ec2.alive()) == 2
+
+
+def test_a_quota_counts_vcpus_and_holds_for_its_region(ec2: Ec2Server) -> None:
+    ec2.set(vcpus={"us-east-1": 192 + 191})
+
+    async def story(account: AwsAccount) -> None:
+        await account.provision(another(1))
+        with pytest.raises(RegionQuotaError, match="VcpuLimitExceeded"):
+            await account.provision(another(2))
+        await account.provision(another(3, region="us-west-2", zone="us-west-2a"))
+
+    tell(ec2, story)
+
+
+def test_a_reservation_is_used_until_it_is_full(ec2: Ec2Server) -> None:
+    ec2.set(reservations={"cr-1": {"type": "p5.48xlarge", "zone": "us-east-1a", "total": 1}})
+
+    async def story(account: AwsAccount) -> None:
+        await account.provision(another(1, reservation="cr-1"))
+        with pytest.raises(CapacityError, match="ReservationCapacityExceeded"):
+            await account.provision(another(2, reservation="cr-1"))
+        with pytest.raises(RejectedError, match="InvalidCapacityReservationId"):
+            await account.provision(another(3, reservation="cr-none"))
+
+    tell(ec2, story)
+
+
+def test_a_capacity_block_is_recognised_and_its_end_announced(ec2: Ec2Server) -> None:
+    soon = datetime.now(UTC) + timedelta(minutes=75)
+    block = {
+        "type": "p5.48xlarge",
+        "zone": "us-east-1a",
+        "total": 2,
+        "kind": "capacity-block",
+        "end": soon.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+    }
+    later = {**block, "end": "2030-01-01T00:00:00.000Z"}
+    ec2.set(reservations={"cr-soon": block, "cr-later": later})
+
+    async def story(account: AwsAccount) -> None:
+        going = await account.provision(another(1, reservation="cr-soon"))
+        await account.provision(another(2, reservation="cr-later"))
+        announced = await account.notices()
+        assert [x.instance for x in announced] == [going.id]
+        assert announced[0].notice.kind is NoticeKind.MAINTENANCE
+        assert "cr-soon" in announced[0].notice.reason
+
+    tell(ec2, story)
+
+
+@pytest.mark.parametrize(
+    ("state", "error"), [("scheduled", CapacityError), ("expired", RejectedError)]
+)
+def test_a_reservation_that_is_not_active_is_not_asked_for(
+    ec2: Ec2Server, state: str, error: type[ProviderError]
+) -> None:
+    held = {"type": "p5.48xlarge", "zone": "us-east-1a", "total": 1, "state": state}
+    ec2.set(reservations={"cr-1": held})
+
+    async def story(account: AwsAccount) -> None:
+        with pytest.raises(error, match=f"cr-1 is {state}"):
+            await account.provision(another(1, reservation="cr-1"))
+
+    tell(ec2, story)
+    assert "RunInstances" not in ec2.calls()
+
+
+def test_a_gang_shares_a_placement_group_that_is_made_once(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        gang = [another(n, group="training-g0", group_size=3) for n in range(3)]
+        bought = [(await account.provision(request)).id for request in gang]
+        lone = (await account.provision(another(9))).id
+        places = await account.topology([*bought, lone])
+        assert len({places[name].block for name in bought}) == 1
+        assert places[lone].block != places[bought[0]].block
+
+    tell(ec2, story)
+
+
+def test_empty_placement_groups_are_dropped_when_there_are_too_many(ec2: Ec2Server) -> None:
+    ec2.set(groups_max=2)
+
+    async def story(account: AwsAccount) -> None:
+        kept = await account.provision(another(1, group="training-g1"))
+        gone = await account.provision(another(2, group="training-g2"))
+        await account.terminate(gone.id)
+        await account.provision(another(3, group="training-g3"))
+        assert (await account.provision(another(1, group="training-g1"))).id == kept.id
+
+    tell(ec2, story)
+
+
+def test_maintenance_and_reclaims_are_announced_until_they_are_over(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        one = await account.provision(another(1))
+        two = await account.provision(another(2, spot=True))
+        event = {"code": "instance-retirement", "description": "degraded hardware"}
+        ec2.set(events={one.id: event}, reclaims=[two.id])
+        announced = {x.instance: x.notice for x in await account.notices()}
+        assert announced[one.id].kind is NoticeKind.MAINTENANCE
+        assert "instance-retirement from 2026-11-20" in announced[one.id].reason
+        assert announced[two.id].kind is NoticeKind.RECLAIM
+        ec2.set(events={one.id: {**event, "description": "[Completed] done"}}, reclaims=[])
+        assert list(await account.notices()) == []
+
+    tell(ec2, story)
+
+
+def test_offerings_are_every_gpu_type_in_every_zone_with_its_spot_price(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        found = await account.offerings()
+        h100 = [x for x in found if x.instance_type == "p5.48xlarge" and not x.spot]
+        assert h100
+        assert {(x.gpus, x.gpu_type) for x in h100} == {(8, "H100")}
+        assert all(x.zone.startswith(x.region) for x in h100)
+        assert any(x.spot and x.price_per_hour > 0 for x in found)
+        assert not any(x.instance_type.startswith("g4ad") for x in found), "not NVIDIA's"
+
+    tell(ec2, story)
+
+
+def test_a_subnet_of_the_right_zone_is_chosen_or_the_pool_is_told(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        subnets = await account._ec2.pages("us-east-1", "describe_subnets", "Subnets")
+        by_zone = {x["AvailabilityZone"]: x["SubnetId"] for x in subnets}
+        names = (by_zone["us-east-1a"], by_zone["us-east-1b"])
+        inner = AwsAccount(
+            SystemClock(), account._ec2._offload, AwsSettings(endpoint=ec2.url, subnets=names)
+        )
+        bought = await inner.provision(another(1, zone="us-east-1b"))
+        assert bought.zone == "us-east-1b"
+        with pytest.raises(RejectedError, match="none of its subnets is in us-east-1c"):
+            await inner.provision(another(2, zone="us-east-1c"))
+
+    tell(ec2, story)
+
+
+def test_a_fleet_without_credentials_is_told_to_fix_them_and_asks_nobody(
+    ec2: Ec2Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", "/nonexistent")
+
+    async def story(account: AwsAccount) -> None:
+        with pytest.raises(CredentialError, match="Unable to locate credentials"):
+            await account.provision(REQUEST)
+
+    tell(ec2, story)
+    assert ec2.calls() == {}
+
+
+def test_a_machine_nobody_has_is_not_found_in_any_region(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        with pytest.raises(InstanceNotFoundError, match="in any region"):
+            await account.terminate(InstanceId("i-0123456789abcdef0"))
+
+    tell(ec2, story)

@@ -1,0 +1,72 @@
+"""A crash at every call that the adapter makes to EC2, and at every commit around it."""
+
+from decimal import Decimal
+
+import pytest
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import Provider
+from navarch.providers.aws.account import AwsAccount
+from navarch.providers.aws.settings import AwsSettings
+from navarch.sim.incarnation import Tripwire
+from navarch.testing.adapter_sweep import SweptFleet, sweep_once
+from navarch.testing.ec2_server import Ec2Server
+
+OFFERING = Offering(
+    provider=ProviderName("aws"),
+    instance_type="p5.48xlarge",
+    region="us-east-1",
+    zone="us-east-1a",
+    price_per_hour=Decimal("55.04"),
+)
+CHUNKS = 8
+A_FEW = 6
+
+
+def live(ec2: Ec2Server, wire: Tripwire) -> SweptFleet:
+    def build(clock: Clock, offload: Offload) -> Provider:
+        return AwsAccount(clock, offload, AwsSettings(endpoint=ec2.url, regions=("us-east-1",)))
+
+    swept = sweep_once(build, OFFERING, alive=lambda: set(ec2.alive()), wire=wire)
+    # Two, and one more: never was a machine bought that only had to be given back.
+    assert ec2.made() == 3, f"call {wire.at} of {wire.log}"
+    assert ec2.alive() == []
+    return swept
+
+
+def test_an_untouched_life_buys_what_it_needs_and_nothing_else(ec2: Ec2Server) -> None:
+    assert live(ec2, Tripwire()).crashes == 0
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_one_call_in_many_leaves_nothing_leaked_or_doubled(
+    ec2: Ec2Server, after: bool
+) -> None:
+    calls = live(ec2, Tripwire()).wire.calls
+    for at in range(int(after), calls, calls // A_FEW):
+        ec2.reset()
+        assert live(ec2, Tripwire(at=at, after=after)).crashes == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_any_call_leaves_nothing_leaked_or_doubled(
+    ec2: Ec2Server, after: bool, chunk: int
+) -> None:
+    calls = live(ec2, Tripwire()).wire.calls
+    for at in range(chunk, calls, CHUNKS):
+        ec2.reset()
+        swept = live(ec2, Tripwire(at=at, after=after))
+        assert swept.crashes == 1, f"no crash at call {at} of {calls}"
+
+
+@pytest.mark.parametrize("lost", ["before", "after"])
+def test_a_lost_answer_and_a_crash_together_buy_no_machine_twice(ec2: Ec2Server, lost: str) -> None:
+    at = live(ec2, Tripwire()).wire.log.index("call")
+    ec2.reset()
+    ec2.set(faults=[{"action": "RunInstances", "lost": lost}] * 2)
+    assert live(ec2, Tripwire(at=at + 4, after=True)).crashes == 1
