@@ -35,8 +35,8 @@ from navarch.ports.provider import (
     BuysOncePerToken,
     DeclaresListingLag,
     DescribesTopology,
-    PowerCycles,
     ListsOfferings,
+    PowerCycles,
     Provider,
     Reboots,
 )
@@ -79,8 +79,8 @@ def aws(account: AwsAccount) -> tuple[Provider, DeclaresListingLag, BuysOncePerT
 
 def aws_abilities(
     account: AwsAccount,
-) -> tuple[AnnouncesNotices, DescribesTopology, ListsOfferings]:
-    return account, account, account
+) -> tuple[AnnouncesNotices, DescribesTopology, ListsOfferings, Reboots]:
+    return account, account, account, account
 
 
 def providers(cloud: SimulatedCloud, wired: WiredProvider) -> tuple[Provider, Provider]:

@@ -24,8 +24,8 @@ from navarch.app.extensions import Extensions
 from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
-from navarch.app.remediators import load_remediators
 from navarch.app.providers.building import Surroundings, build_provider
+from navarch.app.remediators import load_remediators
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.budget import to_budget
@@ -50,8 +50,8 @@ from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.provider import Provider
+from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.evidence import EvidenceService
 from navarch.service.held import HeldService

@@ -305,6 +305,18 @@ def test_a_fleet_without_credentials_is_told_to_fix_them_and_asks_nobody(
     assert ec2.calls() == {}
 
 
+def test_a_machine_is_rebooted_where_it_is(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        bought = await account.provision(REQUEST)
+        await account.reboot(bought.id)
+        assert [x.id for x in await account.list_instances() if x.status.alive] == [bought.id]
+        with pytest.raises(InstanceNotFoundError):
+            await account.reboot(InstanceId("i-0123456789abcdef0"))
+
+    tell(ec2, story)
+    assert ec2.calls()["RebootInstances"] == 1
+
+
 def test_a_machine_nobody_has_is_not_found_in_any_region(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         with pytest.raises(InstanceNotFoundError, match="in any region"):

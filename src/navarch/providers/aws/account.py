@@ -97,6 +97,11 @@ class AwsAccount:
         region = self._region_of.get(instance) or await self._find(instance)
         await self._ec2.write(region, "terminate_instances", InstanceIds=[instance])
 
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart the operating system of one machine; it keeps its disks and its host."""
+        region = self._region_of.get(instance) or await self._find(instance)
+        await self._ec2.write(region, "reboot_instances", InstanceIds=[instance])
+
     async def list_instances(self) -> Sequence[Instance]:
         """Return the machines of every region, or raise if one region does not answer."""
         return await self._in_every_region(self._list)
