@@ -1,7 +1,6 @@
 """The account at AWS keeps every promise of the port, against moto's server."""
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
 
@@ -19,7 +18,7 @@ from navarch.core.errors import (
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.testing.ec2_server import ACCESS, Ec2Server, ec2_server
+from navarch.testing.ec2_server import Ec2Server
 from navarch.testing.provider_contract import ProviderContract, Story
 
 CODES: dict[type[ProviderError], tuple[str, int]] = {
@@ -31,21 +30,12 @@ CODES: dict[type[ProviderError], tuple[str, int]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Ec2Server]:
-    with ec2_server() as running:
-        yield running
-
-
 class TestAwsAccount(ProviderContract):
     ec2: ClassVar[Ec2Server]
 
     @pytest.fixture(autouse=True)
-    def _fresh(self, server: Ec2Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, value in ACCESS.items():
-            monkeypatch.setenv(name, value)
-        server.reset()
-        type(self).ec2 = server
+    def _fresh(self, ec2: Ec2Server) -> None:
+        type(self).ec2 = ec2
 
     def run(self, story: Story) -> None:
         threads = ThreadOffload("aws", at_once=4)
