@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from navarch.config.machines import MACHINES
+from navarch.catalogue.gpus import parse_gpu_type
+from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +87,45 @@ class BuiltInCatalogue:
     """What is known without asking any cloud."""
 
     def resolve(self, provider_type: str, instance_type: str) -> str:
-        """Return the provider's own name for a type; a name that is not ours is theirs."""
+        """Return the provider's own name for a type; a name that is not ours is theirs.
+
+        `h200-8x` is the cheapest machine with just so many, `h200` the cheapest of the largest.
+        """
         abstract = ABSTRACT_TYPES.get(instance_type)
-        return abstract.names.get(provider_type, instance_type) if abstract else instance_type
+        if abstract is not None and provider_type in abstract.names:
+            return abstract.names[provider_type]
+        meant = _meant(provider_type, instance_type)
+        return instance_type if meant is None else meant.instance_type
 
     def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
         """Return what is known about a type, by our name for it or theirs."""
         name = self.resolve(provider_type, instance_type)
-        sold = MACHINES.get(provider_type, {}).get(name)
+        sold = find_machine(provider_type, name)
         if sold is not None:
-            gpus, gpu_type, price = sold
             return MachineKind(
-                instance_type=name, gpus=gpus, gpu_type=gpu_type, price_per_hour=price
+                instance_type=name,
+                gpus=sold.gpus,
+                gpu_type=sold.gpu_model,
+                price_per_hour=sold.usd_per_hour,
             )
         abstract = ABSTRACT_TYPES.get(instance_type)
         if abstract is not None:
             return MachineKind(instance_type=name, gpus=abstract.gpus, gpu_type=abstract.gpu_type)
         return None
+
+
+def _meant(provider_type: str, instance_type: str) -> CataloguedMachine | None:
+    wanted = parse_gpu_type(instance_type)
+    fitting = [
+        machine
+        for machine in catalogued()
+        if machine.provider == provider_type
+        and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
+    ]
+    return min(fitting, key=_preference, default=None)
+
+
+def _preference(machine: CataloguedMachine) -> tuple[int, bool, Decimal, str]:
+    # A price nobody knows is not a low one.
+    price = machine.usd_per_hour
+    return -machine.gpus, price == 0, price, machine.instance_type

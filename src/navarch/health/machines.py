@@ -1,9 +1,8 @@
-"""What machines are made of: the catalogue of instance types, as far as GPUs go."""
+"""What machines are made of, as far as their checks need to know."""
 
-import csv
 from functools import cache
-from importlib import resources
 
+from navarch.catalogue.machines import catalogued
 from navarch.core.machine import MachineKind
 
 
@@ -13,22 +12,21 @@ def find_kind(provider: str, instance_type: str) -> MachineKind | None:
     Without a provider, or with one of a name that somebody else gave it, the type alone must do:
     it does where only one provider has such a type.
     """
-    of_type = [kind for kind in _catalogue() if kind.instance_type == instance_type]
-    known = any(kind.provider == provider for kind in _catalogue())
+    of_type = [kind for kind in _kinds() if kind.instance_type == instance_type]
+    known = any(kind.provider == provider for kind in _kinds())
     found = [kind for kind in of_type if not known or kind.provider == provider]
     return found[0] if len(found) == 1 else None
 
 
 @cache
-def _catalogue() -> tuple[MachineKind, ...]:
-    text = (resources.files("navarch.health") / "machines.csv").read_text()
+def _kinds() -> tuple[MachineKind, ...]:
     return tuple(
         MachineKind(
-            provider=row["provider"],
-            instance_type=row["instance_type"],
-            gpu_model=row["gpu_model"],
-            gpus=int(row["gpus"]),
-            gpu_memory_gib=float(row["gpu_memory_gib"]),
+            provider=machine.provider,
+            instance_type=machine.instance_type,
+            gpu_model=machine.gpu_model,
+            gpus=machine.gpus,
+            gpu_memory_gib=machine.gpu_memory_gib,
         )
-        for row in csv.DictReader(text.splitlines())
+        for machine in catalogued()
     )

@@ -1,0 +1,66 @@
+"""GPU types as people write them: `h100`, `a100-80gb`, `h100-8x`."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_COUNTED = re.compile(r"(?P<model>.+)-(?P<gpus>[1-9]\d{0,3})x")
+_VENDORS = ("nvidia", "amd", "tesla")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuType:
+    """A wish for GPUs of one model; with a number, for machines that have just so many."""
+
+    model: str
+    gpus: int | None = None
+
+    def covers(self, model: str, gpus: int, instance_type: str = "") -> bool:
+        """Return whether a machine with so many GPUs of `model` is what was meant.
+
+        `h100` means every H100, `h100-sxm` only those, `a100` also the one with 80 GB. A
+        provider's own name for a machine means that machine.
+        """
+        if instance_type.lower() == self._written:
+            return True
+        if self.gpus is not None and gpus != self.gpus:
+            return False
+        wanted, offered = _words(self.model), _words(model)
+        return bool(offered) and wanted[:1] == offered[:1] and set(wanted) <= set(offered)
+
+    @property
+    def _written(self) -> str:
+        return self.model if self.gpus is None else f"{self.model}-{self.gpus}x"
+
+
+def parse_gpu_type(text: str) -> GpuType:
+    """Return what somebody means by a type of GPU or machine."""
+    word = text.strip().lower()
+    found = _COUNTED.fullmatch(word)
+    if found is None:
+        return GpuType(model=word)
+    return GpuType(model=found["model"], gpus=int(found["gpus"]))
+
+
+def in_whole_machines(machines: Iterable[T], wanted: int, gpus_of: Callable[[T], int]) -> list[T]:
+    """Return those of `machines` that so many GPUs are had in.
+
+    Machines that have just that many, if there are any: eight GPUs that talk to each other are
+    not eight machines. Otherwise the largest that are not larger, several of them; otherwise
+    the smallest there is.
+    """
+    known = list(machines)
+    sizes = {gpus_of(machine) for machine in known}
+    if not sizes:
+        return []
+    smaller = [size for size in sizes if size <= wanted]
+    size = max(smaller) if smaller else min(sizes)
+    return [machine for machine in known if gpus_of(machine) == size]
+
+
+def _words(model: str) -> list[str]:
+    words = [word for word in re.split(r"[\s_-]+", model.lower()) if word]
+    return [word for word in words if word not in _VENDORS]

@@ -1,0 +1,85 @@
+"""Every kind of machine that is known without asking any cloud.
+
+Prices are list prices in dollars, those on demand of one large region and those of spot the
+lowest anywhere; a provider that tells its own goes before them. `AS_OF` says how old they are.
+"""
+
+import csv
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+
+_PREAMBLE = "# prices as of "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CataloguedMachine:
+    """One type of machine at one type of provider."""
+
+    provider: str
+    """The type of the provider: `lambda`, whatever the account is called."""
+    instance_type: str
+    gpu_model: str
+    gpus: int
+    gpu_memory_gib: float
+    """Of each GPU."""
+    vcpus: int = 0
+    ram_gib: float = 0.0
+    usd_per_hour: Decimal = Decimal(0)
+    """On demand; zero if it is not sold so, or nobody says."""
+    priced_in: str = ""
+    spot_usd_per_hour: Decimal = Decimal(0)
+    spot_priced_in: str = ""
+    interconnect: str = ""
+    """Between the GPUs of one machine."""
+    fabric: str = ""
+    """Between machines."""
+
+
+@cache
+def catalogued() -> tuple[CataloguedMachine, ...]:
+    """Return every machine, by provider and name."""
+    _, _, table = _text().partition("\n")
+    return tuple(_read(row) for row in csv.DictReader(table.splitlines()))
+
+
+@cache
+def priced_on() -> date:
+    """Return the day on which the prices held."""
+    first, _, _ = _text().partition("\n")
+    return date.fromisoformat(first.removeprefix(_PREAMBLE).strip())
+
+
+@cache
+def find_machine(provider: str, instance_type: str) -> CataloguedMachine | None:
+    """Return a type of machine by the name that one type of provider has for it."""
+    return _index().get((provider, instance_type))
+
+
+@cache
+def _index() -> dict[tuple[str, str], CataloguedMachine]:
+    return {(each.provider, each.instance_type): each for each in catalogued()}
+
+
+def _text() -> str:
+    return (resources.files("navarch.catalogue") / "machines.csv").read_text()
+
+
+def _read(row: dict[str, str]) -> CataloguedMachine:
+    return CataloguedMachine(
+        provider=row["provider"],
+        instance_type=row["instance_type"],
+        gpu_model=row["gpu_model"],
+        gpus=int(row["gpus"]),
+        gpu_memory_gib=float(row["gpu_memory_gib"]),
+        vcpus=int(float(row["vcpus"] or 0)),
+        ram_gib=float(row["ram_gib"] or 0),
+        usd_per_hour=Decimal(row["usd_per_hour"] or 0),
+        priced_in=row["priced_in"],
+        spot_usd_per_hour=Decimal(row["spot_usd_per_hour"] or 0),
+        spot_priced_in=row["spot_priced_in"],
+        interconnect=row["interconnect"].removeprefix("-"),
+        fabric=row["fabric"].removeprefix("-"),
+    )
