@@ -51,6 +51,7 @@ from navarch.fleet.planner import plan_pool, was_lost
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.ports.alerts import AlertNotifier
+from navarch.ports.api import Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.liveness import Liveness
@@ -167,6 +168,7 @@ def build_control_plane(
     metrics_source: MetricsSource | None = None,
     loads: Loads | None = None,
     offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
+    assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None,
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
     save_readings: Callable[[], Awaitable[None]] | None = None,
     strict: bool = False,
@@ -180,11 +182,16 @@ def build_control_plane(
     ledger = Ledger(clock, store)
     dressed = Providers(providers)
     default_book = policy_book(default_policy())
+    memories: list[StockoutMemory] = []
+
+    def closed(offering: Offering) -> tuple[str, datetime] | None:
+        return memories[-1].closed(offering) if memories else None
 
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
         budgets = BudgetReconciler(clock, store, opinions.budgets, ledger)
         memory = StockoutMemory(clock, store, vetoes=[budgets.veto], spans=opinions.stockout_spans)
+        memories[:] = [memory]
 
         def is_scaled(pool: Pool) -> bool:
             asked = pool.name in opinions.autoscalers or pool.autoscaling is not None
@@ -268,6 +275,8 @@ def build_control_plane(
             store,
             hearing,
             offerings=offerings,
+            assortment=assortment,
+            closed=closed,
             inject=inject,
             budgets=opinions.budgets,
             ledger=ledger,

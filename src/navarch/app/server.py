@@ -18,6 +18,7 @@ from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
 from navarch.app.addresses import Address, StartError, parse_listen_address
+from navarch.app.assortment import Account, Assortment
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
@@ -39,8 +40,7 @@ from navarch.core.budget import Budget
 from navarch.core.errors import NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
-from navarch.core.ids import NodeId, PoolName
-from navarch.core.offering import Offering
+from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
@@ -50,7 +50,7 @@ from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provider import Provider
+from navarch.ports.provider import ListsOfferings, Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.evidence import EvidenceService
@@ -284,6 +284,7 @@ class Server:
                 )
             )
         given = self._extensions
+        assortment = Assortment(self._clock, self._accounts())
 
         async def save_readings() -> None:
             data = columns.dump()
@@ -316,7 +317,8 @@ class Server:
                 ]
             ),
             loads=self._loads,
-            offerings=self._offerings,
+            offerings=assortment.offerings,
+            assortment=assortment.offers,
             inject=self._inject,
             save_readings=save_readings,
         )
@@ -346,8 +348,18 @@ class Server:
             spec = to_pool_spec(self._config, self._config.pools[name], catalogue)
             await self._plane.fleet.put_pool(spec, reason="the configuration says so")
 
-    async def _offerings(self) -> Sequence[Offering]:
-        return [offering for machines in self._fakes for offering in await machines.offerings()]
+    def _accounts(self) -> Iterator[Account]:
+        for machines in self._fakes:
+            name = ProviderName(machines.cloud.name)
+            yield Account(name=name, type=FakeConfig.type, ask=machines.offerings)
+        for cloud in (*self._clouds, *self._extensions.providers):
+            config = self._config.providers.get(cloud.name)
+            yield Account(
+                name=ProviderName(cloud.name),
+                type=cloud.name if config is None else config.type,
+                region=getattr(config, "region", None) or "",
+                ask=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
+            )
 
     async def _inject(self, node: NodeId, result: CheckResult) -> None:
         for machines in self._fakes:

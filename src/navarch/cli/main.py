@@ -38,6 +38,7 @@ def _entry(place: str, section: str, text: str, *, extra: str = "cli") -> Entry:
 
 ENTRIES = {
     "up": _entry("up:up", FLEET, "Get GPUs: create a pool, or adjust it."),
+    "offers": _entry("offers:offers", FLEET, "Where GPUs can be had, and for how much."),
     "down": _entry("down:down", FLEET, "Give a pool's machines back, then the pool."),
     "status": _entry("status:status", FLEET, "The fleet on one screen."),
     "list": _entry("nodes:list_nodes", NODES, "List the nodes."),

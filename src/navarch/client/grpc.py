@@ -24,6 +24,7 @@ from navarch.ports.api import (
     InstanceView,
     NodeDetail,
     NodeView,
+    Offer,
     Page,
     PoolSpec,
     PoolView,
@@ -129,6 +130,19 @@ class GrpcFleetClient:
     async def get_command(self, command: CommandId) -> Command:
         """Return how far a command has come."""
         return await self._call("get_command", command=command)
+
+    async def offers(
+        self,
+        *,
+        gpu_type: str = "",
+        gpus: int = 0,
+        provider: str | None = None,
+        region: str | None = None,
+    ) -> Sequence[Offer]:
+        """Return what is for sale, cheapest first."""
+        return await self._call(
+            "offers", gpu_type=gpu_type, gpus=gpus, provider=provider, region=region
+        )
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""

@@ -31,6 +31,7 @@ from navarch.ports.api import (
     InstanceView,
     NodeDetail,
     NodeView,
+    Offer,
     Page,
     PoolSpec,
     PoolView,
@@ -182,6 +183,20 @@ class HttpFleetClient:
     async def get_evidence(self, node: NodeId, name: str) -> Evidence:
         """Return one bundle."""
         return await self._get(f"/v1/nodes/{_segment(node)}/evidence/{_segment(name)}", Evidence)
+
+    async def offers(
+        self,
+        *,
+        gpu_type: str = "",
+        gpus: int = 0,
+        provider: str | None = None,
+        region: str | None = None,
+    ) -> Sequence[Offer]:
+        """Return what is for sale, cheapest first."""
+        given = {"gpu_type": gpu_type, "gpus": str(gpus), "provider": provider, "region": region}
+        parameters = [(name, value) for name, value in given.items() if value]
+        found: Items[Offer] = await self._get("/v1/offers", Items[Offer], parameters)
+        return found.items
 
     async def inject(self, node: NodeId, result: CheckResult) -> None:
         """Make a simulated machine report a fault."""

@@ -9,6 +9,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node
+from navarch.core.offering import Offering
 from navarch.fleet.recollection import recollect, remember
 from navarch.fleet.selection import Market, Reservation, UnderWay, Veto
 from navarch.fleet.stockouts import SPANS, Spans, Stockouts
@@ -58,6 +59,16 @@ class StockoutMemory:
             reserved=Counter(self._reserved.values()),
             waiting=self.market.waiting,
         )
+
+    def closed(self, offering: Offering) -> tuple[str, datetime] | None:
+        """Return why `offering` was last refused and when it is tried again; None if it is open."""
+        if self._stockouts is None:
+            return None
+        found = [closure for _, closure in self._stockouts.against(offering, self._clock.now())]
+        if not found:
+            return None
+        last = max(found, key=lambda closure: closure.until)
+        return last.reason, last.until
 
     async def _recall(self) -> None:
         events: list[Event] = []

@@ -213,6 +213,30 @@ class Capacity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A kind of machine that is for sale somewhere, and what is known about it."""
+
+    offering: Offering
+    provider_type: str = ""
+    configured: bool = True
+    """Whether it can be bought: there is an account at that provider."""
+    machines: int = 1
+    """How many of them the GPUs asked for take."""
+    gpu_memory_gib: float = 0.0
+    """Of each GPU; zero if nobody knows."""
+    interconnect: str = ""
+    """Between the GPUs of one machine."""
+    fabric: str = ""
+    """Between machines."""
+    priced_at: datetime | None = None
+    """When the price held; None if nobody says."""
+    sold_out: str | None = None
+    """What the provider said when it last refused; None if it can be asked for."""
+    sold_out_until: datetime | None = None
+    """When it is tried again, at the latest when somebody needs it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """The chain of reasons behind the state of one thing, newest first."""
 
@@ -329,6 +353,17 @@ class FleetApi(Protocol):
 
     async def up(self, capacity: Capacity) -> PoolView:
         """Create a pool that holds so many GPUs, or adjust the one of that name."""
+        ...
+
+    async def offers(
+        self,
+        *,
+        gpu_type: str = "",
+        gpus: int = 0,
+        provider: str | None = None,
+        region: str | None = None,
+    ) -> Sequence[Offer]:
+        """Return what is for sale, cheapest first: any type if empty, any number if zero."""
         ...
 
     async def cordon(self, node: NodeId, *, reason: str) -> NodeView:

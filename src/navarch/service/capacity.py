@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from navarch.catalogue.gpus import in_whole_machines
 from navarch.core.errors import InvalidError
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.ports.api import Capacity, PoolSpec
+from navarch.service.offers import fits
 from navarch.service.views import pool_spec
 
 GPUS_MAX = 1_000_000
@@ -18,6 +20,7 @@ def plan_capacity(
 ) -> PoolSpec:
     """Return the cheapest pool that holds the GPUs asked for, in whole machines.
 
+    Machines that hold just so many come before several smaller ones, whatever those cost.
     A pool that exists keeps its kind of machine: its nodes are counted, not their GPUs.
     Dearer offerings of the same size stay on its list, for when the cheapest is sold out.
     One machine above the size is allowed, so that a broken node is replaced before it goes.
@@ -27,8 +30,9 @@ def plan_capacity(
     if capacity.gang < 0:
         raise InvalidError("gang: must not be negative")
     known = before if before is not None and not before.deleted else None
+    fitting = [x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))]
     fitting = sorted(
-        (x for x in offerings if _fits(x, capacity) and (not known or _is_alike(x, known))),
+        in_whole_machines(fitting, capacity.gpus, lambda offering: offering.gpus),
         key=lambda offering: (_total(offering, capacity.gpus), -offering.gpus, str(offering)),
     )
     if not fitting:
@@ -52,8 +56,7 @@ def plan_capacity(
 
 def _fits(offering: Offering, capacity: Capacity) -> bool:
     return (
-        offering.gpus > 0
-        and capacity.gpu_type.lower() in (offering.gpu_type.lower(), offering.instance_type.lower())
+        fits(offering, capacity.gpu_type)
         and capacity.provider in (None, offering.provider)
         and capacity.region in (None, offering.region)
         and (capacity.spot or not offering.spot)

@@ -48,6 +48,7 @@ from navarch.ports.api import (
     InstanceView,
     NodeDetail,
     NodeView,
+    Offer,
     Page,
     PoolSpec,
     PoolView,
@@ -60,6 +61,7 @@ from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
 from navarch.service.capacity import plan_capacity
 from navarch.service.costs import cost_report
+from navarch.service.offers import Closed, sift_offers
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
 from navarch.service.specs import check_spec, check_strategy, pool_from
 from navarch.service.views import (
@@ -112,6 +114,8 @@ class FleetService:
         readings: Readings,
         *,
         offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
+        assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None,
+        closed: Closed = lambda _: None,
         inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
         budgets: Sequence[Budget] = (),
         ledger: Ledger | None = None,
@@ -122,6 +126,8 @@ class FleetService:
         self._store = store
         self._readings = readings
         self._offerings = offerings
+        self._assortment = assortment
+        self._closed = closed
         self._inject = inject
         self._budgets = budgets
         self._ledger = ledger or Ledger(clock, store)
@@ -277,6 +283,29 @@ class FleetService:
         spec = plan_capacity(capacity, await self._offerings(), before)
         reason = f"{capacity.gpus} GPUs of type {capacity.gpu_type} were asked for"
         return await self.put_pool(spec, reason=reason)
+
+    async def offers(
+        self,
+        *,
+        gpu_type: str = "",
+        gpus: int = 0,
+        provider: str | None = None,
+        region: str | None = None,
+    ) -> Sequence[Offer]:
+        """Return what is for sale, cheapest first, and what is sold out now."""
+        if self._assortment is not None:
+            assortment = await self._assortment()
+        else:
+            assortment = [Offer(offering=each) for each in await self._offerings()]
+        return sift_offers(
+            assortment,
+            self._store.fleet().pools.values(),
+            self._closed,
+            gpu_type=gpu_type,
+            gpus=gpus,
+            provider=provider,
+            region=region,
+        )
 
     async def _commit_pool(self, fleet: Fleet, pool: Pool, kind: str, reason: str) -> PoolView:
         event = Event(

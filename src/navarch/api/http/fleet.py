@@ -25,6 +25,7 @@ from navarch.ports.api import (
     InstanceView,
     NodeDetail,
     NodeView,
+    Offer,
     Page,
     PoolSpec,
     PoolView,
@@ -59,6 +60,16 @@ class CostQuery:
 
     by: CostBy = CostBy.POOL
     since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffersQuery:
+    """What is wanted: any type if empty, any number if zero."""
+
+    gpu_type: str = ""
+    gpus: int = 0
+    provider: str | None = None
+    region: str | None = None
 
 
 class FleetRoutes:
@@ -130,6 +141,14 @@ class FleetRoutes:
             handle=self._cost,
             reply=CostReport,
             query=CostQuery,
+        )
+        yield Route(
+            method="GET",
+            path="/v1/offers",
+            summary="What is for sale, and what of it is sold out now",
+            handle=self._offers,
+            reply=Items[Offer],
+            query=OffersQuery,
         )
         yield _get("/v1/why/{kind}/{name}", "Why something is as it is", self._why, Why)
 
@@ -269,6 +288,16 @@ class FleetRoutes:
     async def _cost(self, request: Request) -> CostReport:
         query = request.query(CostQuery)
         return await self._fleet.cost(query.by, since=query.since)
+
+    async def _offers(self, request: Request) -> Items[Offer]:
+        query = request.query(OffersQuery)
+        found = await self._fleet.offers(
+            gpu_type=query.gpu_type,
+            gpus=query.gpus,
+            provider=query.provider,
+            region=query.region,
+        )
+        return Items(items=tuple(found))
 
     async def _why(self, request: Request) -> Why:
         return await self._fleet.why(about(request.names["kind"], request.names["name"]))

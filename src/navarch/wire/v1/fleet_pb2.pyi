@@ -835,6 +835,30 @@ class BudgetView(_message.Message):
     level: str
     def __init__(self, name: _Optional[str] = ..., limit_per_month: _Optional[str] = ..., spent: _Optional[str] = ..., forecast: _Optional[str] = ..., when_spent: _Optional[_Union[OverBudget, str]] = ..., level: _Optional[str] = ...) -> None: ...
 
+class Offer(_message.Message):
+    __slots__ = ("offering", "provider_type", "configured", "machines", "gpu_memory_gib", "interconnect", "fabric", "priced_at", "sold_out", "sold_out_until")
+    OFFERING_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    MACHINES_FIELD_NUMBER: _ClassVar[int]
+    GPU_MEMORY_GIB_FIELD_NUMBER: _ClassVar[int]
+    INTERCONNECT_FIELD_NUMBER: _ClassVar[int]
+    FABRIC_FIELD_NUMBER: _ClassVar[int]
+    PRICED_AT_FIELD_NUMBER: _ClassVar[int]
+    SOLD_OUT_FIELD_NUMBER: _ClassVar[int]
+    SOLD_OUT_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    offering: _agent_pb2.Offering
+    provider_type: str
+    configured: bool
+    machines: int
+    gpu_memory_gib: float
+    interconnect: str
+    fabric: str
+    priced_at: _timestamp_pb2.Timestamp
+    sold_out: str
+    sold_out_until: _timestamp_pb2.Timestamp
+    def __init__(self, offering: _Optional[_Union[_agent_pb2.Offering, _Mapping]] = ..., provider_type: _Optional[str] = ..., configured: _Optional[bool] = ..., machines: _Optional[int] = ..., gpu_memory_gib: _Optional[float] = ..., interconnect: _Optional[str] = ..., fabric: _Optional[str] = ..., priced_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sold_out: _Optional[str] = ..., sold_out_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class CostReport(_message.Message):
     __slots__ = ("by", "since", "until", "lines", "total", "budgets")
     BY_FIELD_NUMBER: _ClassVar[int]
@@ -1107,3 +1131,21 @@ class ExplainRequest(_message.Message):
     ABOUT_FIELD_NUMBER: _ClassVar[int]
     about: str
     def __init__(self, about: _Optional[str] = ...) -> None: ...
+
+class OffersRequest(_message.Message):
+    __slots__ = ("gpu_type", "gpus", "provider", "region")
+    GPU_TYPE_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    REGION_FIELD_NUMBER: _ClassVar[int]
+    gpu_type: str
+    gpus: int
+    provider: str
+    region: str
+    def __init__(self, gpu_type: _Optional[str] = ..., gpus: _Optional[int] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ...) -> None: ...
+
+class OfferList(_message.Message):
+    __slots__ = ("items",)
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    items: _containers.RepeatedCompositeFieldContainer[Offer]
+    def __init__(self, items: _Optional[_Iterable[_Union[Offer, _Mapping]]] = ...) -> None: ...

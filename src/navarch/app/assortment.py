@@ -1,0 +1,145 @@
+"""Everything that is for sale: what the accounts say themselves, and the catalogue for the rest."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, time, timedelta
+
+import structlog
+
+from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine, priced_on
+from navarch.core.errors import ProviderError
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.api import Offer
+from navarch.ports.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+REFRESH = timedelta(minutes=15)
+"""How old a provider's own list may be before it is asked again. Prices change by the day; what
+is sold out is known from refusals, and not from here."""
+
+PATIENCE_S = 20.0
+"""How long somebody who asks what is for sale waits for a cloud that does not answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """A provider as far as its wares go."""
+
+    name: ProviderName
+    type: str
+    region: str = ""
+    """Where it buys unless it is told otherwise."""
+    ask: Callable[[], Awaitable[Sequence[Offering]]] | None = None
+    """How it says what it sells, if it can."""
+
+
+class Assortment:
+    """The wares of every account, and of the clouds where there is none."""
+
+    def __init__(self, clock: Clock, accounts: Iterable[Account]) -> None:
+        self._clock = clock
+        self._accounts = tuple(accounts)
+        self._told: dict[ProviderName, tuple[datetime, Sequence[Offering]]] = {}
+
+    async def offers(self) -> list[Offer]:
+        """Return everything, accounts first."""
+        answers = await asyncio.gather(*(self._at(account) for account in self._accounts))
+        found = [offer for offers in answers for offer in offers]
+        types = {account.type for account in self._accounts}
+        return found + [
+            replace(offer, configured=False)
+            for machine in catalogued()
+            if machine.provider not in types
+            for offer in _catalogue_offers(machine, ProviderName(machine.provider), "")
+        ]
+
+    async def offerings(self) -> list[Offering]:
+        """Return what can be bought.
+
+        A machine that the catalogue knows without a price is not sold on demand.
+        """
+        return [
+            offer.offering
+            for offer in await self.offers()
+            if offer.configured
+            and (
+                offer.offering.price_per_hour
+                or find_machine(offer.provider_type, offer.offering.instance_type) is None
+            )
+        ]
+
+    async def _at(self, account: Account) -> list[Offer]:
+        told = await self._ask(account)
+        if told:
+            return [_as_offer(offering, account.type, self._clock.now()) for offering in told]
+        return [
+            offer
+            for machine in catalogued()
+            if machine.provider == account.type
+            for offer in _catalogue_offers(machine, account.name, account.region)
+        ]
+
+    async def _ask(self, account: Account) -> Sequence[Offering]:
+        """Return what an account says, or said lately; nothing if it cannot say."""
+        if account.ask is None:
+            return ()
+        at, before = self._told.get(account.name, (None, ()))
+        now = self._clock.now()
+        if at is not None and now < at + REFRESH:
+            return before
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                said = await account.ask()
+        except (ProviderError, TimeoutError) as error:
+            log.warning("offers.not_refreshed", provider=account.name, error=str(error))
+            return before
+        self._told[account.name] = (now, said)
+        return said
+
+
+def _as_offer(offering: Offering, provider_type: str, now: datetime) -> Offer:
+    """Return what a provider says it sells, with what only the catalogue knows."""
+    known = find_machine(provider_type, offering.instance_type)
+    offer = Offer(offering=offering, provider_type=provider_type, priced_at=now)
+    if known is None:
+        return offer
+    # The catalogue's name of a GPU says more, where the cloud calls all of them H100.
+    full = replace(offering, gpu_type=known.gpu_model)
+    if not offering.price_per_hour and not offering.spot:
+        full = replace(full, price_per_hour=known.usd_per_hour)
+        offer = replace(offer, priced_at=_catalogue_day())
+    return replace(_described(offer, known), offering=full)
+
+
+def _catalogue_offers(
+    machine: CataloguedMachine, name: ProviderName, region: str
+) -> Iterator[Offer]:
+    usual = Offering(
+        provider=name,
+        instance_type=machine.instance_type,
+        region=region or machine.priced_in,
+        gpus=machine.gpus,
+        gpu_type=machine.gpu_model,
+        price_per_hour=machine.usd_per_hour,
+    )
+    plain = Offer(offering=usual, provider_type=machine.provider, priced_at=_catalogue_day())
+    yield _described(plain, machine)
+    if machine.spot_usd_per_hour:
+        spot = replace(usual, spot=True, price_per_hour=machine.spot_usd_per_hour)
+        yield _described(replace(plain, offering=spot), machine)
+
+
+def _described(offer: Offer, machine: CataloguedMachine) -> Offer:
+    return replace(
+        offer,
+        gpu_memory_gib=machine.gpu_memory_gib,
+        interconnect=machine.interconnect,
+        fabric=machine.fabric,
+    )
+
+
+def _catalogue_day() -> datetime:
+    return datetime.combine(priced_on(), time(), UTC)

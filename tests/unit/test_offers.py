@@ -1,0 +1,205 @@
+"""What is for sale, for how much, and what of it is sold out."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+
+from navarch.app.assortment import REFRESH, Account, Assortment
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.offers import render_offers
+from navarch.core.errors import InvalidError, TransientError
+from navarch.core.ids import PoolName, ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.api import Capacity, Offer
+from navarch.service.capacity import plan_capacity
+from navarch.service.offers import sift_offers
+from navarch.testing.worlds import a_pool
+
+NOW = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
+
+
+def at(provider: str, kind: str, gpus: int, price: str, **more: object) -> Offering:
+    whole = Offering(
+        provider=ProviderName(provider),
+        instance_type=kind,
+        gpus=gpus,
+        gpu_type="H100-SXM",
+        region="r-1",
+        price_per_hour=Decimal(price),
+    )
+    return replace(whole, **more)  # type: ignore[arg-type]
+
+
+EIGHT = at("aws", "p5.48xlarge", 8, "55.04")
+EIGHT_ELSEWHERE = at("lambda", "gpu_8x_h100_sxm5", 8, "31.92")
+ONE = at("lambda", "gpu_1x_h100_pcie", 1, "3.29")
+NO_PRICE = at("aws", "p5e.48xlarge", 8, "0")
+SHELF = [Offer(offering=each) for each in (EIGHT, ONE, NO_PRICE, EIGHT_ELSEWHERE)]
+
+
+def names(offers: Sequence[Offer]) -> list[str]:
+    return [offer.offering.instance_type for offer in offers]
+
+
+def sift(gpu_type: str = "", gpus: int = 0, **more: object) -> list[Offer]:
+    return sift_offers(SHELF, [], lambda _: None, gpu_type=gpu_type, gpus=gpus, **more)  # type: ignore[arg-type]
+
+
+def test_the_cheapest_comes_first_and_a_price_nobody_knows_last() -> None:
+    assert names(sift("h100", 8)) == ["gpu_8x_h100_sxm5", "p5.48xlarge", "p5e.48xlarge"]
+
+
+def test_a_type_and_a_number_give_the_same_offers_as_both_in_one_word() -> None:
+    assert sift("h100", 8) == sift("h100-8x", 8) == sift("H100-8X", 8)
+
+
+def test_more_gpus_than_any_machine_has_are_had_in_several() -> None:
+    offers = sift("h100", 20)
+    assert {offer.machines for offer in offers} == {3}
+    assert {offer.offering.gpus for offer in offers} == {8}
+
+
+def test_somebody_who_goes_up_gets_what_the_offers_show() -> None:
+    for written in ("h100", "h100-8x"):
+        wish = Capacity(name=PoolName("p"), gpus=8, gpu_type=written)
+        spec = plan_capacity(wish, [EIGHT, ONE, EIGHT_ELSEWHERE], None)
+        assert spec.offerings == (EIGHT_ELSEWHERE, EIGHT), "and not eight machines of one"
+
+
+def test_offers_can_be_had_of_one_provider_by_name_or_by_type() -> None:
+    mine = [Offer(offering=replace(EIGHT, provider=ProviderName("work")), provider_type="aws")]
+    for word in ("work", "aws"):
+        assert len(sift_offers(mine, [], lambda _: None, provider=word)) == 1
+    assert sift_offers(mine, [], lambda _: None, provider="gcp") == []
+
+
+def test_what_was_refused_is_marked_with_what_the_provider_said() -> None:
+    def closed(offering: Offering) -> tuple[str, datetime] | None:
+        return ("no capacity", NOW) if offering is EIGHT else None
+
+    found = {x.offering.instance_type: x for x in sift_offers(SHELF, [], closed)}
+    assert found["p5.48xlarge"].sold_out == "no capacity"
+    assert found["p5.48xlarge"].sold_out_until == NOW
+    assert found["gpu_8x_h100_sxm5"].sold_out is None
+
+
+def test_the_places_that_pools_buy_at_replace_an_offer_that_names_none() -> None:
+    general = [Offer(offering=replace(EIGHT, region=""), gpu_memory_gib=80.0)]
+    pool = a_pool(offerings=(replace(EIGHT, zone="r-1a"), replace(EIGHT, zone="r-1b")))
+    found = sift_offers(general, [pool], lambda _: None)
+    assert [offer.offering.zone for offer in found] == ["r-1a", "r-1b"]
+    assert all(offer.gpu_memory_gib == 80.0 for offer in found), "what is known of the kind stays"
+
+
+def test_a_number_of_gpus_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(InvalidError, match="gpus"):
+        sift("h100", -1)
+
+
+class Hours:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.time = NOW
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        del seconds
+
+
+def test_an_account_that_cannot_say_what_it_sells_is_looked_up_in_the_catalogue() -> None:
+    account = Account(name=ProviderName("work"), type="lambda", region="us-west-1")
+    offers = asyncio.run(Assortment(Hours(), [account]).offers())
+    mine = [offer for offer in offers if offer.configured]
+    assert {offer.offering.provider for offer in mine} == {"work"}
+    eight = next(x for x in mine if x.offering.instance_type == "gpu_8x_h100_sxm5")
+    assert eight.offering.region == "us-west-1"
+    assert eight.priced_at is not None
+    assert eight.priced_at < NOW
+    others = {offer.offering.provider for offer in offers if not offer.configured}
+    assert "aws" in others
+    assert "lambda" not in others
+
+
+def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -> None:
+    async def ask() -> Sequence[Offering]:
+        return [
+            at("work", "p5.48xlarge", 8, "0", gpu_type="H100"),
+            at("work", "p5.48xlarge", 8, "15.81", gpu_type="H100", spot=True),
+        ]
+
+    account = Account(name=ProviderName("work"), type="aws", ask=ask)
+    offers = asyncio.run(Assortment(Hours(), [account]).offers())
+    usual, spot = [offer for offer in offers if offer.configured]
+    assert usual.offering.price_per_hour == Decimal("55.04")
+    assert usual.offering.gpu_type == "H100-SXM"
+    assert spot.offering.price_per_hour == Decimal("15.81")
+    assert spot.priced_at == NOW
+
+
+def test_a_provider_is_asked_again_after_a_while_and_remembered_while_it_is_down() -> None:
+    asked: list[int] = []
+    down = False
+
+    async def ask() -> Sequence[Offering]:
+        asked.append(1)
+        if down:
+            raise TransientError("not today")
+        return [at("work", "p5.48xlarge", 8, "50")]
+
+    clock = Hours()
+    assortment = Assortment(clock, [Account(name=ProviderName("work"), type="aws", ask=ask)])
+
+    def mine() -> list[Decimal]:
+        offers = asyncio.run(assortment.offers())
+        return [offer.offering.price_per_hour for offer in offers if offer.configured]
+
+    assert mine() == mine() == [Decimal(50)]
+    assert len(asked) == 1
+    clock.time += REFRESH + timedelta(seconds=1)
+    down = True
+    assert mine() == [Decimal(50)]
+    assert len(asked) == 2
+
+
+def test_what_is_not_sold_on_demand_is_not_bought_for_nothing() -> None:
+    account = Account(name=ProviderName("work"), type="aws")
+    offerings = asyncio.run(Assortment(Hours(), [account]).offerings())
+    assert offerings
+    assert all(offering.price_per_hour > 0 for offering in offerings)
+
+
+def test_the_table_fits_a_terminal_and_puts_zones_together() -> None:
+    offers = [
+        Offer(
+            offering=replace(EIGHT, region="us-east-1", zone=f"us-east-1{letter}"),
+            gpu_memory_gib=80.0,
+            interconnect="NVSwitch 900GB/s",
+            fabric="3200 Gigabit; EFA x32",
+            priced_at=NOW,
+            sold_out="no capacity" if letter == "c" else None,
+            sold_out_until=NOW if letter == "c" else None,
+        )
+        for letter in "abc"
+    ]
+    offers.append(Offer(offering=EIGHT_ELSEWHERE, configured=False))
+    text = render_offers(offers, Canvas(width=80, color=False, now=NOW))
+    lines = text.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert "us-east-1 a,b" in text
+    assert any("us-east-1c" in line and "sold out" in line for line in lines)
+    assert any("lambda" in line and "no account" in line for line in lines)
+
+
+def test_nothing_for_sale_says_what_to_try() -> None:
+    text = render_offers([], Canvas(width=80, color=False, now=NOW), wanted="h900")
+    assert text.startswith("no h900 is for sale as asked; try")
