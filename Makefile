@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-packing \
-	bench-pools bench-scheduler bench-xid
+	bench-pools bench-scheduler bench-xid bench-providers
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -55,6 +55,9 @@ bench-scheduler: setup ## placements, cycles, searches for victims, against the 
 
 bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
 	$(BIN)/python -m bench.packing $(ARGS)
+
+bench-providers: setup ## what 1,000 machines of a cloud cost to watch, and how soon a refusal is answered, as JSON
+	$(BIN)/python -m bench.providers $(ARGS)
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON
 	$(BIN)/python -m bench.ingest $(ARGS)
