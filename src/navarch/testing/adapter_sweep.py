@@ -31,6 +31,7 @@ from navarch.stores.memory import MemoryStore
 T = TypeVar("T")
 
 POOL = PoolName("training")
+CLUSTER = Cluster(id="sweep", secret=b"of nobody else")
 RESTART_S = 5.0
 HOUR_S = 3600.0
 
@@ -151,14 +152,24 @@ def sweep_once(
     build: Build, offering: Offering, *, alive: Callable[[], set[str]], wire: Tripwire
 ) -> SweptFleet:
     """Live one short life, with the crash that `wire` holds; return what was left of it."""
+    return live_through(lambda swept: a_short_life(swept, offering), build, alive=alive, wire=wire)
+
+
+def live_through(
+    story: Callable[[SweptFleet], Awaitable[None]],
+    build: Build,
+    *,
+    alive: Callable[[], set[str]],
+    wire: Tripwire | None = None,
+) -> SweptFleet:
+    """Tell a story of your own to a control plane on that adapter."""
 
     async def main() -> SweptFleet:
-        cluster = Cluster(id="sweep", secret=b"of nobody else")
-        swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, wire)
+        swept = SweptFleet(SimClock(), MemoryStore(CLUSTER), build, alive, wire or Tripwire())
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(swept.live())
             try:
-                await a_short_life(swept, offering)
+                await story(swept)
             finally:
                 life.cancel()
         return swept

@@ -1,0 +1,79 @@
+"""Whose machines are ended in an account that many share: ours, and only after three looks."""
+
+from dataclasses import replace
+
+from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.ownership import Cluster, Owner
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.aws.account import AwsAccount
+from navarch.providers.aws.settings import AwsSettings
+from navarch.sim.clock import InlineOffload
+from navarch.testing.adapter_sweep import CLUSTER, SweptFleet, live_through
+from navarch.testing.ec2_server import Ec2Server
+
+OWNER = Owner(node=NodeId("lost-0"), pool=PoolName("lost"), token=Token("launch-lost"))
+PLAIN = ProvisionRequest(
+    token=Token("by-hand"), name="by-hand", instance_type="p5.48xlarge", region="us-east-1"
+)
+
+
+def labelled(token: str, labels: dict[str, str]) -> ProvisionRequest:
+    return replace(PLAIN, token=Token(token), name=token, labels=labels)
+
+
+def strangers() -> list[ProvisionRequest]:
+    theirs = Cluster(id="theirs", secret=b"their secret").labels(OWNER)
+    forged = {**CLUSTER.labels(OWNER), "navarch-signature": "0" * 32}
+    moved = {**CLUSTER.labels(OWNER), "navarch-node": "another-0"}
+    return [
+        PLAIN,
+        labelled("theirs", theirs),
+        labelled("forged", forged),
+        labelled("moved", moved),
+        labelled("bare", {"navarch-cluster": CLUSTER.id}),
+    ]
+
+
+def test_only_a_machine_that_is_provably_ours_is_ended_and_not_before_the_third_listing(
+    ec2: Ec2Server,
+) -> None:
+    def build(clock: Clock, offload: Offload) -> AwsAccount:
+        return AwsAccount(clock, offload, AwsSettings(endpoint=ec2.url, regions=("us-east-1",)))
+
+    async def story(swept: SweptFleet) -> None:
+        by_hand = build(swept.clock, InlineOffload())
+        others = {(await by_hand.provision(request)).id for request in strangers()}
+        orphan = (await by_hand.provision(labelled("ours", CLUSTER.labels(OWNER)))).id
+        ended_after = None
+        for _ in range(60):
+            await swept.clock.sleep(10.0)
+            if ended_after is None and orphan not in set(ec2.alive()):
+                ended_after = ec2.calls()["DescribeInstances"]
+        assert ended_after is not None, "our own orphan is still there"
+        assert ended_after >= 3, "it was ended before it had been seen three times"
+        assert set(ec2.alive()) == others
+
+    live_through(story, build, alive=lambda: set(ec2.alive()))
+
+
+def test_an_end_that_ec2_refuses_for_hours_is_asked_for_until_it_is_granted(
+    ec2: Ec2Server,
+) -> None:
+    def build(clock: Clock, offload: Offload) -> AwsAccount:
+        return AwsAccount(clock, offload, AwsSettings(endpoint=ec2.url, regions=("us-east-1",)))
+
+    async def story(swept: SweptFleet) -> None:
+        by_hand = build(swept.clock, InlineOffload())
+        await by_hand.provision(labelled("ours", CLUSTER.labels(OWNER)))
+        busy = {"action": "TerminateInstances", "code": "RequestLimitExceeded", "status": 503}
+        ec2.set(faults=[busy] * 30)
+        for _ in range(600):
+            await swept.clock.sleep(30.0)
+            if not ec2.alive():
+                break
+        assert ec2.alive() == []
+        assert ec2.calls()["TerminateInstances"] >= 31
+
+    live_through(story, build, alive=lambda: set(ec2.alive()))
