@@ -1,0 +1,1 @@
+"""Machines at Lambda, over its public REST API."""

@@ -1,0 +1,153 @@
+"""An account at Lambda: calls with its key, at the pace it allows."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.providers.http import Answer, NoAnswerError, NotSentError, call
+from navarch.providers.lambdalabs.refusals import TOO_MANY, refusal
+from navarch.providers.pace import Pace, turn
+
+ENDPOINT = "https://cloud.lambda.ai/api/v1"
+
+CALL_EVERY_S = 1.0
+LAUNCH_EVERY_S = 12.0
+"""What Lambda allows an account, whatever the number of its keys' users."""
+
+CALL_PATIENCE_S = 15.0
+LAUNCH_PATIENCE_S = 26.0
+"""So that the longest wait for a turn, with the calls before and after it, still fits into the
+minute that a provider is given to answer."""
+
+ANSWER_S = 15.0
+
+Json = Any
+"""What a server sends may be anything; it is read with care."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paces:
+    """The two limits of one account. Everybody who uses the account shares them."""
+
+    calls: Pace
+    launches: Pace
+
+
+def lambda_paces() -> Paces:
+    """Return the paces of an account that nobody has called yet."""
+    return Paces(
+        calls=Pace(CALL_EVERY_S, CALL_PATIENCE_S, "calls to Lambda"),
+        launches=Pace(LAUNCH_EVERY_S, LAUNCH_PATIENCE_S, "launches at Lambda"),
+    )
+
+
+class LambdaAccount:
+    """Makes calls with one key. Its errors never hold the key."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        offload: Offload,
+        paces: Paces,
+        *,
+        api_key: str,
+        endpoint: str = ENDPOINT,
+        within_s: float = ANSWER_S,
+    ) -> None:
+        self._clock = clock
+        self._offload = offload
+        self._paces = paces
+        self._endpoint = endpoint.rstrip("/")
+        self._within_s = within_s
+        self._headers = {
+            "Authorization": f"Bearer {api_key}",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": "navarch",
+        }
+
+    async def instances(self) -> Sequence[Json]:
+        """Return every machine of the account. Lambda does not page."""
+        return _a_list(await self._get("/instances"), "instances")
+
+    async def instance_types(self) -> Mapping[str, Json]:
+        """Return what is sold, for how much, and where it can be had now."""
+        found = await self._get("/instance-types")
+        if not isinstance(found, dict):
+            raise TransientError("instance types: not what Lambda's API describes")
+        return found
+
+    async def ssh_keys(self) -> Sequence[Json]:
+        """Return the keys that the account knows."""
+        return _a_list(await self._get("/ssh-keys"), "SSH keys")
+
+    async def add_ssh_key(self, name: str, public_key: str) -> None:
+        """Make a public key known to the account."""
+        await self._post("/ssh-keys", {"name": name, "public_key": public_key})
+
+    async def launch(self, body: Mapping[str, Json]) -> Json:
+        """Start a machine; its turn may be a while off."""
+        await turn(self._clock, self._paces.calls, self._paces.launches)
+        return await self._call("POST", "/instance-operations/launch", body)
+
+    async def terminate(self, instance: str) -> Json:
+        """End a machine."""
+        return await self._post("/instance-operations/terminate", {"instance_ids": [instance]})
+
+    async def _get(self, path: str) -> Json:
+        await turn(self._clock, self._paces.calls)
+        return await self._call("GET", path)
+
+    async def _post(self, path: str, body: Mapping[str, Json]) -> Json:
+        await turn(self._clock, self._paces.calls)
+        return await self._call("POST", path, body)
+
+    async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
+        """Make a call whose turn it is."""
+        what = f"{method} {path}"
+        changes = body is not None
+        content = None if body is None else json.dumps(body).encode()
+        try:
+            answer = await self._offload.run(
+                lambda: call(
+                    method,
+                    self._endpoint + path,
+                    headers=self._headers,
+                    body=content,
+                    within_s=self._within_s,
+                )
+            )
+        except NotSentError as error:
+            raise TransientError(f"{what}: {error}") from error
+        except NoAnswerError as error:
+            raise _lost(f"{what}: {error}", changes=changes) from error
+        if answer.status == TOO_MANY:
+            self._hold(path, answer)
+        if answer.status != 200:
+            raise refusal(what, answer, changes=changes)
+        try:
+            return json.loads(answer.body)["data"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise _lost(f"{what}: an answer that makes no sense", changes=changes) from error
+
+    def _hold(self, path: str, answer: Answer) -> None:
+        """Slow down: somebody else uses the account too, or an earlier life of ours did."""
+        launching = path.endswith("/launch")
+        pace = self._paces.launches if launching else self._paces.calls
+        asked = answer.headers.get("retry-after", "")
+        seconds = float(asked) if asked.isdecimal() else pace.interval_s
+        pace.hold(self._clock.monotonic() + seconds)
+
+
+def _lost(words: str, *, changes: bool) -> ProviderError:
+    return OutcomeUnknownError(words) if changes else TransientError(words)
+
+
+def _a_list(found: Json, what: str) -> Sequence[Json]:
+    if not isinstance(found, list):
+        raise TransientError(f"{what}: not what Lambda's API describes")
+    return found

@@ -1,0 +1,144 @@
+"""The provider for Lambda."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from navarch.core.errors import (
+    OutcomeUnknownError,
+    ProviderError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, ProviderName
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.ownership import TOKEN
+from navarch.ports.clock import Clock
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.lambdalabs.account import Json, LambdaAccount
+from navarch.providers.lambdalabs.refusals import not_found
+from navarch.providers.lambdalabs.translation import (
+    check_request,
+    is_public_key,
+    key_material,
+    key_name,
+    launch_body,
+    parse_instance,
+)
+
+LISTING_LAG = timedelta(seconds=30)
+"""Lambda promises nothing about its listings. A machine that was launched has been seen in them
+within seconds; ten times that costs a doubtful launch half a minute."""
+
+
+class LambdaCloud:
+    """One account at Lambda.
+
+    Lambda has no token that makes a launch safe to repeat, so every launch carries ours as a tag,
+    and the account's machines are searched for it before a launch, and after one whose answer was
+    lost. A listing can be behind, so this alone is no promise that one token buys one machine;
+    the control plane is not told that it is, and waits for the listings before it asks again.
+    """
+
+    def __init__(self, clock: Clock, account: LambdaAccount, *, name: str) -> None:
+        self._clock = clock
+        self._account = account
+        self._name = ProviderName(name)
+        self._known_keys: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The name pools use."""
+        return self._name
+
+    @property
+    def listing_lag(self) -> timedelta:
+        """How stale a listing can be."""
+        return LISTING_LAG
+
+    async def provision(self, request: ProvisionRequest) -> Instance:
+        """Start one machine, unless one of the same token is there already."""
+        check_request(request)
+        ssh_key = await self._ssh_key(request.ssh_keys[0])
+        found = await self._find(request)
+        if found is not None:
+            return found
+        body = launch_body(request, ssh_key=ssh_key, now=self._clock.now())
+        try:
+            started = await self._account.launch(body)
+        except OutcomeUnknownError as error:
+            return await self._search_after(request, error)
+        return self._started(request, started)
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """Stop paying for one machine."""
+        try:
+            answer = await self._account.terminate(instance)
+        except RejectedError as error:
+            raise not_found(error) from error
+        ended = answer.get("terminated_instances") if isinstance(answer, dict) else None
+        if not isinstance(ended, list) or instance not in [_id(one) for one in ended]:
+            raise TransientError(f"Lambda did not say that it ends {instance}")
+
+    async def list_instances(self) -> Sequence[Instance]:
+        """Return every machine of the account."""
+        listed = await self._account.instances()
+        try:
+            return [parse_instance(one, self._name) for one in listed]
+        except (KeyError, TypeError, AttributeError) as error:
+            # A machine left out would look gone; then there had better be no listing at all.
+            raise TransientError(f"a listing that makes no sense: {error!r}") from error
+
+    async def _find(self, request: ProvisionRequest) -> Instance | None:
+        for instance in await self.list_instances():
+            if instance.labels.get(TOKEN) == request.token:
+                return instance
+        return None
+
+    async def _search_after(
+        self, request: ProvisionRequest, error: OutcomeUnknownError
+    ) -> Instance:
+        """Return the machine whose launch was not answered, if it can be seen already."""
+        try:
+            found = await self._find(request)
+        except ProviderError:
+            raise error from None
+        if found is None:
+            raise error
+        return found
+
+    def _started(self, request: ProvisionRequest, answer: Json) -> Instance:
+        ids = answer.get("instance_ids") if isinstance(answer, dict) else None
+        if not isinstance(ids, list) or not ids:
+            raise OutcomeUnknownError("Lambda accepted a launch without naming the machine")
+        return Instance(
+            id=InstanceId(str(ids[0])),
+            provider=self._name,
+            status=InstanceStatus.PENDING,
+            instance_type=request.instance_type,
+            region=request.region,
+            labels=request.labels,
+            launched_at=self._clock.now(),
+        )
+
+    async def _ssh_key(self, key: str) -> str:
+        """Return the name of a key at Lambda, where a public key is made known if it is not."""
+        if not is_public_key(key):
+            return key
+        if key not in self._known_keys:
+            self._known_keys[key] = await self._name_of(key)
+        return self._known_keys[key]
+
+    async def _name_of(self, public_key: str) -> str:
+        for known in await self._account.ssh_keys():
+            if key_material(str(known.get("public_key", ""))) == key_material(public_key):
+                return str(known["name"])
+        try:
+            await self._account.add_ssh_key(key_name(public_key), public_key)
+        except OutcomeUnknownError as error:
+            # Nothing was bought. Whether the key is there is seen when it is asked for again.
+            raise TransientError(str(error)) from error
+        return key_name(public_key)
+
+
+def _id(instance: Json) -> object:
+    return instance.get("id") if isinstance(instance, dict) else None

@@ -1,0 +1,84 @@
+"""What Lambda's error codes mean for whoever asked."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    InstanceNotFoundError,
+    OutcomeUnknownError,
+    ProviderError,
+    QuotaError,
+    RejectedError,
+    TransientError,
+)
+from navarch.providers.http import Answer
+
+BY_CODE: Mapping[str, type[ProviderError]] = {
+    "instance-operations/launch/insufficient-capacity": CapacityError,
+    "instance-operations/launch/file-system-in-wrong-region": RejectedError,
+    "global/quota-exceeded": QuotaError,
+    # None of these is about one machine: the account as a whole is shut out.
+    "global/invalid-api-key": CredentialError,
+    "global/account-inactive": CredentialError,
+    "global/invalid-address": CredentialError,
+    "global/forbidden": CredentialError,
+    "global/invalid-parameters": RejectedError,
+    "global/object-does-not-exist": RejectedError,
+    "global/not-found": RejectedError,
+    "global/duplicate": RejectedError,
+    "global/conflict": RejectedError,
+}
+"""By the code, which is what Lambda asks its clients to go by. What is not here is judged by the
+status: a 5xx that mentions capacity is not an answer about capacity."""
+
+TOO_MANY = 429
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LambdaError:
+    """The error object of a failed call."""
+
+    code: str = ""
+    message: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})" if self.code else self.message
+
+
+def refusal(what: str, answer: Answer, *, changes: bool) -> ProviderError:
+    """Return what a failed call means; `changes` says whether it may have changed something."""
+    error = parse_error(answer.body)
+    words = f"{what}: {error}" if error.message else f"{what}: status {answer.status}"
+    if answer.status == TOO_MANY:
+        return TransientError(words)
+    if answer.status >= 500:
+        return OutcomeUnknownError(words) if changes else TransientError(words)
+    if error.code in BY_CODE:
+        return BY_CODE[error.code](words)
+    if answer.status in (401, 403):
+        return CredentialError(words)
+    if 300 <= answer.status < 400:
+        where = answer.headers.get("location", "elsewhere")
+        return RejectedError(f"{what}: the API has moved to {where}; set the provider's endpoint")
+    return RejectedError(words)
+
+
+def not_found(error: ProviderError) -> ProviderError:
+    """Return what a refusal to end one machine means: what does not exist is gone."""
+    if isinstance(error, RejectedError) and (
+        "global/object-does-not-exist" in str(error) or "global/not-found" in str(error)
+    ):
+        return InstanceNotFoundError(str(error))
+    return error
+
+
+def parse_error(body: bytes) -> LambdaError:
+    """Return the error object of a body, empty if there is none."""
+    try:
+        error = json.loads(body)["error"]
+        return LambdaError(code=str(error["code"]), message=str(error["message"]))
+    except (ValueError, KeyError, TypeError):
+        return LambdaError()

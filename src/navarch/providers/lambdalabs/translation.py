@@ -1,0 +1,128 @@
+"""Our words in Lambda's, and Lambda's in ours."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+
+from navarch.core.errors import CapacityError, RejectedError
+from navarch.core.ids import InstanceId, ProviderName
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.lambdalabs.account import Json
+
+ASKED_AT = "navarch-asked-at"
+"""The tag that says since when: Lambda itself does not tell."""
+
+NAME_CHARS_MAX = 64
+TAG_KEY_CHARS_MAX = 55
+TAG_VALUE_CHARS_MAX = 128
+USER_DATA_BYTES_MAX = 1024 * 1024
+
+STATUSES: Mapping[str, InstanceStatus] = {
+    "booting": InstanceStatus.PENDING,
+    "active": InstanceStatus.RUNNING,
+    "unhealthy": InstanceStatus.RUNNING,
+    "terminating": InstanceStatus.TERMINATING,
+    "terminated": InstanceStatus.TERMINATED,
+    "preempted": InstanceStatus.TERMINATED,
+}
+"""A machine whose status is new to us is taken to run: what may cost money is not forgotten."""
+
+
+def launch_body(request: ProvisionRequest, *, ssh_key: str, now: datetime) -> dict[str, Json]:
+    """Return the body of a launch."""
+    body = {
+        "region_name": request.region,
+        "instance_type_name": request.instance_type,
+        "ssh_key_names": [ssh_key],
+        "name": request.name[:NAME_CHARS_MAX],
+        "tags": [
+            {"key": key, "value": value} for key, value in _tags(request.labels, now=now).items()
+        ],
+    }
+    if request.user_data:
+        body["user_data"] = request.user_data
+    return body
+
+
+def check_request(request: ProvisionRequest) -> None:
+    """Raise an error for what Lambda cannot do, with what to write instead. Zones do not exist."""
+    if not request.region:
+        raise RejectedError("Lambda sells by region: give the pool a region, such as us-east-1")
+    if request.spot:
+        raise RejectedError("Lambda sells no spot machines: ask for on-demand capacity")
+    if request.reservation:
+        raise RejectedError("Lambda's API knows no reservations: take it out of the pool")
+    if request.group:
+        raise CapacityError("Lambda does not say which machines stand together")
+    if len(request.ssh_keys) != 1:
+        raise RejectedError(
+            f"Lambda wants exactly one SSH key per machine, not {len(request.ssh_keys)}: "
+            "set ssh_keys of the pool to one name or public key"
+        )
+    if len(request.user_data.encode()) > USER_DATA_BYTES_MAX:
+        raise RejectedError("Lambda takes at most 1 MB of user data")
+
+
+def is_public_key(key: str) -> bool:
+    """Return whether `key` is a key itself and not the name of one."""
+    return key.startswith(("ssh-", "ecdsa-", "sk-")) and " " in key
+
+
+def key_material(public_key: str) -> str:
+    """Return what makes a public key that key: its kind and its data, without the comment."""
+    return " ".join(public_key.split()[:2])
+
+
+def key_name(public_key: str) -> str:
+    """Return the name under which we make a public key known."""
+    return f"navarch-{hashlib.sha256(key_material(public_key).encode()).hexdigest()[:16]}"
+
+
+def parse_instance(listed: Json, provider: ProviderName) -> Instance:
+    """Return one machine of a listing. Raises KeyError or TypeError if it makes no sense."""
+    tags = {tag["key"]: tag["value"] for tag in listed.get("tags") or ()}
+    kind = listed["instance_type"]
+    return Instance(
+        id=InstanceId(listed["id"]),
+        provider=provider,
+        status=STATUSES.get(listed["status"], InstanceStatus.RUNNING),
+        instance_type=kind["name"],
+        region=listed["region"]["name"],
+        public_address=listed.get("ip") or "",
+        private_address=listed.get("private_ip") or "",
+        launched_at=_moment(tags.pop(ASKED_AT, "")),
+        labels=tags,
+        price_per_hour=dollars(kind.get("price_cents_per_hour")),
+    )
+
+
+def dollars(cents: object) -> Decimal | None:
+    """Return a price per hour, None where there is none."""
+    if isinstance(cents, bool) or not isinstance(cents, int | float | str):
+        return None
+    try:
+        return Decimal(str(cents)) / 100
+    except InvalidOperation:
+        return None
+
+
+def _tags(labels: Mapping[str, str], *, now: datetime) -> dict[str, str]:
+    """Return `labels` as tags, and since when.
+
+    Lambda takes keys of small letters, digits, dashes and colons. What tells whose the machine
+    is looks like that already; what else a pool is labelled with is written as near as can be.
+    """
+    tags = {_key(key): value[:TAG_VALUE_CHARS_MAX] for key, value in labels.items()}
+    return {**tags, ASKED_AT: f"{now.timestamp():.0f}"}
+
+
+def _key(key: str) -> str:
+    plain = re.sub(r"[^a-z0-9:-]", "-", key.lower())
+    return (plain if plain[:1].isalpha() else f"x-{plain}")[:TAG_KEY_CHARS_MAX]
+
+
+def _moment(text: str) -> datetime | None:
+    return datetime.fromtimestamp(int(text), UTC) if text.isdecimal() and len(text) < 12 else None

@@ -1,0 +1,222 @@
+"""A Lambda of our own: its REST API on loopback, in the vendor's published schema.
+
+The models come from a package that is generated from Lambda's OpenAPI document. Every request is
+read with them, and a field that they do not know is refused; every answer is made of them. So
+the adapter is held against the vendor's words and not against its author's.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from lambda_ai_cloud_api_client import models
+from lambda_ai_cloud_api_client.types import UNSET
+from loopback import Asked, Told, Wire, served
+
+KEY = "secret-key-of-the-account"
+TAG_KEY = re.compile(r"^[a-z][a-z0-9-:]+$")
+GPUS = 8
+
+
+@dataclass
+class LambdaMachine:
+    """A machine of the account."""
+
+    id: str
+    request: models.InstanceLaunchRequest
+    launched_s: float
+    ended_s: float | None = None
+
+
+@dataclass
+class LocalLambda:
+    """One account at Lambda."""
+
+    now_s: Callable[[], float] = lambda: 0.0
+    boot_s: float = 240.0
+    lag_s: float = 0.0
+    """How long a new machine stays unlisted."""
+    paced: bool = True
+    """Whether the account's limits are held."""
+    machines: list[LambdaMachine] = field(default_factory=list)
+    stock: dict[tuple[str, str], int] = field(default_factory=dict)
+    """How many machines of a type can still be had in a region; without an entry, any number."""
+    prices: dict[str, int] = field(
+        default_factory=lambda: {"gpu_8x_h100_sxm5": 3192, "gpu_1x_h100_pcie": 329}
+    )
+    ssh_keys: dict[str, str] = field(default_factory=lambda: {"laptop": "ssh-ed25519 AAAAlaptop"})
+    quota: int = 1000
+    wire: Wire = field(default_factory=Wire)
+    url: str = ""
+    launches_s: list[float] = field(default_factory=list)
+    calls_s: list[float] = field(default_factory=list)
+
+    def alive(self) -> list[LambdaMachine]:
+        return [machine for machine in self.machines if machine.ended_s is None]
+
+    def reclaim(self, machine: LambdaMachine) -> None:
+        machine.ended_s = self.now_s()
+
+    def answer(self, asked: Asked) -> Told:
+        if asked.headers.get("authorization") != f"Bearer {KEY}":
+            return _error(401, "global/invalid-api-key", "API key was invalid.")
+        if self.paced and not self._in_pace(asked):
+            return _error(429, "global/unknown", "Too many requests.")
+        match asked.method, asked.path.removeprefix("/api/v1"):
+            case "GET", "/instances":
+                return _data([self._instance(one).to_dict() for one in self._listed()])
+            case "GET", "/instance-types":
+                return _data(self._types().to_dict())
+            case "GET", "/ssh-keys":
+                return _data([self._ssh_key(name).to_dict() for name in self.ssh_keys])
+            case "POST", "/ssh-keys":
+                return self._add_key(models.AddSSHKeyRequest.from_dict(json.loads(asked.body)))
+            case "POST", "/instance-operations/launch":
+                return self._launch(asked.body)
+            case "POST", "/instance-operations/terminate":
+                return self._terminate(asked.body)
+        return _error(404, "global/not-found", f"no {asked.path}")
+
+    def _in_pace(self, asked: Asked) -> bool:
+        now = self.now_s()
+        # A thousandth of a second is forgiven: sums of floating-point numbers are not exact.
+        calm = not self.calls_s or now - self.calls_s[-1] >= 1.0 - 1e-3
+        self.calls_s.append(now)
+        if asked.path.endswith("/launch"):
+            calm &= not self.launches_s or now - self.launches_s[-1] >= 12.0 - 1e-3
+            self.launches_s.append(now)
+        return calm
+
+    def _listed(self) -> list[LambdaMachine]:
+        now = self.now_s()
+        return [
+            machine
+            for machine in self.machines
+            if now >= machine.launched_s + self.lag_s
+            and (machine.ended_s is None or now < machine.ended_s + 60.0)
+        ]
+
+    def _launch(self, body: bytes) -> Told:
+        try:
+            request = models.InstanceLaunchRequest.from_dict(json.loads(body))
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
+            return _error(400, "global/invalid-parameters", f"{error!r}")
+        wrong = self._wrong(request)
+        if wrong:
+            return _error(400, "global/invalid-parameters", wrong)
+        kind, region = request.instance_type_name, str(request.region_name)
+        if kind not in self.prices or request.ssh_key_names[0] not in self.ssh_keys:
+            return _error(404, "global/object-does-not-exist", "no such type or key")
+        if len(self.alive()) >= self.quota:
+            return _error(400, "global/quota-exceeded", "Quota exceeded.")
+        if self.stock.get((kind, region), 1) <= 0:
+            code = "instance-operations/launch/insufficient-capacity"
+            return _error(400, code, "Not enough capacity to fulfill launch request.")
+        if (kind, region) in self.stock:
+            self.stock[kind, region] -= 1
+        machine = LambdaMachine(f"{len(self.machines):032x}", request, self.now_s())
+        self.machines.append(machine)
+        return _data(models.InstanceLaunchResponse(instance_ids=[machine.id]).to_dict())
+
+    def _wrong(self, request: models.InstanceLaunchRequest) -> str:
+        if request.additional_properties:
+            return f"unknown fields {sorted(request.additional_properties)}"
+        if len(request.ssh_key_names) != 1:
+            return "exactly one SSH key"
+        if isinstance(request.name, str) and len(request.name) > 64:
+            return "name too long"
+        if isinstance(request.user_data, str) and len(request.user_data.encode()) > 1024 * 1024:
+            return "user data too long"
+        for tag in request.tags or ():
+            if tag.additional_properties or not TAG_KEY.match(tag.key) or len(tag.value) > 128:
+                return f"tag {tag.key}"
+        return ""
+
+    def _terminate(self, body: bytes) -> Told:
+        ids = models.InstanceTerminateRequest.from_dict(json.loads(body)).instance_ids
+        found = [machine for machine in self.alive() if machine.id in ids]
+        if len(found) != len(ids):
+            return _error(404, "global/object-does-not-exist", "no such instance")
+        for machine in found:
+            machine.ended_s = self.now_s()
+        ended = [self._instance(machine) for machine in found]
+        return _data(models.InstanceTerminateResponse(terminated_instances=ended).to_dict())
+
+    def _add_key(self, request: models.AddSSHKeyRequest) -> Told:
+        if request.name in self.ssh_keys:
+            return _error(400, "global/duplicate", "duplicate")
+        self.ssh_keys[request.name] = str(request.public_key)
+        return _data(self._ssh_key(request.name).to_dict())
+
+    def _ssh_key(self, name: str) -> models.SSHKey:
+        return models.SSHKey(id=f"key-{name}", name=name, public_key=self.ssh_keys[name])
+
+    def _types(self) -> models.InstanceTypes:
+        types = models.InstanceTypes()
+        regions = ("us-east-1", "us-west-1")
+        for name in self.prices:
+            open_regions = [r for r in regions if self.stock.get((name, r), 1) > 0]
+            types.additional_properties[name] = models.InstanceTypesItem(
+                instance_type=self._type(name),
+                regions_with_capacity_available=[_region(r) for r in open_regions],
+            )
+        return types
+
+    def _type(self, name: str) -> models.InstanceType:
+        gpus = int(name.split("_")[1].rstrip("x"))
+        specs = models.InstanceTypeSpecs(vcpus=208, memory_gib=1800, storage_gib=22000, gpus=gpus)
+        return models.InstanceType(
+            name=name,
+            description=f"{gpus}x H100 (80 GB SXM5)",
+            gpu_description="H100 (80 GB SXM5)",
+            price_cents_per_hour=self.prices[name],
+            specs=specs,
+        )
+
+    def _instance(self, machine: LambdaMachine) -> models.Instance:
+        request = machine.request
+        booted = self.now_s() >= machine.launched_s + self.boot_s
+        status = models.InstanceStatus.ACTIVE if booted else models.InstanceStatus.BOOTING
+        if machine.ended_s is not None:
+            status = models.InstanceStatus.TERMINATING
+        can = models.InstanceActionAvailabilityDetails(available=True)
+        return models.Instance(
+            id=machine.id,
+            status=status,
+            ssh_key_names=request.ssh_key_names,
+            file_system_names=[],
+            region=_region(str(request.region_name)),
+            instance_type=self._type(request.instance_type_name),
+            actions=models.InstanceActionAvailability(
+                migrate=can, rebuild=can, restart=can, cold_reboot=can, terminate=can
+            ),
+            name=request.name,
+            ip="198.51.100.7" if booted else UNSET,
+            private_ip="10.19.0.7" if booted else UNSET,
+            tags=[models.TagEntry(key=t.key, value=t.value) for t in request.tags or ()],
+        )
+
+
+def _region(name: str) -> models.Region:
+    return models.Region(name=models.PublicRegionCode(name), description=name)
+
+
+def _data(value: Any) -> Told:
+    return Told(200, json.dumps({"data": value}).encode())
+
+
+def _error(status: int, code: str, message: str) -> Told:
+    error = {"code": code, "message": message, "suggestion": "think again"}
+    return Told(status, json.dumps({"error": error}).encode())
+
+
+@contextlib.contextmanager
+def local_lambda(**settings: Any) -> Iterator[LocalLambda]:
+    """Yield an account that is served on loopback."""
+    cloud = LocalLambda(**settings)
+    with served(cloud.answer, cloud.wire) as url:
+        cloud.url = f"{url}/api/v1"
+        yield cloud

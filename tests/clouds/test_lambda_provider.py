@@ -1,0 +1,307 @@
+"""The provider for Lambda, against Lambda's published schema on loopback."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from lambda_server import KEY, LocalLambda, local_lambda
+from loopback import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
+
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    InstanceNotFoundError,
+    OutcomeUnknownError,
+    ProviderError,
+    QuotaError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, Token
+from navarch.core.instance import InstanceStatus
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
+from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
+from navarch.sim.clock import InlineOffload, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.testing.provider_contract import ProviderContract, Story
+
+Tale = Callable[[LambdaCloud, LocalLambda], Awaitable[None]]
+
+
+def tell(tale: Tale, *, key: str = KEY, **settings: Any) -> LocalLambda:
+    """Tell a tale in virtual time, with real HTTP to a server on loopback."""
+
+    async def main(local: LocalLambda) -> None:
+        local.now_s = asyncio.get_running_loop().time
+        clock = SimClock()
+        account = LambdaAccount(
+            clock, InlineOffload(), lambda_paces(), api_key=key, endpoint=local.url, within_s=2.0
+        )
+        await tale(LambdaCloud(clock, account, name="lambda"), local)
+
+    with local_lambda(**settings) as local:
+        with asyncio.Runner(loop_factory=SimLoop) as runner:
+            runner.run(main(local))
+        return local
+
+
+def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
+    return replace(TestLambda().request(), token=Token(token), **changes)
+
+
+class TestLambda(ProviderContract):
+    def run(self, story: Story) -> None:
+        async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+            await story(cloud)
+
+        tell(tale, lag_s=20.0)
+
+    async def settle(self) -> None:
+        await asyncio.sleep(LISTING_LAG.total_seconds())
+
+    def request(self) -> ProvisionRequest:
+        return replace(
+            super().request(),
+            instance_type="gpu_8x_h100_sxm5",
+            region="us-east-1",
+            zone="",
+            ssh_keys=("laptop",),
+        )
+
+
+def test_a_machine_is_listed_with_its_price_and_its_addresses_once_it_is_up() -> None:
+    async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+        await cloud.provision(a_request())
+        (young,) = await cloud.list_instances()
+        assert young.status is InstanceStatus.PENDING
+        assert young.public_address == ""
+        await asyncio.sleep(300)
+        (grown,) = await cloud.list_instances()
+        assert grown.status is InstanceStatus.RUNNING
+        assert (grown.public_address, grown.private_address) == ("198.51.100.7", "10.19.0.7")
+        assert grown.price_per_hour == Decimal("31.92")
+
+    tell(tale)
+
+
+def test_user_data_and_tags_reach_the_machine_as_they_were_given() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        labels = {**a_request().labels, "Team/Owner": "Ada"}
+        await cloud.provision(a_request(labels=labels, user_data="#cloud-config\nö\n"))
+        (machine,) = local.machines
+        assert machine.request.user_data == "#cloud-config\nö\n"
+        tags = {tag.key: tag.value for tag in machine.request.tags or ()}
+        assert tags["navarch-token"] == "t-1"
+        assert tags["team-owner"] == "Ada"
+
+    tell(tale)
+
+
+def losing(part: str, how: Trouble) -> Callable[[Asked], Trouble]:
+    return lambda asked: how if part in asked.path else None
+
+
+def test_a_launch_whose_answer_was_lost_is_found_by_its_tag() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.trouble = losing("/launch", LOSE_ANSWER)
+        bought = await cloud.provision(a_request())
+        assert bought.id == local.machines[0].id
+
+    assert len(tell(tale).machines) == 1
+
+
+@pytest.mark.parametrize("how", [LOSE_REQUEST, LOSE_ANSWER])
+def test_a_launch_that_nobody_can_see_yet_is_one_that_nobody_knows_of(how: str) -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.trouble = losing("/launch", how)
+        with pytest.raises(OutcomeUnknownError):
+            await cloud.provision(a_request())
+
+    tell(tale, lag_s=25.0)
+
+
+def test_a_server_error_on_launch_is_no_answer_even_if_it_speaks_of_capacity() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.trouble = losing(
+            "/launch", Told(503, b'{"error":{"code":"global/unknown","message":"capacity"}}')
+        )
+        with pytest.raises(OutcomeUnknownError):
+            await cloud.provision(a_request())
+
+    tell(tale)
+
+
+def test_a_server_that_cannot_be_reached_has_sold_nothing() -> None:
+    async def tale(cloud: LambdaCloud) -> None:
+        with pytest.raises(TransientError):
+            await cloud.provision(a_request())
+
+    async def main() -> None:
+        clock = SimClock()
+        account = LambdaAccount(
+            clock,
+            InlineOffload(),
+            lambda_paces(),
+            api_key=KEY,
+            endpoint="http://127.0.0.1:9/api/v1",
+        )
+        await tale(LambdaCloud(clock, account, name="lambda"))
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+REFUSALS: list[tuple[str, int, str, type[ProviderError]]] = [
+    ("sold out", 400, "instance-operations/launch/insufficient-capacity", CapacityError),
+    ("quota", 400, "global/quota-exceeded", QuotaError),
+    ("key", 401, "global/invalid-api-key", CredentialError),
+    ("inactive", 403, "global/account-inactive", CredentialError),
+    ("address", 400, "global/invalid-address", CredentialError),
+    ("forbidden", 403, "global/forbidden", CredentialError),
+    ("parameters", 400, "global/invalid-parameters", RejectedError),
+    ("missing", 404, "global/object-does-not-exist", RejectedError),
+    ("region", 400, "instance-operations/launch/file-system-in-wrong-region", RejectedError),
+    ("duplicate", 400, "global/duplicate", RejectedError),
+    ("conflict", 409, "global/conflict", RejectedError),
+    ("new 4xx", 422, "global/never-heard-of", RejectedError),
+    ("throttled", 429, "global/unknown", TransientError),
+    ("internal", 500, "global/internal-error", OutcomeUnknownError),
+    ("no words", 502, "", OutcomeUnknownError),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "error"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
+)
+def test_every_refusal_says_what_to_do_next(
+    status: int, code: str, error: type[ProviderError]
+) -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        body = f'{{"error":{{"code":"{code}","message":"no"}}}}' if code else "<html>"
+        local.wire.trouble = losing("/launch", Told(status, body.encode()))
+        with pytest.raises(error) as caught:
+            await cloud.provision(a_request())
+        assert type(caught.value) is error
+        assert KEY not in str(caught.value)
+
+    tell(tale)
+
+
+def test_stock_quota_and_keys_are_refused_by_the_account_itself() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.stock["gpu_8x_h100_sxm5", "us-east-1"] = 0
+        with pytest.raises(CapacityError):
+            await cloud.provision(a_request())
+        await asyncio.sleep(12)
+        local.quota = 0
+        with pytest.raises(QuotaError):
+            await cloud.provision(a_request(region="us-west-1"))
+        with pytest.raises(RejectedError, match="exactly one SSH key"):
+            await cloud.provision(a_request(ssh_keys=()))
+        await asyncio.sleep(12)
+        with pytest.raises(RejectedError, match="does-not-exist"):
+            await cloud.provision(a_request(ssh_keys=("nobody",)))
+
+    tell(tale)
+
+
+def test_a_wrong_key_is_refused_and_not_told() -> None:
+    async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+        for call in (cloud.list_instances(), cloud.provision(a_request())):
+            with pytest.raises(CredentialError) as caught:
+                await call
+            assert "wrong-key" not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+    tell(tale, key="wrong-key")
+
+
+def test_a_public_key_is_made_known_once_and_found_again() -> None:
+    public = "ssh-ed25519 AAAAC3 ada@example.com"
+
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        await cloud.provision(a_request(ssh_keys=(public,)))
+        await cloud.provision(a_request("t-2", ssh_keys=(public,), labels={"navarch-token": "t-2"}))
+        assert len(local.wire.calls("POST", "/ssh-keys")) == 1
+        assert {m.request.ssh_key_names[0] for m in local.machines} == set(local.ssh_keys) - {
+            "laptop"
+        }
+
+    tell(tale)
+
+
+def test_a_part_of_a_listing_is_no_listing() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        await cloud.provision(a_request())
+        local.wire.trouble = losing("/instances", Told(200, b'{"data":[{"id":"1"}]}'))
+        with pytest.raises(TransientError):
+            await cloud.list_instances()
+
+    tell(tale)
+
+
+def test_terminating_a_machine_that_was_taken_away_finds_nothing() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        bought = await cloud.provision(a_request())
+        local.reclaim(local.machines[0])
+        with pytest.raises(InstanceNotFoundError):
+            await cloud.terminate(InstanceId(bought.id))
+
+    tell(tale)
+
+
+def test_launches_and_calls_keep_the_pace_of_the_account_whoever_makes_them() -> None:
+    async def tale(cloud: LambdaCloud, _local: LocalLambda) -> None:
+        async def buy(number: int) -> None:
+            token = f"t-{number}"
+            await cloud.provision(a_request(token, labels={"navarch-token": token}))
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(3):
+                tasks.create_task(buy(number))
+            for _ in range(5):
+                tasks.create_task(cloud.list_instances())
+
+    local = tell(tale)
+    assert len(local.machines) == 3
+    pairs = zip(local.launches_s, local.launches_s[1:], strict=False)
+    assert all(later - sooner >= 12.0 - 1e-6 for sooner, later in pairs)
+    pairs = zip(local.calls_s, local.calls_s[1:], strict=False)
+    assert all(later - sooner >= 1.0 - 1e-6 for sooner, later in pairs)
+
+
+def test_a_launch_whose_turn_is_too_far_off_is_refused_before_anything_is_asked() -> None:
+    outcomes = []
+
+    async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+        async def buy(number: int) -> None:
+            token = f"t-{number}"
+            try:
+                await cloud.provision(a_request(token, labels={"navarch-token": token}))
+            except TransientError as error:
+                outcomes.append(str(error))
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(10):
+                tasks.create_task(buy(number))
+
+    local = tell(tale)
+    assert len(local.machines) + len(outcomes) == 10
+    assert len(local.machines) >= 3
+    assert "one every 12 s" in outcomes[0]
+
+
+def test_a_throttled_account_is_left_alone_for_as_long_as_it_says() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.trouble = losing("/instances", Told(429, b"{}", {"Retry-After": "7"}))
+        with pytest.raises(TransientError):
+            await cloud.list_instances()
+        local.wire.trouble = lambda _: None
+        began = local.now_s()
+        await cloud.list_instances()
+        assert local.now_s() - began == pytest.approx(7.0)
+
+    tell(tale)
