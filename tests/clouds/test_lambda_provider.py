@@ -22,7 +22,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus
-from navarch.ports.provider import ProvisionRequest
+from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.clock import InlineOffload, SimClock
@@ -53,12 +53,53 @@ def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
     return replace(TestLambda().request(), token=Token(token), **changes)
 
 
+def losing(part: str, how: Trouble) -> Callable[[Asked], Trouble]:
+    return lambda asked: how if part in asked.path else None
+
+
+def an_error(status: int, code: str) -> Told:
+    return Told(status, f'{{"error":{{"code":"{code}","message":"no"}}}}'.encode())
+
+
 class TestLambda(ProviderContract):
+    local: LocalLambda
+
     def run(self, story: Story) -> None:
-        async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+        async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+            self.local = local
             await story(cloud)
 
         tell(tale, lag_s=20.0)
+
+    def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
+        answers = {
+            CapacityError: an_error(400, "instance-operations/launch/insufficient-capacity"),
+            QuotaError: an_error(400, "global/quota-exceeded"),
+            CredentialError: an_error(401, "global/invalid-api-key"),
+            RejectedError: an_error(400, "global/invalid-parameters"),
+            TransientError: an_error(429, "global/unknown"),
+        }
+        del provider
+        self.local.wire.trouble = losing("/launch", answers[error])
+        return True
+
+    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        self.local.wire.trouble = losing("/launch", LOSE_ANSWER if effect else LOSE_REQUEST)
+        return True
+
+    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        self.local.wire.trouble = losing("/terminate", LOSE_ANSWER if effect else LOSE_REQUEST)
+        return True
+
+    def lag(self, provider: Provider) -> bool:
+        del provider
+        return True
+
+    def recover(self, provider: Provider) -> None:
+        del provider
+        self.local.wire.trouble = lambda _: None
 
     async def settle(self) -> None:
         await asyncio.sleep(LISTING_LAG.total_seconds())
@@ -99,10 +140,6 @@ def test_user_data_and_tags_reach_the_machine_as_they_were_given() -> None:
         assert tags["team-owner"] == "Ada"
 
     tell(tale)
-
-
-def losing(part: str, how: Trouble) -> Callable[[Asked], Trouble]:
-    return lambda asked: how if part in asked.path else None
 
 
 def test_a_launch_whose_answer_was_lost_is_found_by_its_tag() -> None:

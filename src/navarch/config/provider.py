@@ -7,6 +7,7 @@ from typing import ClassVar, TypeAlias
 
 from navarch.config.kinds import (
     BOOLEAN,
+    DURATION,
     DURATION_OR_ZERO,
     MONEY,
     NAME,
@@ -111,15 +112,39 @@ class LambdaConfig:
     api_key: Secret | None = key(
         SECRET, default=None, file=True, environment_key="api_key_env", doc="the API key"
     )
+    ssh_key: str | None = key(
+        TEXT,
+        default=None,
+        doc="the name of a key at Lambda, or a public key, for pools that have none",
+        restart=_REBUILD,
+    )
     endpoint: str = key(
         URL,
-        default="https://cloud.lambdalabs.com/api/v1",
+        default="https://cloud.lambda.ai/api/v1",
         doc="where the API is",
         restart=_REBUILD,
     )
 
 
-@block()
+FLEX_START_MAX = timedelta(days=7)
+
+
+def _flex_start_ends(flex_start: bool, max_run: timedelta | None) -> Iterator[Fault]:
+    if flex_start and max_run is None:
+        yield Fault(
+            at=("flex_start",),
+            message="flex_start needs max_run",
+            remedy="say for how long a machine may run, up to max_run: 7d",
+        )
+    if flex_start and max_run is not None and max_run > FLEX_START_MAX:
+        yield Fault(
+            at=("max_run",),
+            message="flex-start machines run for at most 7 days",
+            remedy="write max_run: 7d",
+        )
+
+
+@block(rules=(_flex_start_ends,))
 class GcpConfig:
     """A project at Google Cloud."""
 
@@ -139,8 +164,35 @@ class GcpConfig:
         restart=_REBUILD,
     )
     network: str | None = key(TEXT, default=None, doc="the network machines join", restart=_REBUILD)
+    subnetwork: str | None = key(
+        TEXT, default=None, doc="the subnetwork machines join", restart=_REBUILD
+    )
+    public_address: bool = key(
+        BOOLEAN, default=True, doc="whether machines can be reached from outside", restart=_REBUILD
+    )
+    service_account: str | None = key(
+        TEXT, default=None, doc="whose rights machines have; nobody's if left out", restart=_REBUILD
+    )
     image: str | None = key(
-        TEXT, default=None, doc="the image or image family machines boot", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="the image or image family machines boot; Ubuntu 24.04 if left out",
+        restart=_REBUILD,
+    )
+    disk_gb: int = key(
+        Integer(least=10, most=65536, example="200"),
+        default=200,
+        doc="the size of the boot disk",
+        restart=_REBUILD,
+    )
+    flex_start: bool = key(
+        BOOLEAN,
+        default=False,
+        doc="queue for machines that run for at most max_run, where others would be refused",
+        restart=_REBUILD,
+    )
+    max_run: timedelta | None = key(
+        DURATION, default=None, doc="how long a machine may run before it ends", restart=_REBUILD
     )
     endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
 

@@ -29,7 +29,7 @@ Json = Any
 """What a server sends may be anything; it is read with care."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Paces:
     """The two limits of one account. Everybody who uses the account shares them."""
 

@@ -39,10 +39,14 @@ class LambdaCloud:
     the control plane is not told that it is, and waits for the listings before it asks again.
     """
 
-    def __init__(self, clock: Clock, account: LambdaAccount, *, name: str) -> None:
+    def __init__(
+        self, clock: Clock, account: LambdaAccount, *, name: str, ssh_key: str = ""
+    ) -> None:
+        """Buy with `ssh_key`, a name or a public key, for whoever brings none."""
         self._clock = clock
         self._account = account
         self._name = ProviderName(name)
+        self._default_keys = (ssh_key,) if ssh_key else ()
         self._known_keys: dict[str, str] = {}
 
     @property
@@ -57,8 +61,9 @@ class LambdaCloud:
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine, unless one of the same token is there already."""
-        check_request(request)
-        ssh_key = await self._ssh_key(request.ssh_keys[0])
+        keys = request.ssh_keys or self._default_keys
+        check_request(request, keys)
+        ssh_key = await self._ssh_key(keys[0])
         found = await self._find(request)
         if found is not None:
             return found

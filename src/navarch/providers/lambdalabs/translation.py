@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
@@ -47,7 +47,7 @@ def launch_body(request: ProvisionRequest, *, ssh_key: str, now: datetime) -> di
     return body
 
 
-def check_request(request: ProvisionRequest) -> None:
+def check_request(request: ProvisionRequest, ssh_keys: Sequence[str]) -> None:
     """Raise an error for what Lambda cannot do, with what to write instead. Zones do not exist."""
     if not request.region:
         raise RejectedError("Lambda sells by region: give the pool a region, such as us-east-1")
@@ -57,10 +57,10 @@ def check_request(request: ProvisionRequest) -> None:
         raise RejectedError("Lambda's API knows no reservations: take it out of the pool")
     if request.group:
         raise CapacityError("Lambda does not say which machines stand together")
-    if len(request.ssh_keys) != 1:
+    if len(ssh_keys) != 1:
         raise RejectedError(
-            f"Lambda wants exactly one SSH key per machine, not {len(request.ssh_keys)}: "
-            "set ssh_keys of the pool to one name or public key"
+            f"Lambda wants exactly one SSH key per machine, not {len(ssh_keys)}: set ssh_keys of "
+            "the pool, or ssh_key of the provider, to one name or public key"
         )
     if len(request.user_data.encode()) > USER_DATA_BYTES_MAX:
         raise RejectedError("Lambda takes at most 1 MB of user data")

@@ -1,0 +1,42 @@
+"""`type: lambda`."""
+
+import hashlib
+from weakref import WeakValueDictionary
+
+from navarch.app.addresses import StartError
+from navarch.app.providers.building import Surroundings
+from navarch.config.provider import LambdaConfig, ProviderConfig
+from navarch.ports.provider import Provider
+from navarch.providers.lambdalabs.account import LambdaAccount, Paces, lambda_paces
+from navarch.providers.lambdalabs.provider import LambdaCloud
+
+CALLS_AT_ONCE = 4
+"""One call may be made a second, and the slowest answers take a few."""
+
+_paces: WeakValueDictionary[bytes, Paces] = WeakValueDictionary()
+"""By account: two providers with one key have one limit between them."""
+
+
+def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
+    """Return the account that `config` describes."""
+    assert isinstance(config, LambdaConfig), config
+    if config.api_key is None:
+        raise StartError(
+            f"provider {config.name!r}: {config.api_key_env} environment variable is required; "
+            "set it where the server runs, or write api_key_file"
+        )
+    key = config.api_key.reveal()
+    account = LambdaAccount(
+        surroundings.clock,
+        surroundings.threads(f"lambda-{config.name}", at_once=CALLS_AT_ONCE),
+        paces_of(config.endpoint, key),
+        api_key=key,
+        endpoint=config.endpoint,
+    )
+    return LambdaCloud(surroundings.clock, account, name=config.name, ssh_key=config.ssh_key or "")
+
+
+def paces_of(endpoint: str, key: str) -> Paces:
+    """Return the paces that everybody in this process shares who uses the account."""
+    account = hashlib.sha256(f"{endpoint}\0{key}".encode()).digest()
+    return _paces.setdefault(account, lambda_paces())

@@ -1,0 +1,1 @@
+"""Machines at Google Cloud, over the official Compute Engine client."""

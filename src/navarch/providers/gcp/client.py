@@ -1,0 +1,166 @@
+"""The official client, one blocking call per method.
+
+Its own retries are off, for they would hide how often a cloud was asked and for how long; so are
+its long-running operations, which would be polled at another address than the one given.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+
+import google.auth
+from google.api_core.client_options import ClientOptions
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.exceptions import DefaultCredentialsError
+from google.cloud import compute_v1 as compute
+from google.oauth2 import service_account
+
+from navarch.core.errors import TransientError
+from navarch.ports.offload import Offload
+from navarch.providers.gcp.refusals import of_exception
+from navarch.providers.gcp.translation import Message
+
+T = TypeVar("T")
+
+ANSWER_S = 20.0
+PAGE = 500
+SCOPES = ("https://www.googleapis.com/auth/compute",)
+
+_CALL: dict[str, Any] = {"retry": None, "timeout": ANSWER_S}
+
+
+class ComputeClient:
+    """One project. Credentials are looked for when the first call is made."""
+
+    def __init__(
+        self,
+        offload: Offload,
+        *,
+        project: str,
+        endpoint: str | None = None,
+        credentials_file: str | None = None,
+        anonymous: bool = False,
+    ) -> None:
+        self._offload = offload
+        self.project = project
+        self._endpoint = endpoint
+        self._credentials_file = credentials_file
+        self._anonymous = anonymous
+
+    async def run(self, what: str, call: Callable[[], T], *, changes: bool) -> T:
+        """Make a call on a thread; raise what its failure means."""
+        try:
+            return await self._offload.run(call)
+        except Exception as error:
+            raise of_exception(what, error, changes=changes) from error
+
+    def insert(self, zone: str, machine: compute.Instance, request_id: str) -> Message:
+        """Ask for a machine; returns the operation."""
+        request = compute.InsertInstanceRequest(
+            project=self.project, zone=zone, instance_resource=machine, request_id=request_id
+        )
+        return compute.Operation.pb(self._instances.insert_unary(request, **_CALL))
+
+    def operation(self, zone: str, name: str) -> Message:
+        """Return how an operation stands."""
+        request = compute.GetZoneOperationRequest(project=self.project, zone=zone, operation=name)
+        return compute.Operation.pb(self._zone_operations.get(request, **_CALL))
+
+    def get(self, zone: str, name: str) -> Message:
+        """Return one machine."""
+        request = compute.GetInstanceRequest(project=self.project, zone=zone, instance=name)
+        return compute.Instance.pb(self._instances.get(request, **_CALL))
+
+    def delete(self, zone: str, name: str) -> None:
+        """Delete one machine."""
+        request = compute.DeleteInstanceRequest(project=self.project, zone=zone, instance=name)
+        self._instances.delete_unary(request, **_CALL)
+
+    def list_all(self, wanted: str) -> Sequence[Message]:
+        """Return every machine in every zone that the filter lets through, or raise."""
+        return list(self._pages(wanted))
+
+    def reservation(self, zone: str, name: str) -> Message:
+        """Return a reservation, of this project or of another that shares it."""
+        project, short = self.project, name
+        parts = name.split("/")
+        if "projects" in parts[:-1] and "reservations" in parts[:-1]:
+            project, short = parts[parts.index("projects") + 1], parts[-1]
+        request = compute.GetReservationRequest(project=project, zone=zone, reservation=short)
+        return compute.Reservation.pb(self._reservations.get(request, **_CALL))
+
+    def insert_policy(self, region: str, policy: compute.ResourcePolicy) -> Message:
+        """Ask for a placement policy; returns the operation."""
+        request = compute.InsertResourcePolicyRequest(
+            project=self.project,
+            region=region,
+            resource_policy_resource=policy,
+        )
+        return compute.Operation.pb(self._policies.insert_unary(request, **_CALL))
+
+    def region_operation(self, region: str, name: str) -> Message:
+        """Return how an operation of a region stands."""
+        request = compute.GetRegionOperationRequest(
+            project=self.project, region=region, operation=name
+        )
+        return compute.Operation.pb(self._region_operations.get(request, **_CALL))
+
+    def _pages(self, wanted: str) -> Iterator[Message]:
+        request = compute.AggregatedListInstancesRequest(
+            project=self.project, filter=wanted, max_results=PAGE
+        )
+        for page in self._instances.aggregated_list(request, **_CALL).pages:
+            listed = compute.InstanceAggregatedList.pb(page)
+            if listed.unreachables:
+                raise TransientError(f"no word from {', '.join(listed.unreachables)}")
+            for scope, found in listed.items.items():
+                warning = found.warning.code if found.HasField("warning") else ""
+                if warning and warning != "NO_RESULTS_ON_PAGE":
+                    raise TransientError(f"{scope}: {warning}: {found.warning.message}")
+                yield from found.instances
+
+    def _made(self, kind: Callable[..., T]) -> T:
+        options = ClientOptions(api_endpoint=self._endpoint) if self._endpoint else None
+        return kind(credentials=self._credentials, client_options=options)
+
+    @cached_property
+    def _credentials(self) -> Credentials:
+        if self._anonymous:
+            return AnonymousCredentials()
+        if self._credentials_file:
+            return _service_account(self._credentials_file)
+        found, _ = google.auth.default(scopes=list(SCOPES))
+        return found
+
+    @cached_property
+    def _instances(self) -> compute.InstancesClient:
+        return self._made(compute.InstancesClient)
+
+    @cached_property
+    def _zone_operations(self) -> compute.ZoneOperationsClient:
+        return self._made(compute.ZoneOperationsClient)
+
+    @cached_property
+    def _region_operations(self) -> compute.RegionOperationsClient:
+        return self._made(compute.RegionOperationsClient)
+
+    @cached_property
+    def _reservations(self) -> compute.ReservationsClient:
+        return self._made(compute.ReservationsClient)
+
+    @cached_property
+    def _policies(self) -> compute.ResourcePoliciesClient:
+        return self._made(compute.ResourcePoliciesClient)
+
+
+def _service_account(path: str) -> Credentials:
+    """Return the credentials of a key file; what is wrong with it is said without its contents."""
+    try:
+        found: Credentials = service_account.Credentials.from_service_account_file(
+            path, scopes=list(SCOPES)
+        )
+    except OSError as error:
+        raise DefaultCredentialsError(f"{path}: {error.strerror}") from error
+    except ValueError:
+        raise DefaultCredentialsError(f"{path} is not the key of a service account") from None
+    return found

@@ -1,0 +1,397 @@
+"""Our words in Compute Engine's, and Compute Engine's in ours."""
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+from google.cloud import compute_v1 as compute
+
+from navarch.core.errors import RejectedError
+from navarch.core.ids import InstanceId, ProviderName, Token
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.notice import Notice, NoticeKind
+from navarch.core.ownership import TOKEN
+from navarch.core.topology import Topology
+from navarch.ports.provider import ProvisionRequest
+
+Message: TypeAlias = Any
+"""A protocol buffer of the client's. Read bare it costs a third of what its wrapper costs,
+and has no types."""
+
+PROVIDER = "navarch-provider"
+"""The label that says which of several providers of one project bought a machine."""
+
+LABELS = "navarch-labels"
+"""The metadata key for labels that Compute Engine would not take as such."""
+
+IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
+NETWORK = "global/networks/default"
+
+RESERVATION_KEY = "compute.googleapis.com/reservation-name"
+
+NAMESPACE = uuid.UUID("6f0b7f2c-7a0e-5a31-9d1c-2f6f5c0f6a11")
+"""Makes request ids out of tokens. It must never change: a launch may be asked for again."""
+
+HYPERDISK_ONLY = ("a3-ultragpu-", "a4-", "a4x-", "g4-")
+"""Kinds of machines that boot from no other disk."""
+
+STATUSES: Mapping[str, InstanceStatus] = {
+    "PENDING": InstanceStatus.PENDING,
+    "PROVISIONING": InstanceStatus.PENDING,
+    "STAGING": InstanceStatus.PENDING,
+    "RUNNING": InstanceStatus.RUNNING,
+    "REPAIRING": InstanceStatus.RUNNING,
+    "PENDING_STOP": InstanceStatus.TERMINATING,
+    "STOPPING": InstanceStatus.TERMINATING,
+    "SUSPENDING": InstanceStatus.TERMINATING,
+    "DEPROVISIONING": InstanceStatus.TERMINATING,
+    # What these call ended is only stopped: its disk is there and is paid for. As long as it is
+    # listed it still has to be deleted, and a deleted machine is not listed.
+    "STOPPED": InstanceStatus.TERMINATING,
+    "SUSPENDED": InstanceStatus.TERMINATING,
+    "TERMINATED": InstanceStatus.TERMINATING,
+}
+
+_LABEL_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+_LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GcpSettings:
+    """What every machine of one provider has in common."""
+
+    name: str
+    project: str
+    zone: str = ""
+    """Where to buy if a request names a region alone."""
+    image: str = IMAGE
+    network: str = NETWORK
+    subnetwork: str = ""
+    service_account: str = ""
+    """Whose rights machines have; none if left out."""
+    public_address: bool = True
+    disk_gb: int = 200
+    ssh_user: str = "ubuntu"
+    flex_start: bool = False
+    """Queue for machines that end after `max_run`, where others would be refused."""
+    max_run: timedelta | None = None
+    patience: timedelta = timedelta(minutes=10)
+    """How long a queued request stands."""
+
+
+def request_id(token: Token, attempt: int = 0) -> str:
+    """Return the request id of a launch: the same for the same token and attempt, for ever."""
+    return str(uuid.uuid5(NAMESPACE, f"{token}/{attempt}" if attempt else token))
+
+
+def machine_name(request: ProvisionRequest) -> str:
+    """Return what a machine is called: after its node, and unlike any other launch's.
+
+    The name is a second key to idempotency: no zone takes one twice.
+    """
+    return resource_name(request.name, request.token)
+
+
+def resource_name(readable: str, unique: str) -> str:
+    """Return a name that Compute Engine takes, readable and as unique as `unique`."""
+    plain = re.sub(r"[^a-z0-9]+", "-", readable.lower()).strip("-")
+    if not plain[:1].isalpha():
+        plain = f"n-{plain}"
+    return f"{plain[:50].rstrip('-')}-{hashlib.sha256(unique.encode()).hexdigest()[:10]}"
+
+
+def instance_id(zone: str, name: str) -> InstanceId:
+    """Return our id of a machine: Compute Engine wants its zone whenever it is named."""
+    return InstanceId(f"{zone}/{name}")
+
+
+def zone_of(request: ProvisionRequest, settings: GcpSettings) -> str:
+    """Return where to buy, or raise RejectedError: a machine is bought in a zone."""
+    if request.zone:
+        return request.zone
+    if settings.zone and region_of(settings.zone) == (request.region or region_of(settings.zone)):
+        return settings.zone
+    raise RejectedError(
+        f"Compute Engine sells by zone: list zones of {request.region or 'a region'} in the pool"
+    )
+
+
+def region_of(zone: str) -> str:
+    """Return the region that a zone is in."""
+    return zone.rpartition("-")[0]
+
+
+def machine(
+    request: ProvisionRequest,
+    settings: GcpSettings,
+    *,
+    zone: str,
+    reservation_bound: bool = False,
+    policy: str = "",
+) -> compute.Instance:
+    """Return the machine to ask for."""
+    kind, gpus = _kind(request.instance_type, zone)
+    labels, rest = split_labels({**request.labels, PROVIDER: settings.name})
+    made = compute.Instance(
+        name=machine_name(request),
+        machine_type=f"zones/{zone}/machineTypes/{kind}",
+        labels=labels,
+        disks=[_boot_disk(kind, settings, zone)],
+        network_interfaces=[_interface(settings, zone)],
+        scheduling=_scheduling(request, settings, reservation_bound=reservation_bound),
+        metadata=compute.Metadata(
+            items=[
+                compute.Items(key=key, value=value)
+                for key, value in _metadata(request, settings, rest).items()
+            ]
+        ),
+    )
+    if gpus:
+        made.guest_accelerators = gpus
+    if settings.service_account:
+        scope = "https://www.googleapis.com/auth/cloud-platform"
+        made.service_accounts = [
+            compute.ServiceAccount(email=settings.service_account, scopes=[scope])
+        ]
+    affinity = _reservation(request, settings)
+    if affinity is not None:
+        made.reservation_affinity = affinity
+    if policy:
+        made.resource_policies = [policy]
+    if _queued(request, settings):
+        valid = compute.Duration(seconds=int(settings.patience.total_seconds()))
+        made.params = compute.InstanceParams(request_valid_for_duration=valid)
+    return made
+
+
+def placement_policy(name: str) -> compute.ResourcePolicy:
+    """Return the policy that keeps the machines of a group together."""
+    return compute.ResourcePolicy(
+        name=name,
+        description="Made by Navarch for one group of machines",
+        group_placement_policy=compute.ResourcePolicyGroupPlacementPolicy(collocation="COLLOCATED"),
+    )
+
+
+def split_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels that Compute Engine takes, and those it does not."""
+    fits = {
+        k: v for k, v in labels.items() if _LABEL_KEY.fullmatch(k) and _LABEL_VALUE.fullmatch(v)
+    }
+    return fits, {key: value for key, value in labels.items() if key not in fits}
+
+
+def parse_instance(listed: Message, provider: ProviderName) -> Instance:
+    """Return one machine of a listing, given as the protocol buffer itself."""
+    zone = listed.zone.rpartition("/")[2]
+    public, private = _addresses(listed)
+    return Instance(
+        id=instance_id(zone, listed.name),
+        provider=provider,
+        status=STATUSES.get(listed.status, InstanceStatus.RUNNING),
+        instance_type=_type_of(listed),
+        region=region_of(zone),
+        zone=zone,
+        public_address=public,
+        private_address=private,
+        labels={**listed.labels, **_labels_in_metadata(listed)},
+        launched_at=_moment(listed.creation_timestamp),
+    )
+
+
+def parse_notice(listed: Message) -> Notice | None:
+    """Return what is announced about a machine."""
+    if not listed.HasField("resource_status"):
+        return None
+    status = listed.resource_status
+    if not status.HasField("upcoming_maintenance"):
+        return None
+    coming = status.upcoming_maintenance
+    begins = coming.window_start_time or coming.latest_window_start_time
+    kind = (coming.type_ or "unscheduled").lower()
+    ongoing = coming.maintenance_status == "ONGOING"
+    when = "is going on" if ongoing else f"from {begins}" if begins else "is announced"
+    return Notice(kind=NoticeKind.MAINTENANCE, reason=f"{kind} maintenance {when}")
+
+
+def parse_topology(listed: Message) -> Topology | None:
+    """Return where a machine stands, None as long as nobody says."""
+    if not listed.HasField("resource_status"):
+        return None
+    status = listed.resource_status
+    if status.HasField("physical_host_topology") and status.physical_host_topology.block:
+        where = status.physical_host_topology
+        block = f"{where.cluster}/{where.block}" if where.cluster else where.block
+        return Topology(block=block, rack=f"{block}/{where.subblock}" if where.subblock else "")
+    # Older kinds of machines only have this: /cluster/rack/host.
+    parts = status.physical_host.strip("/").split("/")
+    if len(parts) < 3:
+        return None
+    return Topology(block=parts[0], rack="/".join(parts[:2]))
+
+
+def token_of(listed: Message) -> str:
+    """Return under which token a machine was bought."""
+    return str(listed.labels.get(TOKEN) or _labels_in_metadata(listed).get(TOKEN) or "")
+
+
+def _kind(instance_type: str, zone: str) -> tuple[str, list[compute.AcceleratorConfig]]:
+    """Return the machine type, and the GPUs to attach: `n1-standard-8+nvidia-tesla-t4 x4`."""
+    kind, _, attached = instance_type.partition("+")
+    if not attached:
+        return kind, []
+    gpu, _, count = attached.partition(" x")
+    if count and not count.isdecimal():
+        raise RejectedError(f"{instance_type}: write TYPE+GPU or TYPE+GPU xCOUNT")
+    url = f"zones/{zone}/acceleratorTypes/{gpu.strip()}"
+    return kind, [
+        compute.AcceleratorConfig(accelerator_type=url, accelerator_count=int(count or 1))
+    ]
+
+
+def _type_of(listed: Message) -> str:
+    kind = str(listed.machine_type.rpartition("/")[2])
+    if not kind.startswith("n1-") or not listed.guest_accelerators:
+        return kind
+    attached = listed.guest_accelerators[0]
+    count = attached.accelerator_count
+    gpu = attached.accelerator_type.rpartition("/")[2]
+    return f"{kind}+{gpu}" + (f" x{count}" if count > 1 else "")
+
+
+def _boot_disk(kind: str, settings: GcpSettings, zone: str) -> compute.AttachedDisk:
+    disk = "hyperdisk-balanced" if kind.startswith(HYPERDISK_ONLY) else "pd-ssd"
+    return compute.AttachedDisk(
+        boot=True,
+        # Else the disk outlives the machine, and is paid for.
+        auto_delete=True,
+        initialize_params=compute.AttachedDiskInitializeParams(
+            source_image=_image(settings.image),
+            disk_size_gb=settings.disk_gb,
+            disk_type=f"zones/{zone}/diskTypes/{disk}",
+        ),
+    )
+
+
+def _image(image: str) -> str:
+    """Return where an image is: a path as it stands, a bare word as a family of ours."""
+    if "/" not in image:
+        return f"global/images/family/{image}"
+    return f"global/images/{image}" if image.startswith("family/") else image
+
+
+def _interface(settings: GcpSettings, zone: str) -> compute.NetworkInterface:
+    interface = compute.NetworkInterface(network=_network(settings.network))
+    if settings.subnetwork:
+        path = f"regions/{region_of(zone)}/subnetworks/{settings.subnetwork}"
+        interface.subnetwork = settings.subnetwork if "/" in settings.subnetwork else path
+    if settings.public_address:
+        nat = compute.AccessConfig(name="External NAT", type_="ONE_TO_ONE_NAT")
+        interface.access_configs = [nat]
+    return interface
+
+
+def _network(network: str) -> str:
+    return network if "/" in network else f"global/networks/{network}"
+
+
+def _scheduling(
+    request: ProvisionRequest, settings: GcpSettings, *, reservation_bound: bool
+) -> compute.Scheduling:
+    # A machine with GPUs cannot be moved while it runs, and one that ended is replaced, not
+    # started again under a node that was given up.
+    scheduling = compute.Scheduling(on_host_maintenance="TERMINATE", automatic_restart=False)
+    ends = True
+    if request.spot:
+        scheduling.provisioning_model = "SPOT"
+    elif reservation_bound:
+        scheduling.provisioning_model = "RESERVATION_BOUND"
+    elif _queued(request, settings):
+        scheduling.provisioning_model = "FLEX_START"
+    else:
+        scheduling.provisioning_model = "STANDARD"
+        ends = settings.max_run is not None
+    if ends:
+        # Stopped machines would keep their disks, and their names.
+        scheduling.instance_termination_action = "DELETE"
+    if settings.max_run is not None and not reservation_bound:
+        seconds = int(settings.max_run.total_seconds())
+        scheduling.max_run_duration = compute.Duration(seconds=seconds)
+    return scheduling
+
+
+def _queued(request: ProvisionRequest, settings: GcpSettings) -> bool:
+    return settings.flex_start and not request.spot and not request.reservation
+
+
+def _reservation(
+    request: ProvisionRequest, settings: GcpSettings
+) -> compute.ReservationAffinity | None:
+    if request.reservation:
+        return compute.ReservationAffinity(
+            consume_reservation_type="SPECIFIC_RESERVATION",
+            key=RESERVATION_KEY,
+            values=[request.reservation],
+        )
+    if _queued(request, settings):
+        return compute.ReservationAffinity(consume_reservation_type="NO_RESERVATION")
+    return None
+
+
+def _metadata(
+    request: ProvisionRequest, settings: GcpSettings, labels: Mapping[str, str]
+) -> dict[str, str]:
+    items = {}
+    if labels:
+        items[LABELS] = json.dumps(labels, sort_keys=True)
+    if request.user_data:
+        # cloud-init reads the one, Google's own agent the other.
+        script = request.user_data.startswith("#!")
+        items["startup-script" if script else "user-data"] = request.user_data
+    if request.ssh_keys:
+        items["ssh-keys"] = "\n".join(_ssh_key(key, settings.ssh_user) for key in request.ssh_keys)
+        # Where OS Login is on, keys in the metadata are not looked at.
+        items["enable-oslogin"] = "FALSE"
+    return items
+
+
+def _ssh_key(key: str, user: str) -> str:
+    login, colon, rest = key.partition(":")
+    if colon and " " not in login and " " in rest:
+        return key
+    if " " not in key:
+        raise RejectedError(
+            f"ssh_keys: {key!r} is a name, and Compute Engine keeps no keys by name; write the "
+            "public key itself"
+        )
+    return f"{user}:{key}"
+
+
+def _addresses(listed: Message) -> tuple[str, str]:
+    for interface in listed.network_interfaces:
+        nat = [config.nat_i_p for config in interface.access_configs if config.nat_i_p]
+        return (nat[0] if nat else ""), interface.network_i_p
+    return "", ""
+
+
+def _labels_in_metadata(listed: Message) -> dict[str, str]:
+    for item in listed.metadata.items:
+        if item.key == LABELS:
+            try:
+                found = json.loads(item.value)
+            except ValueError:
+                return {}
+            return {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    return {}
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

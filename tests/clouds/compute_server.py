@@ -1,0 +1,323 @@
+"""A Compute Engine of our own: the part of its API that providers use, on loopback.
+
+Requests and answers are both held against Google's discovery document; a request that does not
+fit is refused as Google would, an answer that does not fit is a mistake in this file.
+"""
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from discovery import Call, Discovery
+from loopback import Asked, Told, Wire, served
+
+from navarch.sim.clock import EPOCH
+
+PROJECT = "navarch-test"
+ZONES = ("us-central1-a", "us-central1-b", "us-east5-a", "europe-west4-b")
+KINDS = ("a3-highgpu-8g", "a3-ultragpu-8g", "g2-standard-4", "n1-standard-8")
+DISCOVERY = Discovery()
+
+
+class RefusedError(Exception):
+    """Compute Engine says no at once."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.told = refusal(status, reason, message)
+
+
+def refusal(status: int, reason: str, message: str) -> Told:
+    """Return an error as Google writes it."""
+    entry = {"message": message, "domain": "global", "reason": reason}
+    error = {"code": status, "message": message, "errors": [entry]}
+    return Told(status, json.dumps({"error": error}).encode())
+
+
+@dataclass
+class Machine:
+    """A machine of the project."""
+
+    zone: str
+    body: dict[str, Any]
+    number: int
+    launched_s: float
+    stopped: bool = False
+    deleted_s: float | None = None
+    maintenance: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.body["name"])
+
+
+@dataclass
+class LocalOperation:
+    """Something that goes on."""
+
+    name: str
+    scope: str
+    begun_s: float
+    done_s: float
+    error: tuple[int, str, str] | None = None
+    target: str = ""
+
+
+@dataclass
+class LocalCompute:
+    """One project at Compute Engine."""
+
+    now_s: Callable[[], float] = lambda: 0.0
+    insert_s: float = 8.0
+    """How long it takes until an insertion is done, or known to fail."""
+    boot_s: float = 60.0
+    delete_s: float = 20.0
+    lag_s: float = 0.0
+    """How long a new machine stays unlisted."""
+    page: int = 500
+    machines: list[Machine] = field(default_factory=list)
+    operations: dict[str, LocalOperation] = field(default_factory=dict)
+    requests: dict[str, str] = field(default_factory=dict)
+    """Operations by request id."""
+    policies: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    reservations: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    sold_out: set[str] = field(default_factory=set)
+    """Zones without machines."""
+    fail_with: tuple[int, str, str] | None = None
+    """What the next operations fail with."""
+    unreachable: list[str] = field(default_factory=list)
+    warn: str = ""
+    wire: Wire = field(default_factory=Wire)
+    url: str = ""
+
+    def alive(self) -> list[Machine]:
+        return [machine for machine in self._there() if machine.deleted_s is None]
+
+    def answer(self, asked: Asked) -> Told:
+        try:
+            call = DISCOVERY.call(asked.method, asked.path, asked.query)
+            body = json.loads(asked.body) if asked.body else None
+            if call.request:
+                DISCOVERY.check(call.request, body)
+        except ValueError as error:
+            return refusal(400, "invalid", str(error))
+        try:
+            answer = self._answer(call, body)
+        except RefusedError as refused:
+            return refused.told
+        DISCOVERY.check(call.response, answer)
+        return Told(200, json.dumps(answer).encode())
+
+    def _answer(self, call: Call, body: Any) -> Any:
+        match call.method:
+            case "compute.instances.insert":
+                return self._insert(call, body)
+            case "compute.instances.get":
+                return self._resource(self._machine(call))
+            case "compute.instances.delete":
+                return self._delete(call)
+            case "compute.instances.aggregatedList":
+                return self._list(call)
+            case "compute.zoneOperations.get" | "compute.regionOperations.get":
+                return self._operation(call.path["operation"])
+            case "compute.resourcePolicies.insert":
+                return self._insert_policy(call, body)
+            case "compute.reservations.get":
+                place = call.path["zone"], call.path["reservation"]
+                if place not in self.reservations:
+                    raise RefusedError(404, "notFound", f"no reservation {place[1]}")
+                return self.reservations[place]
+        raise AssertionError(f"{call.method} is not there yet")
+
+    def _insert(self, call: Call, body: dict[str, Any]) -> Any:
+        if call.path["project"] != PROJECT:
+            raise RefusedError(403, "forbidden", "not your project")
+        request = call.query["requestId"]
+        if request in self.requests:
+            return self._operation(self.requests[request])
+        zone = call.path["zone"]
+        self._check(zone, body)
+        if any(m.zone == zone and m.name == body["name"] for m in self._there()):
+            raise RefusedError(409, "alreadyExists", f"{body['name']} already exists")
+        operation = self._begin(f"zones/{zone}", self.insert_s)
+        operation.error = self.fail_with
+        if zone in self.sold_out:
+            code = "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS"
+            operation.error = (503, code, f"The zone {zone} does not have enough resources.")
+        self.requests[request] = operation.name
+        if operation.error is None:
+            machine = Machine(zone, body, len(self.machines) + 1, self.now_s())
+            self.machines.append(machine)
+        return self._operation(operation.name)
+
+    def _check(self, zone: str, body: dict[str, Any]) -> None:
+        if zone not in ZONES:
+            raise RefusedError(404, "notFound", f"no zone {zone}")
+        kind = body["machineType"]
+        if not re.fullmatch(rf"zones/{zone}/machineTypes/({'|'.join(KINDS)})", kind):
+            raise RefusedError(400, "invalid", f"no machine type {kind}")
+        scheduling = body["scheduling"]
+        if scheduling.get("onHostMaintenance") != "TERMINATE":
+            raise RefusedError(400, "invalid", "machines with GPUs cannot be moved")
+        model = scheduling.get("provisioningModel", "STANDARD")
+        ends = scheduling.get("instanceTerminationAction")
+        if model == "FLEX_START":
+            affinity = body.get("reservationAffinity", {}).get("consumeReservationType")
+            if affinity != "NO_RESERVATION" or "maxRunDuration" not in scheduling:
+                raise RefusedError(400, "invalid", "flex-start: a run duration, and no reservation")
+        if ends and model == "STANDARD" and "maxRunDuration" not in scheduling:
+            raise RefusedError(
+                400, "invalid", "a termination action needs something that terminates"
+            )
+        if scheduling.get("automaticRestart") and model != "STANDARD":
+            raise RefusedError(400, "invalid", f"{model} machines are not restarted")
+        self._check_parts(zone, model, body)
+
+    def _check_parts(self, zone: str, model: str, body: dict[str, Any]) -> None:
+        for key, value in body.get("labels", {}).items():
+            if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key):
+                raise RefusedError(400, "invalid", f"label {key}")
+            if not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+                raise RefusedError(400, "invalid", f"value {value} of label {key}")
+        affinity = body.get("reservationAffinity", {})
+        if affinity.get("consumeReservationType") == "SPECIFIC_RESERVATION":
+            self._check_reservation(zone, model, affinity)
+        for policy in body.get("resourcePolicies", ()):
+            region, name = policy.split("/")[-3], policy.split("/")[-1]
+            if (region, name) not in self.policies or not zone.startswith(region):
+                raise RefusedError(404, "notFound", f"no policy {policy} for {zone}")
+
+    def _check_reservation(self, zone: str, model: str, affinity: dict[str, Any]) -> None:
+        assert affinity["key"] == "compute.googleapis.com/reservation-name"
+        (name,) = affinity["values"]
+        reservation = self.reservations[zone, name.split("/")[-1]]
+        if (reservation.get("deploymentType") == "DENSE") != (model == "RESERVATION_BOUND"):
+            raise RefusedError(
+                400, "invalid", "dense reservations, and only they, bind their machines"
+            )
+
+    def _insert_policy(self, call: Call, body: dict[str, Any]) -> Any:
+        place = call.path["region"], body["name"]
+        if place in self.policies:
+            raise RefusedError(409, "alreadyExists", f"{body['name']} already exists")
+        self.policies[place] = body
+        return self._operation(self._begin(f"regions/{call.path['region']}", 1.0).name)
+
+    def _delete(self, call: Call) -> Any:
+        machine = self._machine(call)
+        if machine.deleted_s is None:
+            machine.deleted_s = self.now_s()
+        return self._operation(self._begin(f"zones/{machine.zone}", self.delete_s).name)
+
+    def _machine(self, call: Call) -> Machine:
+        for machine in self._there():
+            if (machine.zone, machine.name) == (call.path["zone"], call.path["instance"]):
+                return machine
+        raise RefusedError(404, "notFound", f"no instance {call.path['instance']}")
+
+    def _there(self) -> list[Machine]:
+        now = self.now_s()
+        return [
+            machine
+            for machine in self.machines
+            if machine.deleted_s is None or now < machine.deleted_s + self.delete_s
+        ]
+
+    def _list(self, call: Call) -> Any:
+        now = self.now_s()
+        there = [m for m in self._there() if now >= m.launched_s + self.lag_s]
+        label = re.fullmatch(r"labels\.([a-z-]+):\*", call.query["filter"])
+        assert label is not None, call.query
+        listed = [machine for machine in there if label[1] in machine.body.get("labels", {})]
+        begin = int(call.query.get("pageToken", "0"))
+        size = min(self.page, int(call.query["maxResults"]))
+        shown = listed[begin : begin + size]
+        items: dict[str, Any] = {}
+        for zone in ZONES:
+            found = [self._resource(machine) for machine in shown if machine.zone == zone]
+            code = self.warn or ("" if found else "NO_RESULTS_ON_PAGE")
+            items[f"zones/{zone}"] = {"instances": found} if found else {}
+            if code:
+                items[f"zones/{zone}"]["warning"] = {"code": code, "message": code}
+        answer: dict[str, Any] = {"kind": "compute#instanceAggregatedList", "items": items}
+        if begin + size < len(listed):
+            answer["nextPageToken"] = str(begin + size)
+        if self.unreachable:
+            answer["unreachables"] = self.unreachable
+        return answer
+
+    def _resource(self, machine: Machine) -> Any:
+        base = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}"
+        block = "block-1" if machine.body.get("resourcePolicies") else f"block-{machine.number % 3}"
+        status: dict[str, Any] = {
+            "physicalHostTopology": {
+                "cluster": "cluster-1",
+                "block": block,
+                "subblock": f"sub-{machine.number}",
+                "host": f"host-{machine.number}",
+            }
+        }
+        if machine.maintenance:
+            status["upcomingMaintenance"] = machine.maintenance
+        interface = {
+            "networkIP": f"10.128.0.{machine.number % 250}",
+            "accessConfigs": [{"natIP": f"203.0.113.{machine.number % 250}"}],
+        }
+        return {
+            **machine.body,
+            "id": str(machine.number),
+            "zone": f"{base}/zones/{machine.zone}",
+            "machineType": f"{base}/{machine.body['machineType']}",
+            "status": self._status(machine),
+            "creationTimestamp": self._moment(machine.launched_s),
+            "networkInterfaces": [interface],
+            "resourceStatus": status,
+        }
+
+    def _status(self, machine: Machine) -> str:
+        if machine.deleted_s is not None:
+            return "STOPPING"
+        if machine.stopped:
+            return "TERMINATED"
+        age = self.now_s() - machine.launched_s
+        return "PROVISIONING" if age < 5 else "STAGING" if age < self.boot_s else "RUNNING"
+
+    def _begin(self, scope: str, lasts_s: float) -> LocalOperation:
+        name = f"operation-{len(self.operations)}"
+        now = self.now_s()
+        operation = LocalOperation(name, scope, now, now + lasts_s)
+        self.operations[name] = operation
+        return operation
+
+    def _operation(self, name: str) -> Any:
+        if name not in self.operations:
+            raise RefusedError(404, "notFound", f"no operation {name}")
+        operation = self.operations[name]
+        done = self.now_s() >= operation.done_s
+        answer: dict[str, Any] = {
+            "name": name,
+            "status": "DONE" if done else "RUNNING",
+            "insertTime": self._moment(operation.begun_s),
+        }
+        if done and operation.error:
+            status, code, message = operation.error
+            answer["error"] = {"errors": [{"code": code, "message": message}]}
+            answer["httpErrorStatusCode"] = status
+        return answer
+
+    def _moment(self, seconds: float) -> str:
+        moment = EPOCH + timedelta(seconds=seconds)
+        return datetime.astimezone(moment, UTC).isoformat(timespec="milliseconds")
+
+
+@contextlib.contextmanager
+def local_compute(**settings: Any) -> Iterator[LocalCompute]:
+    """Yield a project that is served on loopback."""
+    cloud = LocalCompute(**settings)
+    with served(cloud.answer, cloud.wire) as url:
+        cloud.url = url
+        yield cloud

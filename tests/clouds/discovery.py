@@ -1,0 +1,140 @@
+"""Google's own description of the Compute Engine API, and what it says about a request.
+
+The document ships with Google's API client library for Python. A request is looked up by its
+method and path; every parameter, and every field of its body down to the last, must be one that
+the document knows, of the type, the values and the pattern it gives.
+"""
+
+import functools
+import importlib.resources
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request that the document knows."""
+
+    method: str
+    """Such as `compute.instances.insert`."""
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    request: str
+    response: str
+
+
+@functools.cache
+def compute_document() -> Any:
+    folder = importlib.resources.files("googleapiclient") / "discovery_cache/documents"
+    return json.loads((folder / "compute.v1.json").read_text())
+
+
+class Discovery:
+    """The document, made easy to ask."""
+
+    def __init__(self) -> None:
+        self._document = compute_document()
+        self._schemas = self._document["schemas"]
+        self._methods = list(self._walk(self._document["resources"]))
+
+    def call(self, method: str, path: str, query: str) -> Call:
+        """Return what a request asks for; raise ValueError with what is wrong with it."""
+        base = self._document["basePath"]
+        if not path.startswith(base):
+            raise ValueError(f"{path} is not under {base}")
+        for pattern, described in self._methods:
+            found = pattern.fullmatch(path[len(base) :])
+            if found is None or described["httpMethod"] != method:
+                continue
+            parameters = {**self._document["parameters"], **described.get("parameters", {})}
+            asked = {name: values[-1] for name, values in parse_qs(query).items()}
+            self._check_parameters(described, parameters, found.groupdict(), asked)
+            return Call(
+                described["id"],
+                found.groupdict(),
+                asked,
+                described.get("request", {}).get("$ref", ""),
+                described.get("response", {}).get("$ref", ""),
+            )
+        raise ValueError(f"there is no {method} {path}")
+
+    def check(self, schema: str, value: Any) -> None:
+        """Raise ValueError if `value` is not what the schema of that name describes."""
+        wrong = next(self._wrong({"$ref": schema}, value, schema), None)
+        if wrong:
+            raise ValueError(wrong)
+
+    def _walk(self, resources: Any) -> Iterator[tuple[re.Pattern[str], Any]]:
+        for resource in resources.values():
+            for method in resource.get("methods", {}).values():
+                template = re.escape(method["flatPath"])
+                pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", template)
+                yield re.compile(pattern), method
+            yield from self._walk(resource.get("resources", {}))
+
+    def _check_parameters(
+        self, described: Any, parameters: Any, path: Mapping[str, str], query: Mapping[str, str]
+    ) -> None:
+        for name, value in {**path, **query}.items():
+            if name not in parameters:
+                raise ValueError(f"{described['id']} has no parameter {name}")
+            wrong = next(self._wrong(parameters[name], _typed(parameters[name], value), name), None)
+            if wrong:
+                raise ValueError(wrong)
+        for name, parameter in described.get("parameters", {}).items():
+            if parameter.get("required") and name not in {**path, **query}:
+                raise ValueError(f"{described['id']} needs {name}")
+
+    def _wrong(self, schema: Any, value: Any, where: str) -> Iterator[str]:
+        if "$ref" in schema:
+            yield from self._wrong(self._schemas[schema["$ref"]], value, where)
+            return
+        kind = schema.get("type", "any")
+        if not _is(kind, schema.get("format", ""), value):
+            yield f"{where}: {value!r} is no {kind} {schema.get('format', '')}"
+            return
+        if "enum" in schema and value not in schema["enum"]:
+            yield f"{where}: {value!r} is none of {schema['enum']}"
+        if "pattern" in schema and not re.fullmatch(schema["pattern"], str(value)):
+            yield f"{where}: {value!r} does not look like {schema['pattern']}"
+        if kind == "array":
+            for index, one in enumerate(value):
+                yield from self._wrong(schema["items"], one, f"{where}[{index}]")
+        if kind == "object":
+            for name, one in value.items():
+                inner = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+                if inner is None:
+                    yield f"{where} has no field {name}"
+                else:
+                    yield from self._wrong(inner, one, f"{where}.{name}")
+
+
+def _typed(schema: Any, value: str) -> Any:
+    if schema.get("type") == "integer":
+        return int(value)
+    if schema.get("type") == "boolean":
+        return {"true": True, "false": False}.get(value, value)
+    return value
+
+
+def _is(kind: str, form: str, value: Any) -> bool:
+    match kind:
+        case "string" if form in ("int64", "uint64"):
+            return isinstance(value, str) and re.fullmatch(r"-?\d+", value) is not None
+        case "string":
+            return isinstance(value, str)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+    return True

@@ -1,0 +1,125 @@
+"""The control plane dies at every call to a cloud and to its store, before its effect and after."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from compute_server import PROJECT, LocalCompute, local_compute
+from lambda_server import KEY, LocalLambda, local_lambda
+from loopback import LOSE_ANSWER, Asked, Trouble
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import Provider
+from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.provider import GcpCloud
+from navarch.providers.gcp.translation import GcpSettings
+from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
+from navarch.providers.lambdalabs.provider import LambdaCloud
+from navarch.sim.incarnation import Tripwire
+from navarch.testing.adapter_sweep import SweptFleet, sweep_once
+
+CHUNKS = 8
+MACHINES = 3
+"""How many machines the story needs. One more would be a double, one alive at its end a leak."""
+
+AT_GCP = Offering(
+    provider=ProviderName("gcp"),
+    instance_type="a3-highgpu-8g",
+    region="us-central1",
+    zone="us-central1-a",
+    gpus=8,
+)
+AT_LAMBDA = Offering(
+    provider=ProviderName("lambda"),
+    instance_type="gpu_8x_h100_sxm5",
+    region="us-east-1",
+    gpus=8,
+)
+
+
+def now_and_then() -> Callable[[Asked], Trouble]:
+    """Return a network that loses every seventh answer to something that changes the world."""
+    count = 0
+
+    def trouble(asked: Asked) -> Trouble:
+        nonlocal count
+        count += asked.method != "GET"
+        return LOSE_ANSWER if asked.method != "GET" and count % 7 == 3 else None
+
+    return trouble
+
+
+def at_gcp(wire: Tripwire) -> tuple[SweptFleet, int, int]:
+    """Live once at Compute Engine; returns what is left, what is alive and what was ever made."""
+
+    def build(clock: Clock, offload: Offload) -> Provider:
+        local.now_s = asyncio.get_running_loop().time
+        client = ComputeClient(offload, project=PROJECT, endpoint=local.url, anonymous=True)
+        return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
+
+    local: LocalCompute
+    with local_compute(lag_s=20.0) as local:
+        local.wire.trouble = now_and_then()
+        swept = sweep_once(
+            build,
+            AT_GCP,
+            alive=lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()},
+            wire=wire,
+        )
+        return swept, len(local.alive()), len(local.machines)
+
+
+def at_lambda(wire: Tripwire) -> tuple[SweptFleet, int, int]:
+    """Live once at Lambda; returns what is left, what is alive and what was ever made."""
+
+    def build(clock: Clock, offload: Offload) -> Provider:
+        local.now_s = asyncio.get_running_loop().time
+        account = LambdaAccount(
+            clock, offload, lambda_paces(), api_key=KEY, endpoint=local.url, within_s=5.0
+        )
+        return LambdaCloud(clock, account, name="lambda", ssh_key="laptop")
+
+    local: LocalLambda
+    with local_lambda(lag_s=20.0) as local:
+        local.wire.trouble = now_and_then()
+        swept = sweep_once(
+            build,
+            AT_LAMBDA,
+            alive=lambda: {machine.id for machine in local.alive()},
+            wire=wire,
+        )
+        return swept, len(local.alive()), len(local.machines)
+
+
+CLOUDS = {"gcp": at_gcp, "lambda": at_lambda}
+
+
+def untouched(cloud: str) -> Tripwire:
+    wire = Tripwire()
+    swept, alive, made = CLOUDS[cloud](wire)
+    assert (swept.crashes, alive, made) == (0, 0, MACHINES)
+    return wire
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_the_story_asks_the_cloud_and_writes_things_down(cloud: str) -> None:
+    log = untouched(cloud).log
+    assert log.count("call") >= 2 * MACHINES
+    assert any(what.startswith("commit") for what in log)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_a_crash_at_any_call_leaks_nothing_and_buys_nothing_twice(
+    cloud: str, after: bool, chunk: int
+) -> None:
+    calls = untouched(cloud).calls
+    for at in range(chunk, calls, CHUNKS):
+        swept, alive, made = CLOUDS[cloud](Tripwire(at=at, after=after))
+        assert swept.crashes == 1, f"no crash at call {at} of {calls}"
+        assert alive == 0, f"{alive} machines leaked by a crash at call {at}"
+        assert made == MACHINES, f"{made} machines for {MACHINES} after a crash at call {at}"

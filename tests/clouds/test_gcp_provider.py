@@ -1,0 +1,468 @@
+"""The provider for Google Cloud: the official client against Google's published schema."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from compute_server import PROJECT, LocalCompute, local_compute, refusal
+from discovery import Discovery
+from loopback import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
+
+from navarch.core.errors import (
+    CapacityError,
+    CredentialError,
+    InstanceNotFoundError,
+    OutcomeUnknownError,
+    ProviderError,
+    QuotaError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, Token
+from navarch.core.instance import InstanceStatus
+from navarch.core.notice import NoticeKind
+from navarch.ports.provider import Provider, ProvisionRequest
+from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
+from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
+from navarch.sim.clock import InlineOffload, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.testing.provider_contract import ProviderContract, Story
+
+Tale = Callable[[GcpCloud, LocalCompute], Awaitable[None]]
+SETTINGS = GcpSettings(name="gcp", project=PROJECT)
+
+
+def tell(tale: Tale, settings: GcpSettings = SETTINGS, **local: Any) -> LocalCompute:
+    """Tell a tale in virtual time, with the official client and a server on loopback."""
+
+    async def main(compute: LocalCompute) -> None:
+        compute.now_s = asyncio.get_running_loop().time
+        client = ComputeClient(
+            InlineOffload(), project=settings.project, endpoint=compute.url, anonymous=True
+        )
+        await tale(GcpCloud(SimClock(), client, settings), compute)
+
+    with local_compute(**local) as compute:
+        with asyncio.Runner(loop_factory=SimLoop) as runner:
+            runner.run(main(compute))
+        return compute
+
+
+def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
+    return replace(TestGcp().request(), token=Token(token), **changes)
+
+
+def inserting(how: Trouble) -> Callable[[Asked], Trouble]:
+    return lambda asked: how if asked.method == "POST" else None
+
+
+def deleting(how: Trouble) -> Callable[[Asked], Trouble]:
+    return lambda asked: how if asked.method == "DELETE" else None
+
+
+class TestGcp(ProviderContract):
+    local: LocalCompute
+
+    def run(self, story: Story) -> None:
+        async def tale(cloud: GcpCloud, local: LocalCompute) -> None:
+            self.local = local
+            await story(cloud)
+
+        tell(tale, lag_s=20.0)
+
+    def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
+        codes = {
+            CapacityError: "ZONE_RESOURCE_POOL_EXHAUSTED",
+            QuotaError: "QUOTA_EXCEEDED",
+            CredentialError: "IAM_PERMISSION_DENIED",
+            RejectedError: "INVALID_USAGE",
+            TransientError: "RESOURCE_OPERATION_RATE_EXCEEDED",
+        }
+        del provider
+        self.local.fail_with = (400, codes[error], "not today")
+        return True
+
+    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        self.local.wire.trouble = inserting(LOSE_ANSWER if effect else LOSE_REQUEST)
+        return True
+
+    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        self.local.wire.trouble = deleting(LOSE_ANSWER if effect else LOSE_REQUEST)
+        return True
+
+    def lag(self, provider: Provider) -> bool:
+        del provider
+        return True
+
+    def small_pages(self, provider: Provider) -> bool:
+        del provider
+        self.local.page = 2
+        return True
+
+    def recover(self, provider: Provider) -> None:
+        del provider
+        self.local.fail_with = None
+        self.local.wire.trouble = lambda _: None
+
+    async def settle(self) -> None:
+        await asyncio.sleep(LISTING_LAG.total_seconds())
+
+    def request(self) -> ProvisionRequest:
+        return replace(
+            super().request(),
+            instance_type="a3-highgpu-8g",
+            region="us-central1",
+            zone="us-central1-a",
+        )
+
+
+def test_the_schema_knows_what_it_does_not_know() -> None:
+    discovery = Discovery()
+    with pytest.raises(ValueError, match="has no field labelz"):
+        discovery.check("Instance", {"labelz": {}})
+    with pytest.raises(ValueError, match="none of"):
+        discovery.check("Instance", {"scheduling": {"provisioningModel": "CHEAP"}})
+    with pytest.raises(ValueError, match="no parameter force"):
+        discovery.call("POST", "/compute/v1/projects/p/zones/z/instances", "force=1")
+
+
+def inserted(compute: LocalCompute) -> dict[str, Any]:
+    (machine,) = compute.machines
+    return machine.body
+
+
+def test_a_machine_has_gpus_an_own_disk_and_our_words() -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(a_request())
+
+    body = inserted(tell(tale))
+    assert body["scheduling"] == {
+        "onHostMaintenance": "TERMINATE",
+        "automaticRestart": False,
+        "provisioningModel": "STANDARD",
+    }
+    (disk,) = body["disks"]
+    assert disk["autoDelete"] is True
+    metadata = {item["key"]: item["value"] for item in body["metadata"]["items"]}
+    assert metadata["user-data"] == "#cloud-config\n"
+    assert metadata["ssh-keys"] == "ubuntu:ssh-ed25519 AAAA me"
+    assert metadata["enable-oslogin"] == "FALSE"
+    assert body["labels"]["navarch-token"] == "t-1"
+
+
+def test_a_spot_machine_is_deleted_when_it_is_taken_back() -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(a_request(spot=True))
+
+    scheduling = inserted(tell(tale))["scheduling"]
+    assert scheduling["provisioningModel"] == "SPOT"
+    assert scheduling["instanceTerminationAction"] == "DELETE"
+
+
+def test_flex_start_queues_for_a_while_and_runs_for_a_while() -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(a_request())
+
+    settings = replace(SETTINGS, flex_start=True, max_run=timedelta(days=2))
+    body = inserted(tell(tale, settings))
+    assert body["scheduling"]["provisioningModel"] == "FLEX_START"
+    assert body["scheduling"]["maxRunDuration"] == {"seconds": "172800"}
+    assert body["params"]["requestValidForDuration"] == {"seconds": "600"}
+    assert body["reservationAffinity"] == {"consumeReservationType": "NO_RESERVATION"}
+
+
+@pytest.mark.parametrize("deployment", ["DENSE", "DEPLOYMENT_TYPE_UNSPECIFIED"])
+def test_a_reservation_is_used_in_the_way_it_was_made(deployment: str) -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        place = ("us-central1-a", "block-7")
+        compute.reservations[place] = {"name": "block-7", "deploymentType": deployment}
+        await cloud.provision(a_request(reservation="block-7"))
+        with pytest.raises(RejectedError):
+            await cloud.provision(a_request("t-2", reservation="nobody"))
+
+    body = inserted(tell(tale))
+    assert body["reservationAffinity"]["values"] == ["block-7"]
+    bound = body["scheduling"]["provisioningModel"] == "RESERVATION_BOUND"
+    assert bound is (deployment == "DENSE")
+
+
+def test_a_group_shares_one_policy_that_keeps_it_together() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        for number in range(3):
+            request = a_request(f"t-{number}", group="training-g0", group_size=3)
+            labels = {**request.labels, "navarch-token": f"t-{number}"}
+            await cloud.provision(replace(request, labels=labels, name=f"training-{number}"))
+        await asyncio.sleep(60)
+        places = await cloud.topology([one.id for one in await cloud.list_instances()])
+        assert {place.block for place in places.values()} == {"cluster-1/block-1"}
+        assert len(places) == 3
+        ((_, policy),) = compute.policies.items()
+        assert policy["groupPlacementPolicy"]["collocation"] == "COLLOCATED"
+
+    tell(tale)
+
+
+def test_old_kinds_of_machines_have_their_gpus_attached() -> None:
+    kind = "n1-standard-8+nvidia-tesla-v100 x8"
+
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(a_request(instance_type=kind))
+        (listed,) = await cloud.list_instances()
+        assert listed.instance_type == kind
+
+    (gpus,) = inserted(tell(tale))["guestAccelerators"]
+    assert gpus["acceleratorCount"] == 8
+
+
+def test_labels_that_compute_engine_would_not_take_come_back_all_the_same() -> None:
+    labels = {"navarch-cluster": "c-1", "navarch-token": "T.1", "Team/Owner": "Ada Lovelace"}
+
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(a_request(labels=labels))
+        (listed,) = await cloud.list_instances()
+        assert listed.labels.items() >= labels.items()
+
+    tell(tale)
+
+
+def test_a_stock_out_that_only_the_operation_tells_of_is_seen_within_two_seconds() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.sold_out.add("us-central1-a")
+        with pytest.raises(CapacityError, match="does not have enough resources"):
+            await cloud.provision(a_request())
+        (operation,) = compute.operations.values()
+        assert compute.now_s() - operation.done_s <= 2.0
+        await cloud.provision(a_request("t-2", zone="us-central1-b"))
+
+    assert len(tell(tale).machines) == 1
+
+
+def test_a_machine_that_takes_its_time_is_bought_all_the_same() -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        async with asyncio.timeout(60):
+            assert (await cloud.provision(a_request())).status is InstanceStatus.PENDING
+
+    tell(tale, insert_s=300.0)
+
+
+OPERATIONS: list[tuple[str, type[ProviderError]]] = [
+    ("ZONE_RESOURCE_POOL_EXHAUSTED", CapacityError),
+    ("ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS", CapacityError),
+    ("STOCKOUT", CapacityError),
+    ("UNSUPPORTED_OPERATION", CapacityError),
+    ("RESOURCE_OPERATION_RATE_EXCEEDED", TransientError),
+    ("RESOURCE_NOT_READY", TransientError),
+    ("INTERNAL_ERROR", TransientError),
+    ("IAM_PERMISSION_DENIED", CredentialError),
+    ("RESOURCE_NOT_FOUND", RejectedError),
+    ("INVALID_USAGE", RejectedError),
+]
+
+
+@pytest.mark.parametrize(("code", "error"), OPERATIONS, ids=[row[0] for row in OPERATIONS])
+def test_every_failed_operation_says_what_to_do_next(code: str, error: type[ProviderError]) -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        with pytest.raises(error) as caught:
+            await cloud.provision(a_request())
+        assert type(caught.value) is error
+        assert code in str(caught.value)
+
+    tell(tale, fail_with=(400, code, "no"))
+
+
+ANSWERS: list[tuple[str, Told, type[ProviderError]]] = [
+    ("sold out", refusal(503, "insufficientCapacity", "no"), CapacityError),
+    ("throttled", refusal(403, "rateLimitExceeded", "slower"), TransientError),
+    ("throttled 429", refusal(429, "never heard of", "slower"), TransientError),
+    ("permission", refusal(403, "forbidden", "no"), CredentialError),
+    ("key", refusal(401, "authError", "who?"), CredentialError),
+    ("API off", refusal(403, "accessNotConfigured", "no"), CredentialError),
+    ("nonsense", refusal(400, "invalid", "what?"), RejectedError),
+    ("no image", refusal(404, "notFound", "no image"), RejectedError),
+    ("internal", refusal(500, "internalError", "oh"), OutcomeUnknownError),
+    ("unavailable", refusal(503, "backendError", "oh"), OutcomeUnknownError),
+    ("no words", Told(502, b"<html>"), OutcomeUnknownError),
+    ("half an answer", Told(200, b'{"name'), OutcomeUnknownError),
+]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS]
+)
+def test_every_refusal_says_what_to_do_next(answer: Told, error: type[ProviderError]) -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.trouble = inserting(answer)
+        with pytest.raises(error) as caught:
+            await cloud.provision(a_request())
+        assert type(caught.value) is error
+
+    tell(tale)
+
+
+@pytest.mark.parametrize(
+    ("metric", "everywhere"), [("NVIDIA_H100_GPUS", False), ("GPUS_ALL_REGIONS", True)]
+)
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "by the operation"])
+def test_a_quota_closes_its_region_or_all_of_them(
+    metric: str, everywhere: bool, late: bool
+) -> None:
+    words = f"Quota '{metric}' exceeded. Limit: 8.0"
+
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        if not late:
+            compute.wire.trouble = inserting(refusal(403, "quotaExceeded", words))
+        with pytest.raises(QuotaError) as caught:
+            await cloud.provision(a_request())
+        assert (type(caught.value) is QuotaError) is everywhere
+
+    tell(tale, fail_with=(403, "QUOTA_EXCEEDED", words))
+
+
+@pytest.mark.parametrize("how", [LOSE_REQUEST, LOSE_ANSWER])
+def test_a_lost_answer_is_settled_by_asking_again_with_the_same_token(how: str) -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.trouble = inserting(how)
+        with pytest.raises(OutcomeUnknownError):
+            await cloud.provision(a_request())
+        compute.wire.trouble = lambda _: None
+        bought = await cloud.provision(a_request())
+        assert [f"{m.zone}/{m.name}" for m in compute.alive()] == [bought.id]
+
+    tell(tale)
+
+
+def test_when_the_request_id_is_forgotten_the_name_still_buys_only_once() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        first = await cloud.provision(a_request())
+        compute.requests.clear()
+        second = await cloud.provision(a_request())
+        assert first.id == second.id
+
+    assert len(tell(tale).machines) == 1
+
+
+def test_a_request_id_is_a_uuid_that_never_changes() -> None:
+    assert request_id(Token("t-1")) == "bcaed0bf-7f5f-5f5f-a427-db24476fecfe"
+    assert request_id(Token("t-2")) != request_id(Token("t-1"))
+
+
+@pytest.mark.parametrize("readable", ["Training_Pool.7", "7", "", "x" * 100, "-a-"])
+def test_every_name_is_one_that_compute_engine_takes(readable: str) -> None:
+    name = resource_name(readable, "token")
+    Discovery().check("Instance", {"name": name})
+    assert len(name) <= 63
+
+
+def test_a_project_without_a_connection_has_sold_nothing() -> None:
+    async def main() -> None:
+        client = ComputeClient(
+            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", anonymous=True
+        )
+        with pytest.raises(TransientError):
+            await GcpCloud(SimClock(), client, SETTINGS).provision(a_request())
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_missing_credentials_are_named_and_nothing_is_asked(tmp_path: Any) -> None:
+    async def main() -> None:
+        client = ComputeClient(
+            InlineOffload(), project=PROJECT, credentials_file=str(tmp_path / "nowhere.json")
+        )
+        with pytest.raises(CredentialError, match=r"nowhere\.json"):
+            await GcpCloud(SimClock(), client, SETTINGS).list_instances()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_all_pages_of_all_zones_are_listed() -> None:
+    zones = ("us-central1-a", "us-central1-b", "us-east5-a")
+
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        for number in range(7):
+            token = f"t-{number}"
+            labels = {**a_request().labels, "navarch-token": token}
+            await cloud.provision(a_request(token, labels=labels, zone=zones[number % 3]))
+        compute.wire.asked.clear()
+        listed = await cloud.list_instances()
+        assert {one.labels["navarch-token"] for one in listed} == {f"t-{n}" for n in range(7)}
+        assert len(compute.wire.asked) == 4
+
+    tell(tale, page=2)
+
+
+@pytest.mark.parametrize(
+    "fault", [{"unreachable": ["zones/us-east5-a"]}, {"warn": "UNREACHABLE"}], ids=["list", "zone"]
+)
+def test_a_listing_without_one_zone_is_no_listing(fault: dict[str, Any]) -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        await cloud.provision(a_request())
+        vars(compute).update(fault)
+        with pytest.raises(TransientError):
+            await cloud.list_instances()
+
+    tell(tale)
+
+
+def test_each_of_two_providers_of_one_project_sees_its_own_machines() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        await cloud.provision(a_request())
+        client = ComputeClient(
+            InlineOffload(), project=PROJECT, endpoint=compute.url, anonymous=True
+        )
+        other = GcpCloud(SimClock(), client, replace(SETTINGS, name="flex"))
+        assert list(await other.list_instances()) == []
+        assert len(await cloud.list_instances()) == 1
+
+    tell(tale)
+
+
+def test_a_machine_that_was_only_stopped_still_has_to_be_deleted() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        bought = await cloud.provision(a_request())
+        compute.machines[0].stopped = True
+        (listed,) = await cloud.list_instances()
+        assert listed.status is InstanceStatus.TERMINATING
+        await cloud.terminate(bought.id)
+        await asyncio.sleep(60)
+        assert list(await cloud.list_instances()) == []
+        with pytest.raises(InstanceNotFoundError):
+            await cloud.terminate(InstanceId(bought.id))
+
+    tell(tale)
+
+
+def test_maintenance_is_announced_for_as_long_as_it_stands() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        bought = await cloud.provision(a_request())
+        compute.machines[0].maintenance = {
+            "type": "SCHEDULED",
+            "maintenanceStatus": "PENDING",
+            "windowStartTime": "2026-01-08T10:00:00.000-08:00",
+        }
+        (announced,) = await cloud.notices()
+        assert announced.instance == bought.id
+        assert announced.notice.kind is NoticeKind.MAINTENANCE
+        assert "2026-01-08T10:00" in announced.notice.reason
+        compute.machines[0].maintenance = None
+        assert list(await cloud.notices()) == []
+
+    tell(tale)
+
+
+def test_a_region_alone_needs_a_zone_from_the_settings() -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        with pytest.raises(RejectedError, match="list zones of us-east5"):
+            await cloud.provision(a_request(region="us-east5", zone=""))
+        bought = await cloud.provision(a_request(zone=""))
+        assert bought.zone == "us-central1-b"
+
+    tell(tale, replace(SETTINGS, zone="us-central1-b"))
