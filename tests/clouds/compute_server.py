@@ -89,6 +89,7 @@ class LocalCompute:
     """Zones without machines."""
     fail_with: tuple[int, str, str] | None = None
     """What the next operations fail with."""
+    was_reset: list[str] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
     warn: str = ""
     wire: Wire = field(default_factory=Wire)
@@ -120,6 +121,11 @@ class LocalCompute:
                 return self._resource(self._machine(call))
             case "compute.instances.delete":
                 return self._delete(call)
+            case "compute.instances.reset":
+                self.was_reset.append(self._machine(call).name)
+                return self._operation(self._begin(f"zones/{call.path['zone']}", 1.0).name)
+            case "compute.machineTypes.aggregatedList":
+                return self._machine_types(call)
             case "compute.instances.aggregatedList":
                 return self._list(call)
             case "compute.zoneOperations.get" | "compute.regionOperations.get":
@@ -249,6 +255,20 @@ class LocalCompute:
         if self.unreachable:
             answer["unreachables"] = self.unreachable
         return answer
+
+    def _machine_types(self, call: Call) -> Any:
+        wanted = re.fullmatch(r'name eq "(.*)"', call.query["filter"])
+        assert wanted is not None, call.query
+        items = {}
+        for zone in ZONES:
+            kinds = [kind for kind in KINDS if re.fullmatch(wanted[1], kind)]
+            items[f"zones/{zone}"] = {"machineTypes": [self._kind(kind, zone) for kind in kinds]}
+        return {"kind": "compute#machineTypeAggregatedList", "items": items}
+
+    def _kind(self, name: str, zone: str) -> Any:
+        gpus = {"guestAcceleratorType": "nvidia-h100-80gb", "guestAcceleratorCount": 8}
+        has_gpus = name.startswith("a3-")
+        return {"name": name, "zone": zone, "accelerators": [gpus] if has_gpus else []}
 
     def _resource(self, machine: Machine) -> Any:
         base = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}"

@@ -49,6 +49,7 @@ class LocalLambda:
     )
     ssh_keys: dict[str, str] = field(default_factory=lambda: {"laptop": "ssh-ed25519 AAAAlaptop"})
     quota: int = 1000
+    restarted: list[str] = field(default_factory=list)
     wire: Wire = field(default_factory=Wire)
     url: str = ""
     launches_s: list[float] = field(default_factory=list)
@@ -78,6 +79,8 @@ class LocalLambda:
                 return self._launch(asked.body)
             case "POST", "/instance-operations/terminate":
                 return self._terminate(asked.body)
+            case "POST", "/instance-operations/restart":
+                return self._restart(asked.body)
         return _error(404, "global/not-found", f"no {asked.path}")
 
     def _in_pace(self, asked: Asked) -> bool:
@@ -144,6 +147,15 @@ class LocalLambda:
             machine.ended_s = self.now_s()
         ended = [self._instance(machine) for machine in found]
         return _data(models.InstanceTerminateResponse(terminated_instances=ended).to_dict())
+
+    def _restart(self, body: bytes) -> Told:
+        ids = models.InstanceRestartRequest.from_dict(json.loads(body)).instance_ids
+        found = [machine for machine in self.alive() if machine.id in ids]
+        if len(found) != len(ids):
+            return _error(404, "global/object-does-not-exist", "no such instance")
+        self.restarted += ids
+        again = [self._instance(machine) for machine in found]
+        return _data(models.InstanceRestartResponse(restarted_instances=again).to_dict())
 
     def _add_key(self, request: models.AddSSHKeyRequest) -> Told:
         if request.name in self.ssh_keys:

@@ -466,3 +466,26 @@ def test_a_region_alone_needs_a_zone_from_the_settings() -> None:
         assert bought.zone == "us-central1-b"
 
     tell(tale, replace(SETTINGS, zone="us-central1-b"))
+
+
+def test_what_is_sold_is_every_machine_with_gpus_in_every_zone() -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        found = await cloud.offerings()
+        assert {(x.instance_type, x.gpus) for x in found} == {
+            ("a3-highgpu-8g", 8),
+            ("a3-ultragpu-8g", 8),
+        }
+        assert {(x.region, x.zone) for x in found} >= {("us-east5", "us-east5-a")}
+
+    tell(tale)
+
+
+def test_a_machine_is_restarted_by_its_reset_button() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        bought = await cloud.provision(a_request())
+        await cloud.reboot(bought.id)
+        assert compute.was_reset == [compute.machines[0].name]
+        with pytest.raises(InstanceNotFoundError):
+            await cloud.reboot(InstanceId("us-central1-a/nobody"))
+
+    tell(tale)

@@ -342,3 +342,27 @@ def test_a_throttled_account_is_left_alone_for_as_long_as_it_says() -> None:
         assert local.now_s() - began == pytest.approx(7.0)
 
     tell(tale)
+
+
+def test_what_can_be_had_now_has_its_price_and_its_gpus() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.stock["gpu_8x_h100_sxm5", "us-west-1"] = 0
+        local.stock["gpu_1x_h100_pcie", "us-west-1"] = 0
+        local.stock["gpu_1x_h100_pcie", "us-east-1"] = 0
+        (offering,) = await cloud.offerings()
+        assert (offering.instance_type, offering.region) == ("gpu_8x_h100_sxm5", "us-east-1")
+        assert offering.gpus == 8
+        assert offering.price_per_hour == Decimal("31.92")
+
+    tell(tale)
+
+
+def test_a_machine_is_restarted_by_its_name() -> None:
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        bought = await cloud.provision(a_request())
+        await cloud.reboot(bought.id)
+        assert local.restarted == [bought.id]
+        with pytest.raises(InstanceNotFoundError):
+            await cloud.reboot(InstanceId("nobody"))
+
+    tell(tale)

@@ -76,6 +76,11 @@ class ComputeClient:
         request = compute.DeleteInstanceRequest(project=self.project, zone=zone, instance=name)
         self._instances.delete_unary(request, **_CALL)
 
+    def reset(self, zone: str, name: str) -> None:
+        """Restart one machine, as its reset button would."""
+        request = compute.ResetInstanceRequest(project=self.project, zone=zone, instance=name)
+        self._instances.reset_unary(request, **_CALL)
+
     def list_all(self, wanted: str) -> Sequence[Message]:
         """Return every machine in every zone that the filter lets through, or raise."""
         return list(self._pages(wanted))
@@ -110,14 +115,21 @@ class ComputeClient:
             project=self.project, filter=wanted, max_results=PAGE
         )
         for page in self._instances.aggregated_list(request, **_CALL).pages:
-            listed = compute.InstanceAggregatedList.pb(page)
-            if listed.unreachables:
-                raise TransientError(f"no word from {', '.join(listed.unreachables)}")
-            for scope, found in listed.items.items():
-                warning = found.warning.code if found.HasField("warning") else ""
-                if warning and warning != "NO_RESULTS_ON_PAGE":
-                    raise TransientError(f"{scope}: {warning}: {found.warning.message}")
+            for found in _whole(compute.InstanceAggregatedList.pb(page)):
                 yield from found.instances
+
+    def machine_types(self, wanted: str) -> Sequence[Message]:
+        """Return every kind of machine in every zone that the filter lets through, or raise."""
+        request = compute.AggregatedListMachineTypesRequest(
+            project=self.project, filter=wanted, max_results=PAGE
+        )
+        pages = self._machine_types.aggregated_list(request, **_CALL).pages
+        return [
+            kind
+            for page in pages
+            for found in _whole(compute.MachineTypeAggregatedList.pb(page))
+            for kind in found.machine_types
+        ]
 
     def _made(self, kind: Callable[..., T]) -> T:
         options = ClientOptions(api_endpoint=self._endpoint) if self._endpoint else None
@@ -137,6 +149,10 @@ class ComputeClient:
         return self._made(compute.InstancesClient)
 
     @cached_property
+    def _machine_types(self) -> compute.MachineTypesClient:
+        return self._made(compute.MachineTypesClient)
+
+    @cached_property
     def _zone_operations(self) -> compute.ZoneOperationsClient:
         return self._made(compute.ZoneOperationsClient)
 
@@ -151,6 +167,20 @@ class ComputeClient:
     @cached_property
     def _policies(self) -> compute.ResourcePoliciesClient:
         return self._made(compute.ResourcePoliciesClient)
+
+
+def _whole(page: Message) -> Iterator[Message]:
+    """Yield what a page holds of each zone; raise TransientError if a zone is missing.
+
+    A part of a listing would be taken for all there is.
+    """
+    if page.unreachables:
+        raise TransientError(f"no word from {', '.join(page.unreachables)}")
+    for scope, found in page.items.items():
+        warning = found.warning.code if found.HasField("warning") else ""
+        if warning and warning != "NO_RESULTS_ON_PAGE":
+            raise TransientError(f"{scope}: {warning}: {found.warning.message}")
+        yield found
 
 
 def _service_account(path: str) -> Credentials:

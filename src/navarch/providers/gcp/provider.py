@@ -14,6 +14,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER
 from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
@@ -21,6 +22,7 @@ from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.refusals import already_exists, of_operation
 from navarch.providers.gcp.translation import (
+    GPU_MACHINES,
     PROVIDER,
     GcpSettings,
     Message,
@@ -29,6 +31,7 @@ from navarch.providers.gcp.translation import (
     machine_name,
     parse_instance,
     parse_notice,
+    parse_offering,
     parse_topology,
     placement_policy,
     region_of,
@@ -113,12 +116,27 @@ class GcpCloud:
 
     async def terminate(self, instance: InstanceId) -> None:
         """Delete one machine; that it is gone is for the listings to show."""
-        zone, slash, name = instance.partition("/")
-        if not slash or not zone or not name:
-            raise InstanceNotFoundError(f"{instance} is no machine at Compute Engine")
+        zone, name = _place(instance)
         await self._client.run(
             f"delete {instance}", lambda: self._client.delete(zone, name), changes=True
         )
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart one machine. Compute Engine knows no gentler way than the reset button."""
+        zone, name = _place(instance)
+        await self._client.run(
+            f"reset {instance}", lambda: self._client.reset(zone, name), changes=True
+        )
+
+    async def offerings(self) -> Sequence[Offering]:
+        """Return every kind of machine with GPUs in every zone. Prices are told elsewhere."""
+        kinds = await self._client.run(
+            "list machine types",
+            lambda: self._client.machine_types(GPU_MACHINES),
+            changes=False,
+        )
+        found = [parse_offering(kind, self._name) for kind in kinds]
+        return [offering for offering in found if offering is not None]
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine of the project that wears a cluster's label, in every zone."""
@@ -253,6 +271,13 @@ class GcpCloud:
         return await self._client.run(
             what, lambda: self._client.region_operation(region, operation.name), changes=False
         )
+
+
+def _place(instance: InstanceId) -> tuple[str, str]:
+    zone, _, name = instance.partition("/")
+    if not zone or not name:
+        raise InstanceNotFoundError(f"{instance} is no machine at Compute Engine")
+    return zone, name
 
 
 def _name_is_taken(error: ProviderError) -> bool:

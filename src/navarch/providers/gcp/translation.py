@@ -15,6 +15,7 @@ from navarch.core.errors import RejectedError
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.notice import Notice, NoticeKind
+from navarch.core.offering import Offering
 from navarch.core.ownership import TOKEN
 from navarch.core.topology import Topology
 from navarch.ports.provider import ProvisionRequest
@@ -28,6 +29,9 @@ PROVIDER = "navarch-provider"
 
 LABELS = "navarch-labels"
 """The metadata key for labels that Compute Engine would not take as such."""
+
+GPU_MACHINES = 'name eq "(a|g)[0-9].*"'
+"""The kinds that carry GPUs. Asking for all kinds would take a hundred pages."""
 
 IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 NETWORK = "global/networks/default"
@@ -233,6 +237,22 @@ def parse_topology(listed: Message) -> Topology | None:
     if len(parts) < 3:
         return None
     return Topology(block=parts[0], rack="/".join(parts[:2]))
+
+
+def parse_offering(kind: Message, provider: ProviderName) -> Offering | None:
+    """Return a kind of machine in a zone as something to buy, None if it has no GPUs."""
+    if not kind.accelerators:
+        return None
+    gpus = kind.accelerators[0]
+    zone = kind.zone.rpartition("/")[2]
+    return Offering(
+        provider=provider,
+        instance_type=kind.name,
+        region=region_of(zone),
+        zone=zone,
+        gpus=gpus.guest_accelerator_count,
+        gpu_type=gpus.guest_accelerator_type,
+    )
 
 
 def token_of(listed: Message) -> str:

@@ -98,6 +98,10 @@ class LambdaAccount:
         """End a machine."""
         return await self._post("/instance-operations/terminate", {"instance_ids": [instance]})
 
+    async def restart(self, instance: str) -> Json:
+        """Restart a machine."""
+        return await self._post("/instance-operations/restart", {"instance_ids": [instance]})
+
     async def _get(self, path: str) -> Json:
         await turn(self._clock, self._paces.calls)
         return await self._call("GET", path)

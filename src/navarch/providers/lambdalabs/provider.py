@@ -11,6 +11,7 @@ from navarch.core.errors import (
 )
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.offering import Offering
 from navarch.core.ownership import TOKEN
 from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest
@@ -23,6 +24,7 @@ from navarch.providers.lambdalabs.translation import (
     key_name,
     launch_body,
     parse_instance,
+    parse_offerings,
 )
 
 LISTING_LAG = timedelta(seconds=30)
@@ -80,9 +82,25 @@ class LambdaCloud:
             answer = await self._account.terminate(instance)
         except RejectedError as error:
             raise not_found(error) from error
-        ended = answer.get("terminated_instances") if isinstance(answer, dict) else None
-        if not isinstance(ended, list) or instance not in [_id(one) for one in ended]:
+        if not _names(answer, "terminated_instances", instance):
             raise TransientError(f"Lambda did not say that it ends {instance}")
+
+    async def reboot(self, instance: InstanceId) -> None:
+        """Restart one machine."""
+        try:
+            answer = await self._account.restart(instance)
+        except RejectedError as error:
+            raise not_found(error) from error
+        if not _names(answer, "restarted_instances", instance):
+            raise TransientError(f"Lambda did not say that it restarts {instance}")
+
+    async def offerings(self) -> Sequence[Offering]:
+        """Return what can be had now, and for how much."""
+        types = await self._account.instance_types()
+        try:
+            return list(parse_offerings(types, self._name))
+        except (KeyError, TypeError) as error:
+            raise TransientError(f"instance types that make no sense: {error!r}") from error
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine of the account."""
@@ -145,5 +163,9 @@ class LambdaCloud:
         return key_name(public_key)
 
 
-def _id(instance: Json) -> object:
-    return instance.get("id") if isinstance(instance, dict) else None
+def _names(answer: Json, field: str, instance: InstanceId) -> bool:
+    """Return whether an answer's list of machines has this one."""
+    found = answer.get(field) if isinstance(answer, dict) else None
+    if not isinstance(found, list):
+        return False
+    return any(isinstance(one, dict) and one.get("id") == instance for one in found)

@@ -2,13 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
 from navarch.core.errors import CapacityError, RejectedError
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.offering import Offering
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.lambdalabs.account import Json
 
@@ -97,6 +98,25 @@ def parse_instance(listed: Json, provider: ProviderName) -> Instance:
         labels=tags,
         price_per_hour=dollars(kind.get("price_cents_per_hour")),
     )
+
+
+def parse_offerings(types: Mapping[str, Json], provider: ProviderName) -> Iterator[Offering]:
+    """Yield every kind of machine in every region that has some now.
+
+    What is sold out everywhere has no place, and so is not for sale. Raises KeyError or TypeError
+    if a kind makes no sense.
+    """
+    for name, sold in types.items():
+        kind = sold["instance_type"]
+        for region in sold["regions_with_capacity_available"]:
+            yield Offering(
+                provider=provider,
+                instance_type=name,
+                region=region["name"],
+                gpus=kind["specs"]["gpus"],
+                gpu_type=kind["gpu_description"],
+                price_per_hour=dollars(kind["price_cents_per_hour"]) or Decimal(0),
+            )
 
 
 def dollars(cents: object) -> Decimal | None:
