@@ -132,6 +132,15 @@ class LocalCompute:
                 return self._operation(call.path["operation"])
             case "compute.resourcePolicies.insert":
                 return self._insert_policy(call, body)
+            case "compute.resourcePolicies.list":
+                wanted = re.fullmatch(r'name eq "(.*)"', call.query["filter"])
+                assert wanted is not None, call.query
+                found = [
+                    x for (_, name), x in self.policies.items() if re.fullmatch(wanted[1], name)
+                ]
+                return {"items": found}
+            case "compute.resourcePolicies.delete":
+                return self._delete_policy(call.path["region"], call.path["resourcePolicy"])
             case "compute.reservations.get":
                 place = call.path["zone"], call.path["reservation"]
                 if place not in self.reservations:
@@ -210,8 +219,15 @@ class LocalCompute:
         place = call.path["region"], body["name"]
         if place in self.policies:
             raise RefusedError(409, "alreadyExists", f"{body['name']} already exists")
-        self.policies[place] = body
+        self.policies[place] = {**body, "creationTimestamp": self._moment(self.now_s())}
         return self._operation(self._begin(f"regions/{call.path['region']}", 1.0).name)
+
+    def _delete_policy(self, region: str, name: str) -> Any:
+        for machine in self._there():
+            if any(policy.endswith(f"/{name}") for policy in machine.body["resourcePolicies"]):
+                raise RefusedError(400, "resourceInUseByAnotherResource", f"{name} is in use")
+        self.policies.pop((region, name))
+        return self._operation(self._begin(f"regions/{region}", 1.0).name)
 
     def _delete(self, call: Call) -> Any:
         machine = self._machine(call)

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 
 import pytest
 from compute_server import PROJECT, LocalCompute, local_compute
@@ -10,6 +12,8 @@ from loopback import LOSE_ANSWER, Asked, Trouble
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
@@ -18,8 +22,12 @@ from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
 from navarch.providers.lambdalabs.provider import LambdaCloud
+from navarch.service.views import pool_spec
+from navarch.sim.clock import SimClock
 from navarch.sim.incarnation import Tripwire
-from navarch.testing.adapter_sweep import SweptFleet, sweep_once
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.adapter_sweep import POOL, SweptFleet, sweep_once
 
 CHUNKS = 8
 MACHINES = 3
@@ -72,21 +80,20 @@ def at_gcp(wire: Tripwire) -> tuple[SweptFleet, int, int]:
         return swept, len(local.alive()), len(local.machines)
 
 
+def build_lambda(local: LocalLambda, clock: Clock, offload: Offload) -> Provider:
+    local.now_s = asyncio.get_running_loop().time
+    account = LambdaAccount(
+        clock, offload, lambda_paces(), api_key=KEY, endpoint=local.url, within_s=5.0
+    )
+    return LambdaCloud(clock, account, name="lambda", ssh_key="laptop")
+
+
 def at_lambda(wire: Tripwire) -> tuple[SweptFleet, int, int]:
     """Live once at Lambda; returns what is left, what is alive and what was ever made."""
-
-    def build(clock: Clock, offload: Offload) -> Provider:
-        local.now_s = asyncio.get_running_loop().time
-        account = LambdaAccount(
-            clock, offload, lambda_paces(), api_key=KEY, endpoint=local.url, within_s=5.0
-        )
-        return LambdaCloud(clock, account, name="lambda", ssh_key="laptop")
-
-    local: LocalLambda
     with local_lambda(lag_s=20.0) as local:
         local.wire.trouble = now_and_then()
         swept = sweep_once(
-            build,
+            partial(build_lambda, local),
             AT_LAMBDA,
             alive=lambda: {machine.id for machine in local.alive()},
             wire=wire,
@@ -123,3 +130,34 @@ def test_a_crash_at_any_call_leaks_nothing_and_buys_nothing_twice(
         assert swept.crashes == 1, f"no crash at call {at} of {calls}"
         assert alive == 0, f"{alive} machines leaked by a crash at call {at}"
         assert made == MACHINES, f"{made} machines for {MACHINES} after a crash at call {at}"
+
+
+def test_many_launches_at_lambda_come_as_fast_as_it_allows() -> None:
+    wanted = 20
+    with local_lambda() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(fill(local, wanted))
+    assert len(local.machines) == wanted
+    took_s = local.launches_s[-1] - local.launches_s[0]
+    assert len(local.launches_s) == wanted
+    assert took_s <= 1.15 * 12.0 * (wanted - 1)
+
+
+async def fill(local: LocalLambda, wanted: int) -> None:
+    """Let the control plane buy so many machines at once."""
+    cluster = Cluster(id="many", secret=b"of nobody else")
+    build = partial(build_lambda, local)
+    alive = lambda: {machine.id for machine in local.alive()}  # noqa: E731
+    swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, Tripwire())
+    pool = Pool(
+        name=POOL,
+        offerings=(AT_LAMBDA,),
+        nodes_min=0,
+        nodes_max=wanted,
+        boot_deadline=timedelta(days=30),
+    )
+    async with asyncio.TaskGroup() as tasks:
+        life = tasks.create_task(swept.live())
+        await swept.ask(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
+        await swept.ask(lambda plane: plane.fleet.scale(POOL, wanted, reason="begin"))
+        await swept.until(wanted)
+        life.cancel()

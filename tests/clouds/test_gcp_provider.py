@@ -208,6 +208,21 @@ def test_a_group_shares_one_policy_that_keeps_it_together() -> None:
     tell(tale)
 
 
+def test_policies_of_groups_that_are_gone_are_tidied_up_and_those_in_use_are_not() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        gone = await cloud.provision(a_request("t-0", group="a"))
+        await cloud.provision(a_request("t-1", group="b"))
+        await asyncio.sleep(7200)
+        await cloud.terminate(gone.id)
+        await asyncio.sleep(60)
+        compute.policies["us-central1", "navarch-mine"] = {"name": "navarch-mine"}
+        await cloud.provision(a_request("t-2", group="c"))
+        left = {name.rsplit("-", 1)[0] for _, name in compute.policies}
+        assert left == {"navarch-b", "navarch-c", "navarch"}
+
+    tell(tale)
+
+
 def test_old_kinds_of_machines_have_their_gpus_attached() -> None:
     kind = "n1-standard-8+nvidia-tesla-v100 x8"
 

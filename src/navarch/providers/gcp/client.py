@@ -103,6 +103,21 @@ class ComputeClient:
         )
         return compute.Operation.pb(self._policies.insert_unary(request, **_CALL))
 
+    def policies(self, region: str, wanted: str) -> Sequence[Message]:
+        """Return the placement policies of a region that the filter lets through."""
+        request = compute.ListResourcePoliciesRequest(
+            project=self.project, region=region, filter=wanted, max_results=PAGE
+        )
+        found = self._policies.list(request, **_CALL)
+        return [compute.ResourcePolicy.pb(policy) for policy in found]
+
+    def delete_policy(self, region: str, name: str) -> None:
+        """Delete a placement policy, which is refused while a machine uses it."""
+        request = compute.DeleteResourcePolicyRequest(
+            project=self.project, region=region, resource_policy=name
+        )
+        self._policies.delete_unary(request, **_CALL)
+
     def region_operation(self, region: str, name: str) -> Message:
         """Return how an operation of a region stands."""
         request = compute.GetRegionOperationRequest(

@@ -1,5 +1,6 @@
 """The provider for Google Cloud."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
@@ -23,10 +24,12 @@ from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.refusals import already_exists, of_operation
 from navarch.providers.gcp.translation import (
     GPU_MACHINES,
+    POLICY_PREFIX,
     PROVIDER,
     GcpSettings,
     Message,
     instance_id,
+    left_over,
     machine,
     machine_name,
     parse_instance,
@@ -34,9 +37,9 @@ from navarch.providers.gcp.translation import (
     parse_offering,
     parse_topology,
     placement_policy,
+    policy_name,
     region_of,
     request_id,
-    resource_name,
     token_of,
     zone_of,
 )
@@ -53,6 +56,9 @@ and if it should not come after all, the listings tell."""
 
 
 POLICY_LOOKS = 15
+
+TIDY_MAX = 5
+"""How many old policies one launch takes the time to delete."""
 
 REQUEST_IDS_MAX = 5
 """How often one launch may be asked for anew after it has failed."""
@@ -239,22 +245,44 @@ class GcpCloud:
         """Return the policy that keeps a group together, made if it is not there."""
         if not request.group:
             return ""
-        region = region_of(zone)
-        # A policy is for one zone's machines: after a failure the group may try another.
-        name = resource_name(request.group, f"{request.group}/{zone}")
+        region, cluster = region_of(zone), request.labels.get(CLUSTER, "")
+        name = policy_name(request.group, zone)
         what = f"insert policy {name} in {region}"
+        wanted = placement_policy(name, cluster)
         try:
             operation = await self._client.run(
-                what,
-                lambda: self._client.insert_policy(region, placement_policy(name)),
-                changes=False,
+                what, lambda: self._client.insert_policy(region, wanted), changes=False
             )
         except RejectedError as error:
             if not _name_is_taken(error):
                 raise
         else:
             await self._wait_for_policy(what, region, operation)
+            await self._tidy(region, cluster)
         return f"projects/{self._client.project}/regions/{region}/resourcePolicies/{name}"
+
+    async def _tidy(self, region: str, cluster: str) -> None:
+        """Delete the policies of groups that are gone; whoever makes one cleans up.
+
+        Nothing can go wrong here that matters: a policy in use is not deleted, and one that
+        stays costs nothing.
+        """
+        with contextlib.suppress(ProviderError):
+            found = await self._client.run(
+                "list policies",
+                lambda: self._client.policies(region, f'name eq "{POLICY_PREFIX}.*"'),
+                changes=False,
+            )
+            for policy in [x for x in found if left_over(x, cluster, self._clock.now())][:TIDY_MAX]:
+                await self._delete_policy(region, policy.name)
+
+    async def _delete_policy(self, region: str, name: str) -> None:
+        with contextlib.suppress(ProviderError):
+            await self._client.run(
+                f"delete policy {name}",
+                lambda: self._client.delete_policy(region, name),
+                changes=False,
+            )
 
     async def _wait_for_policy(self, what: str, region: str, operation: Message) -> None:
         for _ in range(POLICY_LOOKS):

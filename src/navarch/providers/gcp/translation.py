@@ -33,6 +33,10 @@ LABELS = "navarch-labels"
 GPU_MACHINES = 'name eq "(a|g)[0-9].*"'
 """The kinds that carry GPUs. Asking for all kinds would take a hundred pages."""
 
+POLICY_PREFIX = "navarch-"
+POLICY_REST = timedelta(hours=1)
+"""A policy younger than this may still be waiting for its first machine."""
+
 IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 NETWORK = "global/networks/default"
 
@@ -173,13 +177,33 @@ def machine(
     return made
 
 
-def placement_policy(name: str) -> compute.ResourcePolicy:
+def policy_name(group: str, zone: str) -> str:
+    """Return what the policy of a group is called.
+
+    A policy is for one zone's machines: after a failure the group may try another.
+    """
+    return resource_name(f"{POLICY_PREFIX}{group}", f"{group}/{zone}")
+
+
+def placement_policy(name: str, cluster: str) -> compute.ResourcePolicy:
     """Return the policy that keeps the machines of a group together."""
     return compute.ResourcePolicy(
         name=name,
-        description="Made by Navarch for one group of machines",
+        description=policy_mark(cluster),
         group_placement_policy=compute.ResourcePolicyGroupPlacementPolicy(collocation="COLLOCATED"),
     )
+
+
+def policy_mark(cluster: str) -> str:
+    """Return by what we know a policy as ours."""
+    return f"Made by Navarch for machines of {cluster}"
+
+
+def left_over(policy: Message, cluster: str, now: datetime) -> bool:
+    """Return whether a policy is ours and old enough to have had its machines."""
+    made = _moment(policy.creation_timestamp)
+    ours = policy.description == policy_mark(cluster)
+    return ours and made is not None and now - made > POLICY_REST
 
 
 def split_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
