@@ -328,7 +328,7 @@ def test_a_launch_whose_turn_is_too_far_off_is_refused_before_anything_is_asked(
     local = tell(tale)
     assert len(local.machines) + len(outcomes) == 10
     assert len(local.machines) >= 3
-    assert "one every 12 s" in outcomes[0]
+    assert "one every 12.1 s" in outcomes[0]
 
 
 def test_a_throttled_account_is_left_alone_for_as_long_as_it_says() -> None:

@@ -134,13 +134,13 @@ def _flex_start_ends(flex_start: bool, max_run: timedelta | None) -> Iterator[Fa
         yield Fault(
             at=("flex_start",),
             message="flex_start needs max_run",
-            remedy="say for how long a machine may run, up to max_run: 7d",
+            remedy="say for how long a machine may run, up to max_run: 168h",
         )
     if flex_start and max_run is not None and max_run > FLEX_START_MAX:
         yield Fault(
             at=("max_run",),
             message="flex-start machines run for at most 7 days",
-            remedy="write max_run: 7d",
+            remedy="write max_run: 168h",
         )
 
 
