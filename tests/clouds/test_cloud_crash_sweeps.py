@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -27,7 +28,7 @@ from navarch.sim.clock import SimClock
 from navarch.sim.incarnation import Tripwire
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.adapter_sweep import POOL, SweptFleet, sweep_once
+from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, sweep_once
 
 CHUNKS = 8
 MACHINES = 3
@@ -60,19 +61,18 @@ def now_and_then() -> Callable[[Asked], Trouble]:
     return trouble
 
 
+def build_gcp(local: LocalCompute, clock: Clock, offload: Offload) -> Provider:
+    local.now_s = asyncio.get_running_loop().time
+    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, anonymous=True)
+    return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
+
+
 def at_gcp(wire: Tripwire) -> tuple[SweptFleet, int, int]:
     """Live once at Compute Engine; returns what is left, what is alive and what was ever made."""
-
-    def build(clock: Clock, offload: Offload) -> Provider:
-        local.now_s = asyncio.get_running_loop().time
-        client = ComputeClient(offload, project=PROJECT, endpoint=local.url, anonymous=True)
-        return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
-
-    local: LocalCompute
     with local_compute(lag_s=20.0) as local:
         local.wire.trouble = now_and_then()
         swept = sweep_once(
-            build,
+            partial(build_gcp, local),
             AT_GCP,
             alive=lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()},
             wire=wire,
@@ -135,22 +135,32 @@ def test_a_crash_at_any_call_leaks_nothing_and_buys_nothing_twice(
 def test_many_launches_at_lambda_come_as_fast_as_it_allows() -> None:
     wanted = 20
     with local_lambda() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
-        runner.run(fill(local, wanted))
-    assert len(local.machines) == wanted
+        alive = lambda: {machine.id for machine in local.alive()}  # noqa: E731
+        runner.run(fill(partial(build_lambda, local), alive, (AT_LAMBDA,), wanted))
+    assert len(local.machines) == len(local.launches_s) == wanted
     took_s = local.launches_s[-1] - local.launches_s[0]
-    assert len(local.launches_s) == wanted
     assert took_s <= 1.15 * 12.0 * (wanted - 1)
 
 
-async def fill(local: LocalLambda, wanted: int) -> None:
+def test_what_is_sold_out_in_one_zone_is_asked_for_in_the_next_within_two_seconds() -> None:
+    elsewhere = replace(AT_GCP, zone="us-central1-b")
+    with local_compute() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
+        local.sold_out.add(AT_GCP.zone)
+        alive = lambda: {f"{machine.zone}/{machine.name}" for machine in local.alive()}  # noqa: E731
+        runner.run(fill(partial(build_gcp, local), alive, (AT_GCP, elsewhere), 1))
+    refused, bought = [x for x in local.operations.values() if x.scope.startswith("zones/")][:2]
+    assert bought.begun_s - refused.done_s <= 2.0
+
+
+async def fill(
+    build: Build, alive: Callable[[], set[str]], offerings: tuple[Offering, ...], wanted: int
+) -> None:
     """Let the control plane buy so many machines at once."""
     cluster = Cluster(id="many", secret=b"of nobody else")
-    build = partial(build_lambda, local)
-    alive = lambda: {machine.id for machine in local.alive()}  # noqa: E731
     swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, Tripwire())
     pool = Pool(
         name=POOL,
-        offerings=(AT_LAMBDA,),
+        offerings=offerings,
         nodes_min=0,
         nodes_max=wanted,
         boot_deadline=timedelta(days=30),

@@ -236,7 +236,7 @@ def test_old_kinds_of_machines_have_their_gpus_attached() -> None:
 
 
 def test_labels_that_compute_engine_would_not_take_come_back_all_the_same() -> None:
-    labels = {"navarch-cluster": "c-1", "navarch-token": "T.1", "Team/Owner": "Ada Lovelace"}
+    labels = {"navarch-cluster": "C.1", "navarch-token": "T.1", "Team/Owner": "Ada Lovelace"}
 
     async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request(labels=labels))
@@ -504,3 +504,20 @@ def test_a_machine_is_restarted_by_its_reset_button() -> None:
             await cloud.reboot(InstanceId("us-central1-a/nobody"))
 
     tell(tale)
+
+
+@pytest.mark.parametrize(
+    ("image", "written"),
+    [
+        ("gpu-node", "global/images/family/gpu-node"),
+        ("family/gpu-node", "global/images/family/gpu-node"),
+        ("projects/x/global/images/gpu-7", "projects/x/global/images/gpu-7"),
+    ],
+)
+def test_an_image_is_a_family_or_a_path(image: str, written: str) -> None:
+    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+        await cloud.provision(a_request(instance_type="a3-ultragpu-8g"))
+
+    (disk,) = inserted(tell(tale, replace(SETTINGS, image=image)))["disks"]
+    assert disk["initializeParams"]["sourceImage"] == written
+    assert disk["initializeParams"]["diskType"].endswith("/hyperdisk-balanced")

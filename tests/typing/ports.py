@@ -43,6 +43,8 @@ from navarch.ports.provider import (
 from navarch.ports.remediator import Remediator
 from navarch.ports.store import Store
 from navarch.providers.aws.account import AwsAccount
+from navarch.providers.gcp.provider import GcpCloud
+from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
@@ -71,6 +73,22 @@ def stores(
     memory: MemoryStore, sqlite: SqliteStore, wired: WiredStore
 ) -> tuple[Store, Store, Store]:
     return memory, sqlite, wired
+
+
+def gcp(cloud: GcpCloud) -> tuple[Provider, DeclaresListingLag, BuysOncePerToken]:
+    return cloud, cloud, cloud
+
+
+def gcp_abilities(
+    cloud: GcpCloud,
+) -> tuple[AnnouncesNotices, DescribesTopology, ListsOfferings, Reboots]:
+    return cloud, cloud, cloud, cloud
+
+
+def lambda_cloud(
+    cloud: LambdaCloud,
+) -> tuple[Provider, DeclaresListingLag, ListsOfferings, Reboots]:
+    return cloud, cloud, cloud, cloud
 
 
 def aws(account: AwsAccount) -> tuple[Provider, DeclaresListingLag, BuysOncePerToken]:

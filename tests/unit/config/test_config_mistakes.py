@@ -397,3 +397,18 @@ def test_a_mistake_in_a_provider_does_not_make_it_unknown_to_its_pools() -> None
     assert problems("providers: {c: {type: fake, gpu_count: x}}\n" + POOL) == [
         '1:40: provider "c": gpu_count must be a whole number from 1 to 1024, not "x"'
     ]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ("flex_start: true", '1:53: provider "c": flex_start needs max_run'),
+        (
+            "flex_start: true, max_run: 169h",
+            '1:67: provider "c": flex-start machines run for at most 7 days',
+        ),
+    ],
+)
+def test_a_machine_that_is_queued_for_has_an_end(keys: str, expected: str) -> None:
+    text = f"providers: {{c: {{type: gcp, project: p, {keys}}}}}\n" + POOL
+    assert problems(text) == [expected]

@@ -16,7 +16,7 @@ from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.notice import Notice, NoticeKind
 from navarch.core.offering import Offering
-from navarch.core.ownership import TOKEN
+from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.core.topology import Topology
 from navarch.ports.provider import ProvisionRequest
 
@@ -207,11 +207,20 @@ def left_over(policy: Message, cluster: str, now: datetime) -> bool:
 
 
 def split_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels that Compute Engine takes, and those it does not."""
+    """Return the labels that Compute Engine takes, and those it does not.
+
+    By the cluster's label machines are found at all, so there is always one, if need be a label
+    that only resembles it.
+    """
     fits = {
-        k: v for k, v in labels.items() if _LABEL_KEY.fullmatch(k) and _LABEL_VALUE.fullmatch(v)
+        key: value
+        for key, value in labels.items()
+        if _LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value)
     }
-    return fits, {key: value for key, value in labels.items() if key not in fits}
+    rest = {key: value for key, value in labels.items() if key not in fits}
+    if CLUSTER in rest:
+        fits[CLUSTER] = re.sub(r"[^a-z0-9_-]", "-", rest[CLUSTER].lower())[:63]
+    return fits, rest
 
 
 def parse_instance(listed: Message, provider: ProviderName) -> Instance:

@@ -1,0 +1,63 @@
+"""How an account at Lambda and a project at Google Cloud are made of their configuration."""
+
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from navarch.app.addresses import StartError
+from navarch.app.providers.building import Surroundings, build_provider
+from navarch.app.providers.gcp import to_settings
+from navarch.app.providers.lambdalabs import paces_of
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.config.provider import GcpConfig, LambdaConfig
+from navarch.config.secret import Secret
+from navarch.providers.gcp.translation import IMAGE, NETWORK
+
+
+def surroundings(path: Path, closing: ExitStack) -> Surroundings:
+    return Surroundings(
+        clock=SystemClock(), entropy=SystemEntropy(), data_dir=path, closing=closing
+    )
+
+
+def test_both_are_built_without_a_single_call(tmp_path: Path) -> None:
+    nowhere = "http://127.0.0.1:9"
+    with ExitStack() as closing:
+        here = surroundings(tmp_path, closing)
+        secret = Secret("key")
+        account = LambdaConfig(name="lambda", api_key=secret, endpoint=nowhere)
+        assert build_provider(account, here).name == "lambda"
+        project = GcpConfig(name="gcp", project="p", endpoint=nowhere)
+        assert build_provider(project, here).name == "gcp"
+
+
+def test_an_account_without_a_key_does_not_start(tmp_path: Path) -> None:
+    with ExitStack() as closing, pytest.raises(StartError, match="LAMBDA_API_KEY environment"):
+        build_provider(LambdaConfig(name="lambda"), surroundings(tmp_path, closing))
+
+
+def test_providers_with_one_key_share_one_pace() -> None:
+    mine = paces_of("https://cloud.lambda.ai/api/v1", "key")
+    assert paces_of("https://cloud.lambda.ai/api/v1", "key") is mine
+    assert paces_of("https://cloud.lambda.ai/api/v1", "another") is not mine
+
+
+def test_what_a_project_leaves_out_has_a_sensible_value() -> None:
+    settings = to_settings(GcpConfig(name="gcp", project="p"))
+    assert (settings.image, settings.network, settings.zone) == (IMAGE, NETWORK, "us-central1-a")
+    said = GcpConfig(
+        name="gcp",
+        project="p",
+        image="projects/p/global/images/gpu",
+        network="vpc",
+        flex_start=True,
+        max_run=timedelta(days=1),
+    )
+    told = to_settings(said)
+    assert (told.image, told.network, told.max_run) == (
+        "projects/p/global/images/gpu",
+        "vpc",
+        timedelta(days=1),
+    )
