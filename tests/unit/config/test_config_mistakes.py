@@ -402,7 +402,7 @@ def test_a_mistake_in_a_provider_does_not_make_it_unknown_to_its_pools() -> None
 @pytest.mark.parametrize(
     ("keys", "expected"),
     [
-        ("flex_start: true", '1:53: provider "c": flex_start needs max_run'),
+        ("flex_start: true", '1:52: provider "c": flex_start needs max_run'),
         (
             "flex_start: true, max_run: 169h",
             '1:67: provider "c": flex-start machines run for at most 7 days',
