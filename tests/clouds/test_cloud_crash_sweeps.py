@@ -7,9 +7,6 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from compute_server import PROJECT, LocalCompute, local_compute
-from lambda_server import KEY, LocalLambda, local_lambda
-from loopback import LOSE_ANSWER, Asked, Trouble
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -29,6 +26,9 @@ from navarch.sim.incarnation import Tripwire
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, sweep_once
+from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute
+from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
+from navarch.testing.loopback_server import LOSE_ANSWER, Asked, Trouble
 
 CHUNKS = 8
 MACHINES = 3

@@ -7,9 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from compute_server import PROJECT, LocalCompute, local_compute, refusal
-from discovery import Discovery
-from loopback import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
 
 from navarch.core.errors import (
     CapacityError,
@@ -30,6 +27,9 @@ from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
+from navarch.testing.compute_discovery import Discovery
+from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute, refusal
+from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
 from navarch.testing.provider_contract import ProviderContract, Story
 
 Tale = Callable[[GcpCloud, LocalCompute], Awaitable[None]]

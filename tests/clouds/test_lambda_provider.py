@@ -7,8 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from lambda_server import KEY, LocalLambda, local_lambda
-from loopback import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
 
 from navarch.core.errors import (
     CapacityError,
@@ -27,6 +25,8 @@ from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
+from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
+from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
 from navarch.testing.provider_contract import ProviderContract, Story
 
 Tale = Callable[[LambdaCloud, LocalLambda], Awaitable[None]]

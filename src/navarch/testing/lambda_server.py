@@ -14,7 +14,8 @@ from typing import Any
 
 from lambda_ai_cloud_api_client import models
 from lambda_ai_cloud_api_client.types import UNSET
-from loopback import Asked, Told, Wire, served
+
+from navarch.testing.loopback_server import Asked, Told, Wire, served
 
 KEY = "secret-key-of-the-account"
 TAG_KEY = re.compile(r"^[a-z][a-z0-9-:]+$")

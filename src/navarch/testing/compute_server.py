@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from discovery import Call, Discovery
-from loopback import Asked, Told, Wire, served
-
 from navarch.sim.clock import EPOCH
+from navarch.testing.compute_discovery import Call, Discovery
+from navarch.testing.loopback_server import Asked, Told, Wire, served
 
 PROJECT = "navarch-test"
 ZONES = ("us-central1-a", "us-central1-b", "us-east5-a", "europe-west4-b")
