@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -521,3 +522,22 @@ def test_an_image_is_a_family_or_a_path(image: str, written: str) -> None:
     (disk,) = inserted(tell(tale, replace(SETTINGS, image=image)))["disks"]
     assert disk["initializeParams"]["sourceImage"] == written
     assert disk["initializeParams"]["diskType"].endswith("/hyperdisk-balanced")
+
+
+def test_calls_on_real_threads_with_one_token_buy_one_machine() -> None:
+    threads = ThreadOffload("gcp", at_once=4)
+
+    async def main(compute: LocalCompute) -> None:
+        client = ComputeClient(threads, project=PROJECT, endpoint=compute.url, anonymous=True)
+        cloud = GcpCloud(SystemClock(), client, SETTINGS)
+        same = await asyncio.gather(*(cloud.provision(a_request()) for _ in range(4)))
+        assert len({one.id for one in same}) == 1
+        other = await asyncio.gather(*(cloud.provision(TestGcp().numbered(n)) for n in range(8)))
+        listed = await cloud.list_instances()
+        assert {one.id for one in listed} == {one.id for one in (*same, *other)}
+
+    try:
+        with local_compute(insert_s=0.0) as compute:
+            asyncio.run(main(compute))
+    finally:
+        threads.close()

@@ -1,6 +1,7 @@
 """The provider for Lambda, against Lambda's published schema on loopback."""
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
@@ -366,3 +368,21 @@ def test_a_machine_is_restarted_by_its_name() -> None:
             await cloud.reboot(InstanceId("nobody"))
 
     tell(tale)
+
+
+def test_a_hung_call_on_a_real_thread_is_an_unknown_outcome_and_not_a_hung_loop() -> None:
+    threads = ThreadOffload("lambda", at_once=2)
+
+    async def main(url: str) -> None:
+        clock = SystemClock()
+        account = LambdaAccount(
+            clock, threads, lambda_paces(), api_key=KEY, endpoint=url, within_s=0.2
+        )
+        with pytest.raises(OutcomeUnknownError, match="timed out"):
+            await LambdaCloud(clock, account, name="lambda").terminate(InstanceId("i"))
+
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            asyncio.run(main(f"http://127.0.0.1:{silent.getsockname()[1]}/api/v1"))
+    finally:
+        threads.close()
