@@ -7,8 +7,8 @@ STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
-	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-packing \
-	bench-pools bench-scheduler bench-xid bench-providers
+	bench-agent bench-clouds bench-control bench-governor bench-health bench-ingest bench-kernel-line \
+	bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -40,6 +40,9 @@ test: check ## the whole gate
 
 test-all: check ## the gate, and what is too long for it
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+bench-clouds: setup ## what 1,000 machines of Google Cloud and of Lambda cost to watch, as JSON
+	$(BIN)/python -m bench.cloud_listings $(ARGS)
 
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
