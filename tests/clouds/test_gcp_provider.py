@@ -428,6 +428,15 @@ def test_a_listing_without_one_zone_is_no_listing(fault: dict[str, Any]) -> None
     tell(tale)
 
 
+def test_a_project_that_is_not_there_is_no_machine_that_is_gone() -> None:
+    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.trouble = lambda _: refusal(404, "notFound", "no such project")
+        with pytest.raises(RejectedError, match="no such project"):
+            await cloud.list_instances()
+
+    tell(tale)
+
+
 def test_each_of_two_providers_of_one_project_sees_its_own_machines() -> None:
     async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
         await cloud.provision(a_request())

@@ -272,6 +272,20 @@ def test_a_public_key_is_made_known_once_and_found_again() -> None:
     tell(tale)
 
 
+def test_a_public_key_that_was_removed_at_lambda_is_made_known_again() -> None:
+    public = "ssh-ed25519 AAAAC3 ada@example.com"
+
+    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        await cloud.provision(a_request(ssh_keys=(public,)))
+        local.ssh_keys.clear()
+        again = a_request("t-2", ssh_keys=(public,), labels={"navarch-token": "t-2"})
+        with pytest.raises(RejectedError):
+            await cloud.provision(again)
+        await cloud.provision(again)
+
+    assert len(tell(tale).machines) == 2
+
+
 def test_a_part_of_a_listing_is_no_listing() -> None:
     async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
         await cloud.provision(a_request())

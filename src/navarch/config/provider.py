@@ -108,9 +108,15 @@ class LambdaConfig:
         ),
         default="LAMBDA_API_KEY",
         doc="the variable that holds the API key, when the file does not",
+        restart=_REBUILD,
     )
     api_key: Secret | None = key(
-        SECRET, default=None, file=True, environment_key="api_key_env", doc="the API key"
+        SECRET,
+        default=None,
+        file=True,
+        environment_key="api_key_env",
+        doc="the API key",
+        restart=_REBUILD,
     )
     ssh_key: str | None = key(
         TEXT,

@@ -1,7 +1,7 @@
 """The provider for Google Cloud."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from google.cloud import compute_v1 as compute
@@ -21,7 +21,7 @@ from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.refusals import already_exists, of_operation
+from navarch.providers.gcp.refusals import already_there, not_there, of_operation
 from navarch.providers.gcp.translation import (
     GPU_MACHINES,
     POLICY_PREFIX,
@@ -102,12 +102,9 @@ class GcpCloud:
         try:
             operation = await self._insert(what, zone, wanted, request)
         except RejectedError as error:
-            if _name_is_taken(error):
+            if already_there(error):
                 return await self._of_that_name(request, zone)
             raise
-        except InstanceNotFoundError as error:
-            # Something that the machine was to be made of is missing, not the machine.
-            raise RejectedError(str(error)) from error
         await self._see_through(what, zone, operation)
         return Instance(
             id=instance_id(zone, wanted.name),
@@ -122,17 +119,11 @@ class GcpCloud:
 
     async def terminate(self, instance: InstanceId) -> None:
         """Delete one machine; that it is gone is for the listings to show."""
-        zone, name = _place(instance)
-        await self._client.run(
-            f"delete {instance}", lambda: self._client.delete(zone, name), changes=True
-        )
+        await self._do("delete", self._client.delete, instance)
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart one machine. Compute Engine knows no gentler way than the reset button."""
-        zone, name = _place(instance)
-        await self._client.run(
-            f"reset {instance}", lambda: self._client.reset(zone, name), changes=True
-        )
+        await self._do("reset", self._client.reset, instance)
 
     async def offerings(self) -> Sequence[Offering]:
         """Return every kind of machine with GPUs in every zone. Prices are told elsewhere."""
@@ -162,6 +153,16 @@ class GcpCloud:
         asked = set(instances)
         found = {_id_of(listed): parse_topology(listed) for listed in await self._listed()}
         return {name: place for name, place in found.items() if place and name in asked}
+
+    async def _do(self, what: str, call: Callable[[str, str], None], instance: InstanceId) -> None:
+        """Do something to one machine."""
+        zone, name = _place(instance)
+        try:
+            await self._client.run(f"{what} {instance}", lambda: call(zone, name), changes=True)
+        except RejectedError as error:
+            if not_there(error):
+                raise InstanceNotFoundError(str(error)) from error
+            raise
 
     async def _listed(self) -> Sequence[Message]:
         listed = await self._client.run(
@@ -232,13 +233,11 @@ class GcpCloud:
         """Return whether a reservation's machines stand together, and live only as long as it."""
         if not request.reservation:
             return False
-        what = f"get reservation {request.reservation} in {zone}"
-        try:
-            found = await self._client.run(
-                what, lambda: self._client.reservation(zone, request.reservation), changes=False
-            )
-        except InstanceNotFoundError as error:
-            raise RejectedError(str(error)) from error
+        found = await self._client.run(
+            f"get reservation {request.reservation} in {zone}",
+            lambda: self._client.reservation(zone, request.reservation),
+            changes=False,
+        )
         return bool(found.deployment_type == "DENSE")
 
     async def _policy(self, request: ProvisionRequest, zone: str) -> str:
@@ -254,7 +253,7 @@ class GcpCloud:
                 what, lambda: self._client.insert_policy(region, wanted), changes=False
             )
         except RejectedError as error:
-            if not _name_is_taken(error):
+            if not already_there(error):
                 raise
         else:
             await self._wait_for_policy(what, region, operation)
@@ -306,10 +305,6 @@ def _place(instance: InstanceId) -> tuple[str, str]:
     if not zone or not name:
         raise InstanceNotFoundError(f"{instance} is no machine at Compute Engine")
     return zone, name
-
-
-def _name_is_taken(error: ProviderError) -> bool:
-    return isinstance(error.__cause__, Exception) and already_exists(error.__cause__)
 
 
 def _done(operation: Message) -> bool:

@@ -14,7 +14,6 @@ from google.auth import exceptions as auth
 from navarch.core.errors import (
     CapacityError,
     CredentialError,
-    InstanceNotFoundError,
     OutcomeUnknownError,
     ProviderError,
     QuotaError,
@@ -86,17 +85,21 @@ def of_exception(what: str, error: Exception, *, changes: bool) -> ProviderError
     return OutcomeUnknownError(words) if changes else TransientError(words)
 
 
-def already_exists(error: Exception) -> bool:
-    """Return whether the name that was asked for is taken."""
-    return isinstance(error, api.Conflict) and any(
-        entry.get("reason") == "alreadyExists" for entry in error.errors
+def already_there(error: ProviderError) -> bool:
+    """Return whether a call was refused because the name it gives is taken."""
+    cause = error.__cause__
+    return isinstance(cause, api.Conflict) and any(
+        entry.get("reason") == "alreadyExists" for entry in cause.errors
     )
+
+
+def not_there(error: ProviderError) -> bool:
+    """Return whether a call was refused because what it is about does not exist."""
+    return isinstance(error.__cause__, api.NotFound)
 
 
 def _of_status(error: api.GoogleAPICallError, words: str, *, changes: bool) -> ProviderError:
     status = int(error.code or 0)
-    if status == 404:
-        return InstanceNotFoundError(words)
     codes = [str(entry.get("reason", "")) for entry in error.errors]
     for code in codes:
         known = _judge(code, words, status)

@@ -135,7 +135,7 @@ class LambdaAccount:
             raise _lost(f"{what}: {error}", changes=changes) from error
         if answer.status == TOO_MANY:
             self._hold(path, answer)
-        if answer.status != 200:
+        if not 200 <= answer.status < 300:
             raise refusal(what, answer, changes=changes)
         try:
             return json.loads(answer.body)["data"]

@@ -74,6 +74,10 @@ class LambdaCloud:
             started = await self._account.launch(body)
         except OutcomeUnknownError as error:
             return await self._search_after(request, error)
+        except RejectedError:
+            # It may be the key that is gone: the next launch looks whether Lambda still has it.
+            self._known_keys.clear()
+            raise
         return self._started(request, started)
 
     async def terminate(self, instance: InstanceId) -> None:
