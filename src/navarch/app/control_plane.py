@@ -10,6 +10,7 @@ from navarch.config.policy import default_policy
 from navarch.control.alerts import AlertReconciler
 from navarch.control.announcements import AnnouncementReconciler
 from navarch.control.autoscaling import AutoscalingReconciler
+from navarch.control.bringup import BringUp, BringUpReconciler
 from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
@@ -171,6 +172,7 @@ def build_control_plane(
     assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None,
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
     save_readings: Callable[[], Awaitable[None]] | None = None,
+    bringup: BringUp | None = None,
     strict: bool = False,
 ) -> Plane:
     """Return a control plane that is ready to run.
@@ -248,6 +250,8 @@ def build_control_plane(
             if provider.describes_topology
         ]
         found += [AlertReconciler(clock, store, each, errands) for each in alerts]
+        if bringup is not None:
+            found.append(BringUpReconciler(clock, store, dressed, errands, bringup))
         if save_readings is not None:
             found.append(SnapshotReconciler(clock, save_readings))
         if metrics_source is not None:

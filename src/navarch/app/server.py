@@ -19,6 +19,7 @@ from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
 from navarch.app.addresses import Address, StartError, parse_listen_address
 from navarch.app.assortment import Account, Assortment
+from navarch.app.bringup import build_bringup, open_shells
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
@@ -35,6 +36,7 @@ from navarch.config.notifier import NotifierConfig
 from navarch.config.provider import FakeConfig
 from navarch.config.remediation import to_governor
 from navarch.config.stockouts import to_spans
+from navarch.control.bringup import BringUp
 from navarch.control.loads import Loads
 from navarch.core.budget import Budget
 from navarch.core.errors import NotPossibleError
@@ -53,8 +55,10 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import ListsOfferings, Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
+from navarch.service.bringup import BringUpService
 from navarch.service.evidence import EvidenceService
 from navarch.service.held import HeldService
+from navarch.stores.bringup import FolderBringUpLogs
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import FolderArchive
 from navarch.stores.snapshot import read_whole, write_whole
@@ -67,6 +71,7 @@ V = TypeVar("V")
 
 READINGS = "readings"
 LOADS = "loads"
+BRINGUP = "bringup"
 
 LOADS_EVERY = timedelta(minutes=1)
 """How much of the pools' history a crash may cost: a fraction of the quarter it is made of."""
@@ -147,6 +152,7 @@ class Server:
                 stack.callback(desk.flush)
                 archive = FolderArchive(self._data_dir / "evidence", offload)
                 evidence = EvidenceService(store, archive)
+                logs = FolderBringUpLogs(self._data_dir / BRINGUP, offload)
                 app = build_http_app(
                     self._clock,
                     self._entropy,
@@ -159,6 +165,7 @@ class Server:
                     snapshot=store.fleet,
                     evidence=evidence,
                     held=HeldService(self._clock, store),
+                    bringups=BringUpService(store, logs),
                 )
                 doors = HttpServer(
                     self._clock,
@@ -321,6 +328,18 @@ class Server:
             assortment=assortment.offers,
             inject=self._inject,
             save_readings=save_readings,
+            bringup=self._bringup(offload, http),
+        )
+
+    def _bringup(self, offload: ThreadOffload, http: Address) -> BringUp | None:
+        if not any(pool.setup for pool in self._config.pools.values()):
+            return None
+        return build_bringup(
+            lambda: self._config,
+            http,
+            folder=self._data_dir / BRINGUP,
+            offload=offload,
+            shells=open_shells(),
         )
 
     def _metrics_sources(self, stack: ExitStack) -> Iterator[MetricsSource]:

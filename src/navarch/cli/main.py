@@ -52,6 +52,7 @@ ENTRIES = {
     "diag": _entry("diag:diag", NODES, "Have a node look at itself, or test its GPUs."),
     "held": _entry("held:held", NODES, "What automation was kept from doing; let it go ahead."),
     "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
+    "logs": _entry("logs:logs", NODES, "What the set-up commands said on a node's machine."),
     "pool": _entry("pools:pool", POOLS, "List, create, scale and delete pools."),
     "instance": _entry("instances:instance", POOLS, "The machines as their providers know them."),
     "cost": _entry("cost:cost", POOLS, "What machines have cost, and what the month will."),

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from navarch.client.connection import HttpConnections
+from navarch.core.bringup import BringUpLog
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
@@ -172,6 +173,10 @@ class HttpFleetClient:
         """Return the attempts to mend machines."""
         path = "/v1/recoveries" if node is None else f"/v1/recoveries?{urlencode({'node': node})}"
         found: Items[Recovery] = await self._get(path, Items[Recovery])
+    async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
+        """Return every attempt to set a node's machine up, oldest first."""
+        path = f"/v1/nodes/{_segment(node)}/bringup"
+        found: Items[BringUpLog] = await self._get(path, Items[BringUpLog])
         return found.items
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:

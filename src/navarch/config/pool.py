@@ -8,6 +8,7 @@ from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig, windows
 from navarch.config.disruption import DisruptionConfig
 from navarch.config.health import HealthConfig
 from navarch.config.kinds import (
+    BOOLEAN,
     COMMAND,
     DURATION,
     DURATION_OR_ZERO,
@@ -15,6 +16,7 @@ from navarch.config.kinds import (
     PATH,
     SETTINGS,
     TEXT,
+    URL,
     Choice,
     Integer,
     ListOf,
@@ -25,6 +27,8 @@ from navarch.config.nesting import Nested
 from navarch.config.remediation import REMEDIATION, RemediationConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
+from navarch.core.bringup import Setup, check_template
+from navarch.core.errors import InvalidError
 
 ANY_NODES = Integer(most=100_000)
 
@@ -204,6 +208,18 @@ def _key_to_log_in(
         )
 
 
+def _known_variables(setup_commands: tuple[str, ...]) -> Iterator[Fault]:
+    for index, command in enumerate(setup_commands):
+        try:
+            check_template(command)
+        except InvalidError as error:
+            yield Fault(
+                at=("setup_commands", index),
+                message=str(error),
+                remedy="correct its name, or write single braces for the shell",
+            )
+
+
 def _windows_within_bounds(
     autoscaling: AutoscalingConfig | None, max_nodes: int
 ) -> Iterator[Fault]:
@@ -356,6 +372,7 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
         _type_given,
         _bounds_make_sense,
         _key_to_log_in,
+        _known_variables,
         _windows_within_bounds,
         _whole_gangs,
         _reservations_are_named,
@@ -437,6 +454,25 @@ class PoolConfig:
     ssh_private_key_path: str | None = key(
         PATH, default=None, doc="the key to log in with to set a node up"
     )
+    ssh_port: int = key(
+        Integer(least=1, most=65535, example="22"), default=22, doc="the port SSH listens on"
+    )
+    ssh_by_private_address: bool = key(
+        BOOLEAN,
+        default=False,
+        doc="log in by the address inside the provider's network, where there is one",
+    )
+    control_plane_address: str | None = key(
+        URL,
+        default=None,
+        doc="the URL its nodes reach the server by, such as a private address; "
+        "`server.external_address` if left out",
+    )
+    setup_attempts: int = key(
+        Integer(least=1, most=100, example="3"),
+        default=3,
+        doc="how often the set-up commands are tried before the machine is given back",
+    )
     setup_commands: tuple[str, ...] = key(
         ListOf(each=COMMAND),
         default=(),
@@ -497,3 +533,21 @@ class PoolConfig:
         if self.provider is not None:
             return (PoolProviderConfig(name=self.provider),)
         return self.providers
+
+    @property
+    def setup(self) -> Setup | None:
+        """How its machines are set up over SSH; None if they set themselves up."""
+        if not self.setup_commands:
+            return None
+        return Setup(
+            commands=self.setup_commands,
+            user=self.ssh_user,
+            port=self.ssh_port,
+            key_file=self.ssh_private_key_path or "",
+            private_address=self.ssh_by_private_address,
+            address_within=self.ip_wait_timeout,
+            answer_within=self.ssh_timeout,
+            connect_within=self.ssh_connect_timeout,
+            command_within=self.command_timeout,
+            attempts_max=self.setup_attempts,
+        )

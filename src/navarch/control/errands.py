@@ -15,6 +15,9 @@ log = structlog.get_logger(__name__)
 ERRANDS_MAX = 256
 """How many calls to the outside may be under way at once."""
 
+SLOW_MAX = 1024
+"""How many that take minutes. They have a place of their own, where they keep nobody waiting."""
+
 
 class Errands:
     """Runs calls to the outside in the background, so that no slow one holds up a round.
@@ -38,30 +41,33 @@ class Errands:
         self._done = done
         self._strict = strict
         self._room = asyncio.Semaphore(ERRANDS_MAX)
+        self._slow_room = asyncio.Semaphore(SLOW_MAX)
         self._busy: set[str] = set()
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, datetime] = {}
 
-    def send(self, key: str, errand: Callable[[], Awaitable[None]]) -> datetime | None:
+    def send(
+        self, key: str, errand: Callable[[], Awaitable[None]], *, slow: bool = False
+    ) -> datetime | None:
         """Run `errand`, unless one of that key has failed lately: then return when to come back.
 
-        When it is over, however it went, every loop is poked.
+        When it is over, however it went, every loop is poked. One that may take minutes is `slow`.
         """
         assert key not in self._busy, f"{key} is under way already"
         wait_until = self._not_before.get(key)
         if wait_until is not None and wait_until > self._clock.now():
             return wait_until
         self._busy.add(key)
-        self._tasks.create_task(self._run(key, errand), name=key)
+        self._tasks.create_task(self._run(key, errand, slow=slow), name=key)
         return None
 
     def busy(self, key: str) -> bool:
         """Return whether an errand of that key is under way."""
         return key in self._busy
 
-    async def _run(self, key: str, errand: Callable[[], Awaitable[None]]) -> None:
+    async def _run(self, key: str, errand: Callable[[], Awaitable[None]], *, slow: bool) -> None:
         try:
-            async with self._room:
+            async with self._slow_room if slow else self._room:
                 await errand()
         except NavarchError as error:
             self._failed(key, error)

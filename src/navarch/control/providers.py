@@ -25,6 +25,7 @@ from navarch.ports.provider import (
     ProvisionRequest,
     Reboots,
 )
+from navarch.ports.shell import DescribesLogins, Login
 
 T = TypeVar("T")
 
@@ -52,6 +53,7 @@ class DressedProvider:
         self._surveyor = provider if isinstance(provider, DescribesTopology) else None
         self.can_reboot = isinstance(provider, Reboots)
         self.can_power_cycle = isinstance(provider, PowerCycles)
+        self._porter = provider if isinstance(provider, DescribesLogins) else None
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine; whatever goes wrong unexpectedly may have had an effect."""
@@ -118,6 +120,13 @@ class DressedProvider:
         surveyor = self._surveyor
         assert surveyor is not None, self.name
         return await self._look("describe", lambda: surveyor.topology(instances))
+
+    async def login(self, instance: InstanceId) -> Login | None:
+        """Return how to log in to a machine, where the provider knows."""
+        porter = self._porter
+        if porter is None:
+            return None
+        return await self._look("describe", lambda: porter.login(instance))
 
     async def _look(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call that changes nothing."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
+from navarch.control.bringup import BringUp
 from navarch.control.loads import Loads
 from navarch.core.errors import UnreachableError
 from navarch.core.fleet import Fleet
@@ -117,6 +118,8 @@ class World:
     on_up: Callable[[Speaker], None] = lambda _: None
     """Hears when such an agent begins to speak."""
     on_stop: Callable[[Machine], None] = lambda _: None
+    bringup: BringUp | None = None
+    """How machines are set up. Given one, an agent starts only when `set_up` is called."""
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _on_duty: dict[NodeId, SimAgent] = field(default_factory=dict)
     _resting: dict[NodeId, Pulse] = field(default_factory=dict)
@@ -363,6 +366,7 @@ class World:
             metrics_source=self._metrics_source(store, columns),
             loads=self.loads,
             policies=None if self.policies is None else partial(_same, self.policies),
+            bringup=self.bringup,
             strict=True,
         )
         self.control = control
@@ -417,9 +421,14 @@ class World:
 
     def boot(self, machine: Machine) -> None:
         """Start the machine's agent once it has booted, if it ever does."""
-        if not machine.dead_on_arrival:
+        if not machine.dead_on_arrival and self.bringup is None:
             boot_s = (machine.boots_at - self.clock.now()).total_seconds()
             self._start_agent(machine, after_s=max(boot_s, 0.0))
+
+    def set_up(self, machine: Machine) -> None:
+        """Start the agent that somebody has just installed."""
+        if machine.id not in self._lives:
+            self._start_agent(machine, after_s=1.0)
 
     def _check_purchase(self, machine: Machine) -> None:
         """Fail if the cloud was made to sell more than was wanted.

@@ -12,6 +12,7 @@ from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, identify
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
+from navarch.api.http.bringup import BringUpRoutes
 from navarch.api.http.evidence import EvidenceKeeper, EvidenceRoutes
 from navarch.api.http.exchange import (
     PROTO,
@@ -38,6 +39,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.version import VERSION
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
+from navarch.ports.bringup import BringUpApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.held import HeldApi
 from navarch.wire.errors import INTERNAL, code_of, text_of
@@ -74,6 +76,7 @@ def build_http_app(
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
     held: HeldApi | None = None,
+    bringups: BringUpApi | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
@@ -87,6 +90,8 @@ def build_http_app(
         routes += EvidenceRoutes(evidence).routes()
     if held is not None:
         routes += HeldRoutes(held).routes()
+    if bringups is not None:
+        routes += BringUpRoutes(bringups).routes()
     return HttpApp(
         fleet,
         router=Router(routes),

@@ -1,0 +1,120 @@
+"""Bring-up: what is run on a new machine over SSH before its agent reports in, and what came of it.
+
+The commands are templates in the way of the Go system: `{{.NodeID}}` stands for the node's name.
+Whatever is put in is quoted for the shell, so that no name can become a command.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.errors import InvalidError
+from navarch.core.ids import NodeId, PoolName, Token
+
+VARIABLES = (
+    "ControlPlane",
+    "Pool",
+    "NodeID",
+    "Provider",
+    "Region",
+    "Zone",
+    "InstanceType",
+    "LaunchToken",
+    "JoinToken",
+)
+"""What a command may name. Those of the Go system, and three more."""
+
+OUTPUT_BYTES_MAX = 64 * 1024
+"""Of each stream of each command, the end: that is where a failure is told."""
+
+LOGS_MAX = 50
+"""Of each node, the latest."""
+
+_VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_NAME = re.compile(r"\s*-?\s*\.(\w+)\s*-?\s*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How the machines of a pool are set up."""
+
+    commands: tuple[str, ...]
+    user: str = "ubuntu"
+    port: int = 22
+    key_file: str = ""
+    private_address: bool = False
+    """Whether to log in by the address inside the provider's network."""
+    address_within: timedelta = timedelta(minutes=15)
+    """How long a machine may have no address."""
+    answer_within: timedelta = timedelta(minutes=10)
+    """How long SSH may take to come up."""
+    connect_within: timedelta = timedelta(seconds=30)
+    """How long one attempt to log in may take."""
+    command_within: timedelta = timedelta(minutes=5)
+    attempts_max: int = 3
+    """How often the commands are run before the machine is given back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandLog:
+    """One command: as it was written, without what stood in for its variables."""
+
+    command: str
+    exit_code: int | None = None
+    """None where it was not heard of again; -1 where it took too long and was killed."""
+    stdout: str = ""
+    stderr: str = ""
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BringUpLog:
+    """One attempt to set a machine up."""
+
+    id: str
+    node: NodeId
+    pool: PoolName
+    launch: Token
+    attempt: int
+    address: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    """None while it is under way, and where the control plane ended before it did."""
+    waited_s: float = 0.0
+    """How long SSH took to answer."""
+    host_key: str = ""
+    """What the machine proved to be. It has to prove the same the next time."""
+    succeeded: bool = False
+    error: str = ""
+    commands: tuple[CommandLog, ...] = ()
+
+
+def check_template(template: str) -> None:
+    """Raise InvalidError if `template` names a variable that there is not."""
+    for word in _VARIABLE.findall(template):
+        name = _NAME.fullmatch(word)
+        if name is None or name[1] not in VARIABLES:
+            known = ", ".join(f"{{{{.{each}}}}}" for each in VARIABLES)
+            raise InvalidError(f"{{{{{word}}}}} is no variable; there are {known}")
+
+
+def fill_in(template: str, values: Mapping[str, str]) -> str:
+    """Return the command with every variable in its place, quoted for the shell."""
+    check_template(template)
+
+    def word(match: re.Match[str]) -> str:
+        name = _NAME.fullmatch(match[1])
+        assert name is not None, template
+        return shlex.quote(values.get(name[1], ""))
+
+    return _VARIABLE.sub(word, template)
+
+
+def without_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Return `text` with every secret blotted out."""
+    for secret in secrets:
+        if secret:
+            text = text.replace(secret, "[secret]")
+    return text

@@ -1,0 +1,89 @@
+"""What to do next about a machine that has to be set up: look, run, wait, or give it back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.bringup import BringUpLog, Setup
+from navarch.core.node import Node
+from navarch.fleet.pacing import pause
+
+REDIAL = timedelta(seconds=5)
+"""Between attempts to reach a machine whose SSH is not up yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """Log in and run the commands."""
+
+    address: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Look again then."""
+
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveUp:
+    """Give the machine back: another may do better."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """Nothing is left to do but to wait for the agent."""
+
+
+Step = Run | Wait | GiveUp | Finished
+
+
+def next_step(
+    setup: Setup,
+    node: Node,
+    logs: Sequence[BringUpLog],
+    *,
+    unanswered_since: datetime | None,
+    now: datetime,
+) -> Step:
+    """Return the next step for `node`, given the logs of the attempts on its present machine.
+
+    An attempt counts once a command was tried. A machine that does not answer yet is not blamed
+    for it until `answer_within` is over, counted from the first time it was called in vain.
+    """
+    assert node.launch is not None, node.id
+    mine = [log for log in logs if log.launch == node.launch.token]
+    if any(log.succeeded for log in mine):
+        return Finished()
+    address = _address(setup, node)
+    if not address:
+        deadline = node.since + setup.address_within
+        if now >= deadline:
+            return GiveUp(reason=f"the machine had no address within {setup.address_within}")
+        return Wait(until=deadline)
+    if len(mine) >= setup.attempts_max:
+        return GiveUp(reason=_verdict(mine))
+    if unanswered_since is not None and now >= unanswered_since + setup.answer_within:
+        return GiveUp(reason=f"SSH did not answer within {setup.answer_within}")
+    if mine:
+        last = mine[-1]
+        again_at = (last.ended_at or last.started_at) + pause(len(mine))
+        if now < again_at:
+            return Wait(until=again_at)
+    return Run(address=address, attempt=len(mine) + 1)
+
+
+def _address(setup: Setup, node: Node) -> str:
+    assert node.launch is not None, node.id
+    public, private = node.launch.public_address, node.launch.private_address
+    return (private or public) if setup.private_address else (public or private)
+
+
+def _verdict(logs: Sequence[BringUpLog]) -> str:
+    error = logs[-1].error or "the control plane ended before it did"
+    times = "once" if len(logs) == 1 else f"{len(logs)} times"
+    return f"setting it up failed {times}: {error}"

@@ -1,0 +1,1 @@
+"""Shells on other machines: over real SSH, and simulated."""

@@ -1,0 +1,163 @@
+"""Shells over SSH, with asyncssh: one process, one event loop, hundreds of connections."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import asyncssh
+
+from navarch.core.bringup import OUTPUT_BYTES_MAX
+from navarch.ports.shell import HostKeyError, Login, LoginRefusedError, Ran, Shell, ShellError
+
+CHUNK_BYTES = 16 * 1024
+KEEPALIVE_S = 15
+"""A machine that vanishes in the middle of a command is missed after three of these."""
+
+
+class SshShells:
+    """Logs in to machines. Nothing is taken from this user's own SSH set-up."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, int], asyncssh.SSHKey] = {}
+
+    async def connect(self, login: Login, *, within: timedelta) -> Shell:
+        """Log in to one machine."""
+        key = self._key(login.key_file)
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                connection = await asyncssh.connect(
+                    login.address,
+                    login.port,
+                    username=login.user,
+                    client_keys=[key] if key else None,
+                    known_hosts=_trusted(login),
+                    config=None,
+                    agent_path=None,
+                    compression_algs=None,
+                    keepalive_interval=KEEPALIVE_S,
+                    preferred_auth="publickey",
+                    # Lookups of our own address would take seconds where nothing answers them.
+                    gss_host=None,
+                )
+        except TimeoutError as error:
+            raise ShellError(f"{login.address}: no shell within {within}") from error
+        except asyncssh.HostKeyNotVerifiable as error:
+            raise HostKeyError(f"{login.address} does not have the host key it should") from error
+        except asyncssh.PermissionDenied as error:
+            raise LoginRefusedError(
+                f"{login.address} does not let {login.user} in with this key"
+            ) from error
+        except (OSError, asyncssh.Error) as error:
+            raise ShellError(f"{login.address}: {error}") from error
+        return _SshShell(connection, login.address)
+
+    def _key(self, file: str) -> asyncssh.SSHKey | None:
+        """Return the key in `file`, read once for each time it is written."""
+        if not file:
+            return None
+        try:
+            known = (file, Path(file).stat().st_mtime_ns)
+            if known not in self._keys:
+                self._keys[known] = asyncssh.read_private_key(file)
+        except OSError as error:
+            raise ShellError(f"reading SSH private key: {file}: {error.strerror}") from error
+        except asyncssh.KeyImportError as error:
+            raise ShellError(f"parsing SSH private key: {file}: {error}") from error
+        return self._keys[known]
+
+
+class _SshShell:
+    def __init__(self, connection: asyncssh.SSHClientConnection, address: str) -> None:
+        self._connection = connection
+        self._address = address
+
+    @property
+    def host_key(self) -> str:
+        """The public key that the machine has proved to have."""
+        key = self._connection.get_server_host_key()
+        return key.export_public_key().decode().strip() if key else ""
+
+    async def run(self, command: str, *, within: timedelta) -> Ran:
+        """Run one command in a session of its own."""
+        try:
+            async with self._connection.create_process(
+                command, encoding=None, stdin=asyncssh.DEVNULL
+            ) as process:
+                return await _listen(process, within)
+        except (OSError, asyncssh.Error) as error:
+            raise ShellError(f"{self._address}: the connection was lost: {error}") from error
+
+    async def close(self) -> None:
+        """Hang up, without waiting for long."""
+        self._connection.close()
+        with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
+            async with asyncio.timeout(2.0):
+                await self._connection.wait_closed()
+
+
+async def _listen(process: "asyncssh.SSHClientProcess[bytes]", within: timedelta) -> Ran:
+    stdout, stderr = _Tail(), _Tail()
+    timed_out = False
+    try:
+        async with asyncio.timeout(within.total_seconds()), asyncio.TaskGroup() as tasks:
+            tasks.create_task(_drain(process.stdout, stdout.add))
+            tasks.create_task(_drain(process.stderr, stderr.add))
+            await process.wait_closed()
+    except TimeoutError:
+        timed_out = True
+        with contextlib.suppress(OSError, asyncssh.Error):
+            process.kill()
+        process.close()
+    lost = process.exit_status is None and process.exit_signal is None
+    if lost and not timed_out:
+        raise asyncssh.ConnectionLost("no exit status came")
+    code = -1 if timed_out or process.exit_status is None else process.exit_status
+    return Ran(exit_code=code, stdout=stdout.text(), stderr=stderr.text(), timed_out=timed_out)
+
+
+async def _drain(reader: "asyncssh.SSHReader[bytes]", add: Callable[[bytes], None]) -> None:
+    while chunk := await reader.read(CHUNK_BYTES):
+        add(chunk)
+
+
+class _Tail:
+    """The end of what a command said. What it says before is dropped as it comes."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._cut = False
+
+    def add(self, chunk: bytes) -> None:
+        self._kept += chunk
+        if len(self._kept) > 2 * OUTPUT_BYTES_MAX:
+            self._trim()
+
+    def text(self) -> str:
+        self._trim()
+        text = self._kept.decode(errors="replace")
+        return f"[...]\n{text}" if self._cut else text
+
+    def _trim(self) -> None:
+        if len(self._kept) > OUTPUT_BYTES_MAX:
+            self._cut = True
+            del self._kept[:-OUTPUT_BYTES_MAX]
+
+
+def _trusted(login: Login) -> tuple[list[asyncssh.SSHKey], list[object], list[object]] | None:
+    if not login.host_key:
+        return None
+    try:
+        return [asyncssh.import_public_key(_key_words(login.host_key))], [], []
+    except asyncssh.KeyImportError as error:
+        raise HostKeyError(
+            f"{login.address}: the pinned host key is not one; write it as ssh-keyscan does"
+        ) from error
+
+
+def _key_words(line: str) -> str:
+    """Return the key alone, with or without a host name before it."""
+    words = line.split()
+    starts = [i for i, word in enumerate(words) if word.startswith(("ssh-", "ecdsa-", "sk-"))]
+    return " ".join(words[starts[0] : starts[0] + 2]) if starts else line

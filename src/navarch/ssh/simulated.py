@@ -1,0 +1,64 @@
+"""Shells that exist only here: for simulations, and for tests of what uses shells."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from navarch.ports.clock import Clock
+from navarch.ports.shell import HostKeyError, Login, Ran, Shell, ShellError
+
+Answer = Callable[[str, str], Ran]
+"""From an address and a command to what comes of it."""
+
+
+def _fine(_address: str, _command: str) -> Ran:
+    return Ran(exit_code=0)
+
+
+@dataclass(slots=True)
+class SimulatedShells:
+    """Machines that answer as they are told to."""
+
+    clock: Clock
+    answer: Answer = _fine
+    command_s: float = 0.05
+    connect_s: float = 0.05
+    down: Callable[[str], bool] = lambda _: False
+    """Whether nobody answers at an address, now."""
+    host_keys: dict[str, str] = field(default_factory=dict)
+    said: list[tuple[str, str]] = field(default_factory=list)
+    """Every command that was run, with where."""
+    open: int = 0
+
+    async def connect(self, login: Login, *, within: timedelta) -> Shell:
+        """Log in, if there is anybody."""
+        await self.clock.sleep(min(self.connect_s, within.total_seconds()))
+        if self.down(login.address):
+            raise ShellError(f"{login.address}: connection refused")
+        key = self.host_keys.get(login.address, f"ssh-ed25519 {login.address}")
+        if login.host_key and login.host_key != key:
+            raise HostKeyError(f"{login.address} does not have the host key it should")
+        self.open += 1
+        return _SimulatedShell(self, login.address, key)
+
+
+@dataclass(slots=True)
+class _SimulatedShell:
+    shells: SimulatedShells
+    address: str
+    host_key: str
+
+    async def run(self, command: str, *, within: timedelta) -> Ran:
+        """Run a command, in theory."""
+        if self.shells.down(self.address):
+            raise ShellError(f"{self.address}: the connection was lost")
+        self.shells.said.append((self.address, command))
+        limit = within.total_seconds()
+        await self.shells.clock.sleep(min(self.shells.command_s, limit))
+        if self.shells.command_s > limit:
+            return Ran(exit_code=-1, timed_out=True)
+        return self.shells.answer(self.address, command)
+
+    async def close(self) -> None:
+        """Hang up."""
+        self.shells.open -= 1

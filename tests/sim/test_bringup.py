@@ -1,0 +1,173 @@
+"""Machines that are set up over SSH, in a world where that does not always work."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from navarch.control.bringup import BringUp
+from navarch.core.bringup import BringUpLog, Setup
+from navarch.core.ids import NodeId, PoolName
+from navarch.ports.shell import Ran
+from navarch.providers.simulated import Habits, Machine
+from navarch.sim.world import World, simulate
+from navarch.ssh.simulated import SimulatedShells
+from navarch.stores.bringup import MemoryBringUpLogs
+from navarch.testing.worlds import a_pool
+
+TRAINING = PoolName("training")
+COMMANDS = ("install-driver", "install-agent --server {{.ControlPlane}} --join {{.JoinToken}}")
+
+
+@dataclass(slots=True)
+class Rack:
+    """Machines that come up, and do what they are told unless they are `cursed`."""
+
+    setup: Setup = field(default_factory=lambda: Setup(commands=COMMANDS))
+    cursed: set[str] = field(default_factory=set)
+    """Nodes whose first command always fails."""
+    moody: dict[str, int] = field(default_factory=dict)
+    """Nodes whose first command fails so often, and then works."""
+    logs: MemoryBringUpLogs = field(default_factory=MemoryBringUpLogs)
+    world: World | None = None
+    shells: SimulatedShells | None = None
+
+    def prepare(self, world: World) -> None:
+        self.world = world
+        self.shells = SimulatedShells(world.clock, self.answer, down=self.down)
+        world.bringup = BringUp(
+            shells=self.shells,
+            logs=self.logs,
+            setup=lambda _: self.setup,
+            control_plane=lambda _: "http://10.0.0.1:50051",
+            join_token=lambda node, _: f"join-{node}",
+        )
+
+    def machine(self, address: str) -> Machine:
+        assert self.world is not None
+        numbers = address.split(".")
+        number = int(numbers[2]) * 256 + int(numbers[3])
+        return next(m for m in self.world.cloud.machines.values() if m.number == number)
+
+    def down(self, address: str) -> bool:
+        assert self.world is not None
+        machine = self.machine(address)
+        return not machine.alive or self.world.clock.now() < machine.boots_at
+
+    def answer(self, address: str, command: str) -> Ran:
+        assert self.world is not None
+        machine = self.machine(address)
+        node = machine.request.name
+        if command == "install-driver" and node in self.cursed:
+            return Ran(exit_code=2, stderr="no such package")
+        if command == "install-driver" and self.moody.get(node, 0) > 0:
+            self.moody[node] -= 1
+            return Ran(exit_code=100, stderr="could not get lock")
+        if command.startswith("install-agent"):
+            self.world.set_up(machine)
+            return Ran(exit_code=0, stdout=f"joined with join-{node}")
+        return Ran(exit_code=0)
+
+
+async def filled(world: World, size: int = 2) -> list[NodeId]:
+    await world.until(lambda: len(world.serving(TRAINING)) == size, within_s=3600)
+    return world.serving(TRAINING)
+
+
+def test_machines_are_set_up_as_soon_as_they_answer_and_the_log_tells_how() -> None:
+    rack = Rack()
+
+    async def story(world: World) -> None:
+        assert await filled(world) == ["training-0", "training-1"]
+        (log,) = await rack.logs.list(NodeId("training-0"))
+        assert log.succeeded
+        assert [entry.command for entry in log.commands] == list(COMMANDS)
+        assert [entry.exit_code for entry in log.commands] == [0, 0]
+        assert log.waited_s > 30, "it was called in vain while it booted"
+        assert rack.shells is not None
+        assert rack.shells.open == 0
+
+    simulate(story, seed=1, pools=[a_pool()], prepare=rack.prepare)
+
+
+def test_the_join_token_reaches_the_machine_but_no_log() -> None:
+    rack = Rack()
+
+    async def story(world: World) -> None:
+        await filled(world)
+        assert rack.shells is not None
+        assert any("join-training-0" in command for _, command in rack.shells.said)
+        logs = await rack.logs.list(NodeId("training-0"))
+        assert "join-training-0" not in repr(logs)
+        assert "joined with [secret]" in repr(logs)
+
+    simulate(story, seed=1, pools=[a_pool()], prepare=rack.prepare)
+
+
+def test_a_command_that_fails_for_a_while_is_tried_again_on_the_same_machine() -> None:
+    rack = Rack(moody={"training-0": 2})
+
+    async def story(world: World) -> None:
+        assert "training-0" in await filled(world)
+        logs = await rack.logs.list(NodeId("training-0"))
+        assert [log.succeeded for log in logs] == [False, False, True]
+        assert logs[0].error == "command 1 failed: exit code 100"
+        assert logs[0].commands[0].stderr == "could not get lock"
+
+    simulate(story, seed=1, pools=[a_pool()], prepare=rack.prepare)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_machine_that_cannot_be_set_up_is_given_back_and_replaced(seed: int) -> None:
+    """B16: a node whose bootstrap failed stayed in its pool for ever, and was never tried again."""
+    rack = Rack(cursed={"training-0"})
+
+    async def story(world: World) -> None:
+        world.checkers.may_be_retired.add(NodeId("training-0"))
+        assert await filled(world) == ["training-1", "training-2"]
+        await world.until(lambda: len(world.cloud.alive()) == 2, within_s=600)
+        logs = await rack.logs.list(NodeId("training-0"))
+        assert len(logs) == 3, "it was tried as often as the policy says"
+        why = [e.event.reason for e in await world.store.events() if e.event.kind == "node.retired"]
+        assert "setting it up failed 3 times: command 1 failed: exit code 2" in why
+
+    simulate(story, seed=seed, pools=[a_pool()], prepare=rack.prepare)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_control_plane_that_dies_in_the_middle_sets_every_machine_up_all_the_same(
+    seed: int,
+) -> None:
+    rack = Rack()
+
+    async def story(world: World) -> None:
+        for _ in range(4):
+            await world.clock.sleep(20 + 7 * seed)
+            world.crash()
+        await filled(world)
+        for node in world.serving(TRAINING):
+            logs: list[BringUpLog] = list(await rack.logs.list(node))
+            assert logs[-1].succeeded
+
+    habits = Habits(boot_s=(30.0, 60.0))
+    simulate(story, seed=seed, pools=[a_pool()], prepare=rack.prepare, habits=habits)
+
+
+def test_a_machine_that_turns_into_another_is_told_nothing_more() -> None:
+    """The key that it showed the first time is pinned for the attempts that follow."""
+    rack = Rack(moody={"training-0": 1})
+
+    async def story(world: World) -> None:
+        shells = rack.shells
+        assert shells is not None
+        await world.until(lambda: rack.moody["training-0"] == 0, within_s=900)
+        address = next(address for address, _ in shells.said)
+        shells.host_keys[address] = "ssh-ed25519 somebody-else"
+        said = sum(where == address for where, _ in shells.said)
+        world.checkers.may_be_retired.add(NodeId("training-0"))
+        await world.until(lambda: "training-0" not in world.serving(TRAINING), within_s=1)
+        await world.until(
+            lambda: NodeId("training-0") not in [n.id for n in world.nodes(TRAINING)], within_s=1800
+        )
+        assert sum(where == address for where, _ in shells.said) == said
+
+    simulate(story, seed=1, pools=[a_pool(size=1)], prepare=rack.prepare)
