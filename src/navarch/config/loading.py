@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,12 @@ from navarch.config.config import Config
 from navarch.config.document import parse_document
 from navarch.config.limits import TEXT_MAX
 from navarch.config.problem import ConfigError, Problem
-from navarch.config.provider import PROVIDER_TYPES
+from navarch.config.provider import (
+    PROVIDER_TYPES,
+    BareMetalConfig,
+    InventoryConfig,
+    ProviderConfig,
+)
 from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
 from navarch.config.server import ServerConfig
 from navarch.config.source import Source
@@ -28,7 +33,7 @@ def load_config(
     Variables come from this process's environment.
     """
     source = os.fspath(path)
-    return parse_config(
+    config = parse_config(
         read_text(source),
         source=source,
         # Absolute, so that paths still lead to the same files when a daemon changes folder.
@@ -37,6 +42,34 @@ def load_config(
         read_file=read_secret,
         provider_types=provider_types,
     )
+    return replace(config, providers=dict(_with_inventories(config.providers)))
+
+
+def load_inventory(path: str) -> InventoryConfig:
+    """Return the machines in an inventory file, or raise ConfigError with all that is wrong."""
+    reading = Reading(
+        source=Source(path, read_text(path).removeprefix("\ufeff")),
+        folder=Path(path).absolute().parent,
+        environment=os.environ,
+        read_file=read_secret,
+    )
+    root = parse_document(reading.source, reading.problems)
+    scope = Scope(reading=reading, label="inventory")
+    try:
+        return read_block(InventoryConfig, root or Entries(entries=(), place=scope.home), scope)
+    except (Refused, TooManyProblems):
+        raise ConfigError(sorted(reading.problems, key=_order)) from None
+
+
+def _with_inventories(
+    providers: Mapping[str, ProviderConfig],
+) -> Iterator[tuple[str, ProviderConfig]]:
+    for name, provider in providers.items():
+        if isinstance(provider, BareMetalConfig) and provider.inventory is not None:
+            hosts = load_inventory(provider.inventory).hosts
+            yield name, replace(provider, hosts=hosts)
+        else:
+            yield name, provider
 
 
 def parse_config(

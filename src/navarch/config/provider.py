@@ -7,6 +7,7 @@ from typing import ClassVar, TypeAlias
 
 from navarch.config.kinds import (
     BOOLEAN,
+    COMMAND,
     DURATION,
     DURATION_OR_ZERO,
     MONEY,
@@ -297,6 +298,13 @@ class HostConfig:
     instance_type: str = key(TEXT, default="baremetal", doc="what pools call its kind")
     gpus: int = key(GPUS, default=8, doc="how many GPUs it has")
     gpu_type: str = key(TEXT, default="", doc="which GPUs it has")
+    host_key: str = key(
+        TEXT, doc="its public SSH key, as `ssh-keyscan -t ed25519 ADDRESS` shows it; pinned"
+    )
+    private_address: str = key(TEXT, default="", doc="its address inside your network")
+    region: str = key(TEXT, default="", doc="what pools call its site; any if left out")
+    zone: str = key(TEXT, default="", doc="what pools call its part of the site; any if left out")
+    block: str = key(TEXT, default="", doc="the part of the network with full speed inside it")
     rack: str = key(TEXT, default="", doc="where it stands")
     ssh_user: str = key(TEXT, default="root", doc="who logs in")
     ssh_port: int = key(PORT, default=22, doc="the port SSH listens on")
@@ -316,16 +324,52 @@ def _hosts_once(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
 
 
 @block(rules=(_hosts_once,))
+class InventoryConfig:
+    """An inventory in a file of its own."""
+
+    hosts: tuple[HostConfig, ...] = key(
+        ListOf(each=Nested(cls=HostConfig), empty=False), doc="the machines"
+    )
+
+
+def _some_hosts(hosts: tuple[HostConfig, ...], inventory: str | None) -> Iterator[Fault]:
+    if bool(hosts) == bool(inventory):
+        yield Fault(
+            at=("hosts",),
+            message="say hosts or inventory" if not hosts else "hosts and inventory are both given",
+            remedy="write the machines under hosts:, or inventory: with a file that does",
+        )
+
+
+@block(rules=(_hosts_once, _some_hosts))
 class BareMetalConfig:
-    """Machines of one's own, lent to pools and taken back."""
+    """Machines of one's own, lent to pools and taken back clean."""
 
     type: ClassVar[str] = "baremetal"
     name: str
     hosts: tuple[HostConfig, ...] = key(
-        ListOf(each=Nested(cls=HostConfig), empty=False), doc="the machines", restart=_REBUILD
+        ListOf(each=Nested(cls=HostConfig), empty=False),
+        default=(),
+        doc="the machines",
+        restart=_REBUILD,
+    )
+    inventory: str | None = key(
+        PATH, default=None, doc="instead of hosts: a file with the key `hosts`", restart=_REBUILD
     )
     ssh_private_key_path: str | None = key(
         PATH, default=None, doc="the key to log in with", restart=_REBUILD
+    )
+    clean_up_commands: tuple[str, ...] = key(
+        ListOf(each=COMMAND),
+        default=(),
+        doc="what is run on a machine before anybody else may have it",
+        restart=_REBUILD,
+    )
+    lease_dir: str | None = key(
+        PATH,
+        default=None,
+        doc="where it is written who has which machine; several servers may share it",
+        restart=_REBUILD,
     )
 
 

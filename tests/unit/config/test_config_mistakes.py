@@ -299,10 +299,15 @@ def test_server_settings_that_cannot_work_are_refused(text: str, expected: str) 
         ),
         ("type: gcp", "1:13: {} project is required"),
         ("type: aws, project: a", '1:28: {} unknown key "project"'),
-        ("type: baremetal", "1:13: {} hosts is required"),
+        ("type: baremetal", "1:13: {} say hosts or inventory"),
         (
-            "type: baremetal, hosts: [{name: a, address: x}, {name: a, address: y}]",
-            '1:72: {} the host "a" stands twice',
+            "type: baremetal, hosts: [{name: a, address: x}]",
+            "1:38: {} hosts[0].host_key is required",
+        ),
+        (
+            "type: baremetal, hosts: [{name: a, address: x, host_key: k}, "
+            "{name: a, address: y, host_key: k}]",
+            '1:85: {} the host "a" stands twice',
         ),
         (
             "type: lambda, api_key: a, api_key_file: b",

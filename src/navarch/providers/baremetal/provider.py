@@ -1,0 +1,285 @@
+"""The provider: lends machines of the inventory, and takes them back.
+
+To lend one, its lease is written down, then the machine itself is claimed over SSH; a machine
+that does not answer, or that another control plane has, is passed over. To take one back, its
+lease is marked, the clean-up is run, the claim is removed, and only then is the lease dropped:
+at whatever step we die, the next call goes on from there.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from navarch.core.errors import (
+    CapacityError,
+    InstanceNotFoundError,
+    RejectedError,
+    TransientError,
+)
+from navarch.core.ids import InstanceId, ProviderName, Token
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.core.ownership import CLUSTER
+from navarch.core.topology import Topology
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import ProvisionRequest
+from navarch.ports.shell import Login, Shell, ShellError, Shells
+from navarch.providers.baremetal.claim import (
+    CLAIM,
+    TAKEN,
+    claim_command,
+    holds_command,
+    release_command,
+)
+from navarch.providers.baremetal.host import Host, Inventory
+from navarch.providers.baremetal.leases import FolderLeases, Lease, LeaseState
+
+CONNECT_WITHIN = timedelta(seconds=10)
+COMMAND_WITHIN = timedelta(seconds=20)
+TRIES_MAX = 3
+"""How many machines one call tries before it says so: a call has a minute."""
+
+
+class BareMetal:
+    """One inventory."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        offload: Offload,
+        shells: Shells,
+        *,
+        name: str,
+        inventory: Inventory,
+        leases: FolderLeases,
+        clean_up: Sequence[str] = (),
+        clean_up_within: timedelta = timedelta(seconds=40),
+        claim_path: str = CLAIM,
+    ) -> None:
+        self._clock = clock
+        self._offload = offload
+        self._shells = shells
+        self._name = name
+        self._inventory = inventory
+        self._leases = leases
+        self._clean_up = tuple(clean_up)
+        self._clean_up_within = clean_up_within
+        self._claim_path = claim_path
+
+    @property
+    def name(self) -> str:
+        """The name pools use to refer to this provider."""
+        return self._name
+
+    @property
+    def listing_lag(self) -> timedelta:
+        """A lease is listed as soon as it is written."""
+        return timedelta(0)
+
+    @property
+    def buys_once_per_token(self) -> bool:
+        """One token never lends two machines: its lease is looked up first."""
+        return True
+
+    async def provision(self, request: ProvisionRequest) -> Instance:
+        """Lend one machine; CapacityError if none is free."""
+        lease = await self._offload.run(lambda: self._lease_of(request.token))
+        if lease is not None and lease.state is LeaseState.CLEANING:
+            raise RejectedError(f"{lease.host} was already given back under this token")
+        if lease is not None and lease.state is LeaseState.LENT:
+            return self._instance(lease)
+        if request.spot or request.reservation:
+            raise RejectedError("machines of one's own are neither spot nor reserved")
+        fitting = self._inventory.fitting(request.instance_type, request.region, request.zone)
+        if not fitting:
+            raise RejectedError(
+                f"no machine of the inventory is a {request.instance_type}"
+                + (f" in {request.zone or request.region}" if request.region else "")
+            )
+        return await self._lend(request, fitting, lease)
+
+    async def terminate(self, instance: InstanceId) -> None:
+        """Clean one machine and take it back. It stays lent until that has worked."""
+        lease = await self._offload.run(lambda: self._lease_named(instance))
+        if lease is None:
+            raise InstanceNotFoundError(f"{instance} is not lent")
+        host = self._inventory.hosts.get(lease.host)
+        if lease.state is not LeaseState.CLEANING:
+            marked = replace(lease, state=LeaseState.CLEANING)
+            await self._offload.run(lambda: self._leases.change(marked))
+        if host is not None:
+            # One that was taken out of the inventory is no longer ours to clean.
+            await self._clean(host, lease)
+        await self._offload.run(lambda: self._leases.drop(lease))
+
+    async def list_instances(self) -> Sequence[Instance]:
+        """Return every machine that is lent."""
+        leases = await self._offload.run(self._leases.all)
+        return [self._instance(lease) for lease in leases]
+
+    async def login(self, instance: InstanceId) -> Login | None:
+        """Return how to log in to a machine, its host key pinned."""
+        lease = await self._offload.run(lambda: self._lease_named(instance))
+        host = None if lease is None else self._inventory.hosts.get(lease.host)
+        return None if host is None else host.login
+
+    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+        """Return where machines stand, as the inventory says."""
+        leases = await self._offload.run(self._leases.all)
+        wanted = set(instances)
+        hosts = {x.instance: self._inventory.hosts.get(x.host) for x in leases}
+        return {
+            name: Topology(block=host.block, rack=host.rack)
+            for name, host in hosts.items()
+            if name in wanted and host is not None and (host.block or host.rack)
+        }
+
+    async def _lend(
+        self, request: ProvisionRequest, fitting: Sequence[Host], begun: Lease | None
+    ) -> Instance:
+        troubles: list[str] = []
+        leases = await self._offload.run(self._leases.all)
+        lent = {lease.host for lease in leases}
+        free = [host for host in fitting if host.name not in lent]
+        if request.group:
+            free = self._in_one_block(request, free, leases)
+        if begun is not None:
+            # A claim that was cut short is finished before another machine is thought of.
+            free = [host for host in fitting if host.name == begun.host] + free
+        for host in free:
+            if len(troubles) == TRIES_MAX:
+                raise TransientError("; ".join(troubles))
+            lease = _lease(request, host, self._clock)
+            ours = begun is not None and begun.host == host.name
+            if not ours and not await self._offload.run(partial(self._leases.take, lease)):
+                continue  # Another process was quicker.
+            trouble = await self._claim(host, lease)
+            if trouble is None:
+                done = replace(lease, state=LeaseState.LENT)
+                await self._offload.run(partial(self._leases.change, done))
+                return self._instance(done)
+            troubles.append(trouble)
+            await self._offload.run(partial(self._leases.drop, lease))
+        if troubles:
+            raise CapacityError("; ".join(troubles))
+        if request.group and len(lent) < len(fitting):
+            raise CapacityError(f"no block has room for the group {request.group}")
+        raise CapacityError(f"all {len(fitting)} machines of this kind are lent")
+
+    def _in_one_block(
+        self, request: ProvisionRequest, free: Sequence[Host], leases: Sequence[Lease]
+    ) -> list[Host]:
+        """Return the free machines where the group stands, or where all of it has room."""
+        mine = [lease for lease in leases if lease.group == request.group]
+        stands = [
+            self._inventory.hosts[x.host].block for x in mine if x.host in self._inventory.hosts
+        ]
+        if stands:
+            return [host for host in free if host.block == stands[0]]
+        room = Counter(host.block for host in free)
+        return [host for host in free if room[host.block] >= request.group_size]
+
+    async def _claim(self, host: Host, lease: Lease) -> str | None:
+        """Claim a machine; return why that is not possible, None if it is done."""
+        try:
+            shell = await self._shells.connect(host.login, within=CONNECT_WITHIN)
+            try:
+                return await self._claim_in(shell, host, lease)
+            finally:
+                await shell.close()
+        except (ShellError, TransientError) as error:
+            return f"{host.name}: {error}"
+
+    async def _claim_in(self, shell: Shell, host: Host, lease: Lease) -> str | None:
+        command = claim_command(_owner(lease), path=self._claim_path)
+        ran = await shell.run(command, within=COMMAND_WITHIN)
+        if ran.exit_code == TAKEN:
+            before = ran.stdout.strip()
+            if before.partition(" ")[0] != _cluster(lease):
+                return f"{host.name} is claimed by {before or 'somebody else'}"
+            # An earlier loan of ours that nobody remembers: a claim whose answer was lost, or a
+            # lease that was. Whoever had the machine has left it as it was.
+            await self._clean_in(shell, host, before)
+            ran = await shell.run(command, within=COMMAND_WITHIN)
+        if ran.exit_code:
+            return f"{host.name} cannot be claimed: {ran.stderr.strip() or ran.exit_code}"
+        return None
+
+    async def _clean(self, host: Host, lease: Lease) -> None:
+        owner = _owner(lease)
+        holds = holds_command(owner, path=self._claim_path)
+        try:
+            shell = await self._shells.connect(host.login, within=CONNECT_WITHIN)
+            try:
+                ran = await shell.run(holds, within=COMMAND_WITHIN)
+                if ran.exit_code == TAKEN:
+                    return  # It is somebody else's by now: not ours to clean, nor to keep.
+                await self._clean_in(shell, host, owner)
+            finally:
+                await shell.close()
+        except ShellError as error:
+            raise TransientError(f"{host.name} cannot be cleaned: {error}") from error
+
+    async def _clean_in(self, shell: Shell, host: Host, owner: str) -> None:
+        release = release_command(owner, path=self._claim_path)
+        for command in (*self._clean_up, release):
+            ran = await shell.run(command, within=self._clean_up_within)
+            if ran.exit_code:
+                raise TransientError(
+                    f"{host.name} is not clean: {command!r} left with {ran.exit_code}: "
+                    f"{ran.stderr.strip()[-200:]}"
+                )
+
+    def _lease_of(self, token: Token) -> Lease | None:
+        return next((lease for lease in self._leases.all() if lease.token == token), None)
+
+    def _lease_named(self, instance: InstanceId) -> Lease | None:
+        return next((x for x in self._leases.all() if x.instance == instance), None)
+
+    def _instance(self, lease: Lease) -> Instance:
+        host = self._inventory.hosts.get(lease.host)
+        statuses = {
+            LeaseState.CLAIMING: InstanceStatus.PENDING,
+            LeaseState.LENT: InstanceStatus.RUNNING,
+            LeaseState.CLEANING: InstanceStatus.TERMINATING,
+        }
+        return Instance(
+            id=lease.instance,
+            provider=ProviderName(self._name),
+            status=statuses[lease.state],
+            instance_type=lease.instance_type,
+            region=lease.region,
+            zone=lease.zone,
+            public_address=host.address if host else "",
+            private_address=host.private_address if host else "",
+            labels=lease.labels,
+            launched_at=lease.since,
+        )
+
+
+def _lease(request: ProvisionRequest, host: Host, clock: Clock) -> Lease:
+    # A machine is lent many times; each loan has a name of its own.
+    loan = hashlib.sha256(request.token.encode()).hexdigest()[:10]
+    return Lease(
+        instance=InstanceId(f"{host.name}.{loan}"),
+        host=host.name,
+        token=request.token,
+        state=LeaseState.CLAIMING,
+        since=clock.now(),
+        instance_type=request.instance_type,
+        region=request.region,
+        zone=request.zone,
+        group=request.group,
+        labels=dict(request.labels),
+    )
+
+
+def _owner(lease: Lease) -> str:
+    return f"{_cluster(lease)} {lease.token}"
+
+
+def _cluster(lease: Lease) -> str:
+    return lease.labels.get(CLUSTER, "")

@@ -1,0 +1,195 @@
+"""Machines to log in to: SSH servers in this process, and the real sshd on loopback addresses.
+
+Each machine has a loopback address and a folder of its own, in which its commands run.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from navarch.ports.shell import Login
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshMachine:
+    """One machine that can be logged in to."""
+
+    login: Login
+    folder: Path
+
+
+def address_of(index: int) -> str:
+    return f"127.77.{index // 250}.{index % 250 + 1}"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((address_of(0), 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def a_key(file: Path) -> str:
+    """Write a private key for logging in; return its public half."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    key.write_private_key(str(file))
+    file.chmod(0o600)
+    return key.export_public_key().decode().strip()
+
+
+def _prepare(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "authorized").write_text(a_key(folder / "login-key") + "\n")
+
+
+class _Server(asyncssh.SSHServer):
+    def begin_auth(self, username: str) -> bool:  # noqa: ARG002 - anybody with the key
+        return True
+
+
+@asynccontextmanager
+async def ssh_servers(
+    folder: Path, count: int, *, command_s: float | None = None
+) -> AsyncIterator[Sequence[SshMachine]]:
+    """Serve SSH in this process at `count` addresses.
+
+    Commands are run by a real shell, or with `command_s` only take that long.
+    """
+    _prepare(folder)
+    host_key = asyncssh.generate_private_key("ssh-ed25519")
+    pinned = host_key.export_public_key().decode().strip()
+    port = free_port()
+    servers = []
+    machines = []
+    for index in range(count):
+        home = folder / f"m{index}"
+        home.mkdir(exist_ok=True)
+
+        async def handle(process: "asyncssh.SSHServerProcess[bytes]", home: Path = home) -> None:
+            if command_s is not None:
+                await asyncio.sleep(command_s)  # noqa: TID251 - a machine takes real time
+                process.exit(0)
+                return
+            child = await asyncio.create_subprocess_shell(
+                process.command or "true",
+                cwd=home,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                stdin=asyncio.subprocess.DEVNULL,
+            )
+            out, err = await child.communicate()
+            process.stdout.write(out)
+            process.stderr.write(err)
+            process.exit(child.returncode or 0)
+
+        servers.append(
+            await asyncssh.listen(
+                address_of(index),
+                port,
+                server_factory=_Server,
+                server_host_keys=[host_key],
+                authorized_client_keys=str(folder / "authorized"),
+                process_factory=handle,
+                encoding=None,
+            )
+        )
+        login = Login(
+            address=address_of(index),
+            port=port,
+            user="root",
+            key_file=str(folder / "login-key"),
+            host_key=pinned,
+        )
+        machines.append(SshMachine(login=login, folder=home))
+    try:
+        yield machines
+    finally:
+        for server in servers:
+            server.close()
+        for server in servers:
+            await server.wait_closed()
+
+
+def sshd_missing() -> str | None:
+    """Return why the real sshd cannot be had here, None if it can."""
+    if not Path("/usr/sbin/sshd").exists():
+        return "there is no /usr/sbin/sshd here (Debian: openssh-server)"
+    if os.geteuid() != 0:
+        return "sshd lets only root in as somebody else, and we are not root"
+    return None
+
+
+@contextmanager
+def real_sshd(folder: Path, count: int) -> Iterator[Sequence[SshMachine]]:
+    """Run OpenSSH's own server at `count` addresses."""
+    os.makedirs("/run/sshd", mode=0o755, exist_ok=True)
+    _prepare(folder)
+    pinned = a_key(folder / "host-key")
+    port = free_port()
+    lines = [
+        f"Port {port}",
+        f"HostKey {folder}/host-key",
+        f"AuthorizedKeysFile {folder}/authorized",
+        f"PidFile {folder}/sshd.pid",
+        "StrictModes no",
+        "UsePAM no",
+        "PasswordAuthentication no",
+        "PermitRootLogin yes",
+        "MaxStartups 500:30:1000",
+        "PrintMotd no",
+        "UseDNS no",
+    ]
+    lines += [f"ListenAddress {address_of(index)}" for index in range(count)]
+    machines = []
+    for index in range(count):
+        home = folder / f"m{index}"
+        home.mkdir(exist_ok=True)
+        lines += [
+            f"Match LocalAddress {address_of(index)}",
+            f'  ForceCommand cd {home} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
+        ]
+        login = Login(
+            address=address_of(index),
+            port=port,
+            user="root",
+            key_file=str(folder / "login-key"),
+            host_key=pinned,
+        )
+        machines.append(SshMachine(login=login, folder=home))
+    config = folder / "sshd_config"
+    config.write_text("\n".join(lines) + "\n")
+    daemon = subprocess.Popen(
+        [shutil.which("sshd") or "/usr/sbin/sshd", "-D", "-e", "-f", str(config)],
+        stdout=subprocess.DEVNULL,
+        stderr=(folder / "log").open("wb"),
+    )
+    try:
+        _wait_for(address_of(count - 1), port, daemon, folder / "log")
+        yield machines
+    finally:
+        daemon.terminate()
+        daemon.wait()
+
+
+def _wait_for(address: str, port: int, daemon: "subprocess.Popen[bytes]", log: Path) -> None:
+    for _ in range(200):
+        if daemon.poll() is not None:
+            raise RuntimeError(f"sshd ended: {log.read_text()[-500:]}")
+        try:
+            socket.create_connection((address, port), timeout=0.2).close()
+        except OSError:
+            try:
+                daemon.wait(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                continue
+        else:
+            return
+    raise RuntimeError(f"sshd did not come up: {log.read_text()[-500:]}")

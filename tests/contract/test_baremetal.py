@@ -1,0 +1,222 @@
+"""The bare-metal provider keeps every promise, on machines that really run the commands."""
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from navarch.clock.system import SystemClock, ThreadOffload
+from navarch.core.errors import CapacityError, InstanceNotFoundError, RejectedError, TransientError
+from navarch.core.ids import Token
+from navarch.core.instance import InstanceStatus
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
+from navarch.ssh.client import SshShells
+from navarch.testing.provider_contract import ProviderContract, Story
+from navarch.testing.ssh_machines import (
+    SshMachine,
+    a_key,
+    real_sshd,
+    ssh_servers,
+    sshd_missing,
+)
+
+CLEAN = "rm -rf work && echo cleaned >> history"
+
+
+def a_request(number: int = 1, cluster: str = "c-1") -> ProvisionRequest:
+    labels = {"navarch-cluster": cluster, "navarch-token": f"t-{number}"}
+    return replace(
+        ProviderContract().request(),
+        token=Token(f"t-{number}"),
+        name=f"training-{number}",
+        labels=labels,
+    )
+
+
+def a_provider(
+    machines: Sequence[SshMachine], leases: Path, *, clean_up: Sequence[str] = (CLEAN,)
+) -> BareMetal:
+    hosts = {
+        f"rack1-{index}": Host(
+            name=f"rack1-{index}",
+            address=machine.login.address,
+            instance_type="h100-8x",
+            host_key=machine.login.host_key,
+            ssh_port=machine.login.port,
+            ssh_key_file=machine.login.key_file,
+            rack=f"rack{index % 2}",
+            block="a" if index else "b",
+        )
+        for index, machine in enumerate(machines)
+    }
+    return BareMetal(
+        SystemClock(),
+        ThreadOffload("leases"),
+        SshShells(),
+        name="rack",
+        inventory=Inventory(hosts=hosts),
+        leases=FolderLeases(leases),
+        clean_up=clean_up,
+        claim_path="claim",
+    )
+
+
+def with_machines(
+    count: int, story: Callable[[Sequence[SshMachine], Path], Awaitable[None]]
+) -> None:
+    async def main() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            async with ssh_servers(Path(folder) / "ssh", count) as machines:
+                await story(machines, Path(folder))
+
+    asyncio.run(main())
+
+
+class TestBareMetal(ProviderContract):
+    def run(self, story: Story) -> None:
+        async def told(machines: Sequence[SshMachine], folder: Path) -> None:
+            await story(a_provider(machines, folder / "leases"))
+
+        with_machines(4, told)
+
+    async def settle(self) -> None:
+        pass
+
+
+@pytest.mark.skipif(sshd_missing() is not None, reason=str(sshd_missing()))
+class TestBareMetalOverOpenSsh(ProviderContract):
+    def run(self, story: Story) -> None:
+        async def told(machines: Sequence[SshMachine], folder: Path) -> None:
+            await story(a_provider(machines, folder / "leases"))
+
+        with tempfile.TemporaryDirectory() as folder, real_sshd(Path(folder) / "ssh", 4) as found:
+            asyncio.run(told(found, Path(folder)))  # type: ignore[arg-type]
+
+    async def settle(self) -> None:
+        pass
+
+
+def test_two_control_planes_never_have_one_machine() -> None:
+    """Each has a lease folder of its own, so only the machine itself can tell them apart."""
+
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        ours, theirs = (a_provider(machines, folder / name) for name in ("ours", "theirs"))
+        first = await ours.provision(a_request(cluster="c-1"))
+        with pytest.raises(CapacityError, match=r"rack1-0 is claimed by c-1 t-1"):
+            await theirs.provision(a_request(cluster="c-2"))
+        await ours.terminate(first.id)
+        await theirs.provision(a_request(cluster="c-2"))
+
+    with_machines(1, story)
+
+
+def test_two_processes_that_ask_at_once_get_two_machines() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        one, two = (a_provider(machines, folder / "leases") for _ in range(2))
+        got = await asyncio.gather(one.provision(a_request(1)), two.provision(a_request(2)))
+        assert len({each.public_address for each in got}) == 2
+
+    with_machines(2, story)
+
+
+def test_a_machine_is_cleaned_before_anybody_else_gets_it() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        provider = a_provider(machines, folder / "leases")
+        bought = await provider.provision(a_request())
+        (machines[0].folder / "work").mkdir()
+        await provider.terminate(bought.id)
+        assert not (machines[0].folder / "work").exists()
+        assert not (machines[0].folder / "claim").exists()
+        assert (machines[0].folder / "history").read_text() == "cleaned\n"
+        again = await provider.provision(a_request(2))
+        assert again.id != bought.id, "each loan has a name of its own"
+
+    with_machines(1, story)
+
+
+def test_a_machine_that_cannot_be_cleaned_is_kept_from_everybody() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        clean_up = ["test -e may-be-cleaned"]
+        provider = a_provider(machines, folder / "leases", clean_up=clean_up)
+        bought = await provider.provision(a_request())
+        with pytest.raises(TransientError, match="rack1-0 is not clean"):
+            await provider.terminate(bought.id)
+        (listed,) = await provider.list_instances()
+        assert listed.status is InstanceStatus.TERMINATING
+        with pytest.raises(CapacityError):
+            await provider.provision(a_request(2))
+        (machines[0].folder / "may-be-cleaned").touch()
+        await provider.terminate(bought.id)
+        assert await provider.list_instances() == []
+        with pytest.raises(InstanceNotFoundError):
+            await provider.terminate(bought.id)
+
+    with_machines(1, story)
+
+
+def test_a_machine_with_another_host_key_is_told_nothing_and_passed_over(tmp_path: Path) -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        other = a_key(tmp_path / "other")
+        impostor = replace(machines[0], login=replace(machines[0].login, host_key=other))
+        provider = a_provider([impostor, machines[1]], folder / "leases")
+        bought = await provider.provision(a_request())
+        assert bought.public_address == machines[1].login.address
+        assert not (machines[0].folder / "claim").exists()
+        with pytest.raises(CapacityError, match=r"rack1-0.*host key"):
+            await provider.provision(a_request(2))
+
+    with_machines(2, story)
+
+
+def test_a_claim_that_was_cut_short_is_finished_by_the_same_token() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        dying = a_provider(machines, folder / "leases")
+
+        async def dies(*_: object) -> None:
+            raise asyncio.CancelledError
+
+        dying._claim = dies  # type: ignore[method-assign, assignment]
+        with pytest.raises(asyncio.CancelledError):
+            await dying.provision(a_request())
+        (begun,) = await dying.list_instances()
+        assert begun.status is InstanceStatus.PENDING
+        again = await a_provider(machines, folder / "leases").provision(a_request())
+        assert again.id == begun.id
+        assert (machines[0].folder / "claim").read_text() == "c-1 t-1\n"
+
+    with_machines(2, story)
+
+
+def test_a_claim_of_ours_that_nobody_remembers_is_cleaned_and_made_anew() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        await a_provider(machines, folder / "lost").provision(a_request(1))
+        await a_provider(machines, folder / "new").provision(a_request(2))
+        assert (machines[0].folder / "history").read_text() == "cleaned\n"
+        assert (machines[0].folder / "claim").read_text() == "c-1 t-2\n"
+
+    with_machines(1, story)
+
+
+def test_a_kind_that_the_inventory_does_not_have_is_a_mistake_of_the_pool() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        provider = a_provider(machines, folder / "leases")
+        with pytest.raises(RejectedError, match="no machine of the inventory is a b200"):
+            await provider.provision(replace(a_request(), instance_type="b200"))
+
+    with_machines(1, story)
+
+
+def test_a_damaged_lease_lends_nothing() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        provider = a_provider(machines, folder / "leases")
+        await provider.provision(a_request())
+        (file,) = (folder / "leases").glob("*.json")
+        file.write_text("{")
+        with pytest.raises(TransientError, match="is damaged"):
+            await provider.provision(a_request(2))
+
+    with_machines(2, story)

@@ -1,0 +1,53 @@
+"""An inventory in a file of its own."""
+
+from pathlib import Path
+
+import pytest
+
+from navarch.config import ConfigError, load_config
+from navarch.config.provider import BareMetalConfig
+
+CONFIG = """
+providers:
+  rack:
+    type: baremetal
+    inventory: hosts.yaml
+pools:
+  training: {provider: rack, instance_type: h100-8x, max_nodes: 1}
+"""
+
+
+def write(folder: Path, inventory: str) -> Path:
+    (folder / "hosts.yaml").write_text(inventory)
+    (folder / "navarch.yaml").write_text(CONFIG)
+    return folder / "navarch.yaml"
+
+
+def test_the_machines_of_the_file_are_the_provider_s(tmp_path: Path) -> None:
+    line = "{name: a, address: 10.0.0.1, host_key: ssh-ed25519 AAAA, instance_type: h100-8x}"
+    provider = load_config(write(tmp_path, f"hosts: [{line}]\n")).providers["rack"]
+    assert isinstance(provider, BareMetalConfig)
+    assert [host.address for host in provider.hosts] == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("inventory", "problem"),
+    [
+        ("hosts: [{name: a, address: x}]", "hosts.yaml:1:9: inventory: hosts[0].host_key is"),
+        ("host: []", 'unknown key "host"'),
+        ("", "hosts is required"),
+        ("hosts: [", "hosts.yaml:1"),
+    ],
+    ids=["no key", "typo", "empty", "not yaml"],
+)
+def test_a_mistake_is_shown_where_it_is_made(tmp_path: Path, inventory: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config(write(tmp_path, inventory))
+    assert problem in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    file = write(tmp_path, "")
+    (tmp_path / "hosts.yaml").unlink()
+    with pytest.raises(ConfigError, match=r"hosts\.yaml"):
+        load_config(file)
