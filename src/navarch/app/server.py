@@ -53,6 +53,7 @@ from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import ListsOfferings, Provider
+from navarch.ports.provider import Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService
