@@ -77,5 +77,8 @@ bench-health: setup ## a thousand faulty nodes at once, and one line of a kernel
 bench-agent: setup ## what an agent costs, and how late it is while the driver misbehaves, as JSON
 	$(BIN)/python -m bench.agent $(ARGS)
 
+bench-ssh: setup ## machines set up over SSH: 200 at once, and by the real sshd in a second, as JSON
+	$(BIN)/python -m bench.ssh $(ARGS)
+
 clean: ## forget the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -9,7 +9,7 @@ import shutil
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -127,6 +127,10 @@ def sshd_missing() -> str | None:
     return None
 
 
+ADDRESSES_MAX = 16
+"""More than this one sshd will not listen on."""
+
+
 @contextmanager
 def real_sshd(folder: Path, count: int) -> Iterator[Sequence[SshMachine]]:
     """Run OpenSSH's own server at `count` addresses."""
@@ -134,28 +138,10 @@ def real_sshd(folder: Path, count: int) -> Iterator[Sequence[SshMachine]]:
     _prepare(folder)
     pinned = a_key(folder / "host-key")
     port = free_port()
-    lines = [
-        f"Port {port}",
-        f"HostKey {folder}/host-key",
-        f"AuthorizedKeysFile {folder}/authorized",
-        f"PidFile {folder}/sshd.pid",
-        "StrictModes no",
-        "UsePAM no",
-        "PasswordAuthentication no",
-        "PermitRootLogin yes",
-        "MaxStartups 500:30:1000",
-        "PrintMotd no",
-        "UseDNS no",
-    ]
-    lines += [f"ListenAddress {address_of(index)}" for index in range(count)]
     machines = []
     for index in range(count):
         home = folder / f"m{index}"
         home.mkdir(exist_ok=True)
-        lines += [
-            f"Match LocalAddress {address_of(index)}",
-            f'  ForceCommand cd {home} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
-        ]
         login = Login(
             address=address_of(index),
             port=port,
@@ -164,27 +150,57 @@ def real_sshd(folder: Path, count: int) -> Iterator[Sequence[SshMachine]]:
             host_key=pinned,
         )
         machines.append(SshMachine(login=login, folder=home))
-    config = folder / "sshd_config"
-    config.write_text("\n".join(lines) + "\n")
-    daemon = subprocess.Popen(
-        [shutil.which("sshd") or "/usr/sbin/sshd", "-D", "-e", "-f", str(config)],
-        stdout=subprocess.DEVNULL,
-        stderr=(folder / "log").open("wb"),
-    )
-    try:
-        _wait_for(address_of(count - 1), port, daemon, folder / "log")
+    with ExitStack() as stack:
+        for first in range(0, count, ADDRESSES_MAX):
+            served = machines[first : first + ADDRESSES_MAX]
+            stack.enter_context(_sshd(folder, f"sshd{first}", served))
         yield machines
+
+
+@contextmanager
+def _sshd(folder: Path, name: str, machines: Sequence[SshMachine]) -> Iterator[None]:
+    lines = [
+        f"Port {machines[0].login.port}",
+        f"HostKey {folder}/host-key",
+        f"AuthorizedKeysFile {folder}/authorized",
+        f"PidFile {folder}/{name}.pid",
+        "StrictModes no",
+        "UsePAM no",
+        "PasswordAuthentication no",
+        "PermitRootLogin yes",
+        "MaxStartups 500:30:1000",
+        "PrintMotd no",
+        "UseDNS no",
+    ]
+    lines += [f"ListenAddress {machine.login.address}" for machine in machines]
+    for machine in machines:
+        lines += [
+            f"Match LocalAddress {machine.login.address}",
+            f'  ForceCommand cd {machine.folder} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
+        ]
+    config, log = folder / f"{name}.conf", folder / f"{name}.log"
+    config.write_text("\n".join(lines) + "\n")
+    with log.open("wb") as writing:
+        daemon = subprocess.Popen(
+            [shutil.which("sshd") or "/usr/sbin/sshd", "-D", "-e", "-f", str(config)],
+            stdout=subprocess.DEVNULL,
+            stderr=writing,
+        )
+    try:
+        for machine in machines:
+            _wait_for(machine.login, daemon, log)
+        yield
     finally:
         daemon.terminate()
         daemon.wait()
 
 
-def _wait_for(address: str, port: int, daemon: "subprocess.Popen[bytes]", log: Path) -> None:
+def _wait_for(login: Login, daemon: "subprocess.Popen[bytes]", log: Path) -> None:
     for _ in range(200):
         if daemon.poll() is not None:
             raise RuntimeError(f"sshd ended: {log.read_text()[-500:]}")
         try:
-            socket.create_connection((address, port), timeout=0.2).close()
+            socket.create_connection((login.address, login.port), timeout=0.2).close()
         except OSError:
             try:
                 daemon.wait(timeout=0.05)

@@ -33,10 +33,10 @@ def test_the_machines_of_the_file_are_the_provider_s(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("inventory", "problem"),
     [
-        ("hosts: [{name: a, address: x}]", "hosts.yaml:1:9: inventory: hosts[0].host_key is"),
+        ("hosts: [{name: a, address: x}]", "hosts.yaml:1:9: host_key is required"),
         ("host: []", 'unknown key "host"'),
         ("", "hosts is required"),
-        ("hosts: [", "hosts.yaml:1"),
+        ("hosts: [", "hosts.yaml:2:1: not valid YAML"),
     ],
     ids=["no key", "typo", "empty", "not yaml"],
 )

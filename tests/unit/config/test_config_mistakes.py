@@ -302,7 +302,7 @@ def test_server_settings_that_cannot_work_are_refused(text: str, expected: str) 
         ("type: baremetal", "1:13: {} say hosts or inventory"),
         (
             "type: baremetal, hosts: [{name: a, address: x}]",
-            "1:38: {} hosts[0].host_key is required",
+            "1:42: {} host_key is required",
         ),
         (
             "type: baremetal, hosts: [{name: a, address: x, host_key: k}, "
