@@ -94,7 +94,7 @@ class TestBareMetalOverOpenSsh(ProviderContract):
             await story(a_provider(machines, folder / "leases"))
 
         with tempfile.TemporaryDirectory() as folder, real_sshd(Path(folder) / "ssh", 4) as found:
-            asyncio.run(told(found, Path(folder)))  # type: ignore[arg-type]
+            asyncio.run(told(found, Path(folder)))
 
     async def settle(self) -> None:
         pass

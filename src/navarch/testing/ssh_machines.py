@@ -171,6 +171,8 @@ def _sshd(folder: Path, name: str, machines: Sequence[SshMachine]) -> Iterator[N
         "MaxStartups 500:30:1000",
         "PrintMotd no",
         "UseDNS no",
+        # What the developer's own ~/.bashrc does to every command is not what is tested.
+        "SetEnv SHLVL=2",
     ]
     lines += [f"ListenAddress {machine.login.address}" for machine in machines]
     for machine in machines:
