@@ -1,0 +1,146 @@
+"""The Docker provider keeps every promise, at a real engine."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from navarch.core.errors import CredentialError, InvalidError, RejectedError, TransientError
+from navarch.core.ids import InstanceId, Token
+from navarch.core.instance import InstanceStatus
+from navarch.providers.docker import Containers, Docker, Engine, engine_at
+from navarch.providers.docker.provider import container_name
+from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
+from navarch.testing.provider_contract import ProviderContract, Story
+
+SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[str]:
+    missing = engine_missing()
+    if missing is not None:
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory(prefix="nd") as folder:
+        try:
+            with docker_engine(Path(folder)) as address:
+                yield address
+        except EngineDidNotStartError as error:
+            pytest.skip(f"the engine did not start: {error}")
+
+
+def request_of(number: int = 1):  # type: ignore[no-untyped-def]  # noqa: ANN201
+    labels = {"navarch-cluster": "c-1", "navarch-token": f"t-{number}"}
+    return replace(ProviderContract().request(), token=Token(f"t-{number}"), labels=labels)
+
+
+async def emptied(engine: Engine, name: str = "docker") -> None:
+    provider = Docker(engine, SLEEPING, name=name)
+    for each in await provider.list_instances():
+        await provider.terminate(each.id)
+
+
+class TestDocker(ProviderContract):
+    @pytest.fixture(autouse=True)
+    def _engine(self, host: str) -> None:
+        self.host = host
+
+    def run(self, story: Story) -> None:
+        async def told() -> None:
+            engine = engine_at(self.host)
+            await emptied(engine)
+            try:
+                await story(Docker(engine, SLEEPING))
+            finally:
+                await emptied(engine)
+
+        asyncio.run(told())
+
+    async def settle(self) -> None:
+        pass
+
+
+def test_a_container_that_was_created_and_never_started_is_started_by_its_token(host: str) -> None:
+    async def story() -> None:
+        engine = engine_at(host)
+        provider = Docker(engine, SLEEPING)
+        name = container_name(request_of())
+        description = provider._description(request_of())
+        answer = await engine.ask(
+            "POST", "/containers/create", query={"name": name}, body=description
+        )
+        assert answer.status == 201
+        (begun,) = await provider.list_instances()
+        assert begun.status is InstanceStatus.PENDING
+        bought = await provider.provision(request_of())
+        assert bought.id == begun.id
+        assert bought.status is InstanceStatus.RUNNING
+        await emptied(engine)
+
+    asyncio.run(story())
+
+
+def test_an_image_that_is_not_there_is_a_mistake_of_the_configuration(host: str) -> None:
+    async def story() -> None:
+        provider = Docker(engine_at(host), replace(SLEEPING, image="no/such"))
+        with pytest.raises(RejectedError, match="No such image"):
+            await provider.provision(request_of())
+        assert await provider.list_instances() == []
+
+    asyncio.run(story())
+
+
+def test_a_container_that_cannot_start_is_not_left_behind(host: str) -> None:
+    async def story() -> None:
+        engine = engine_at(host)
+        missing = Docker(engine, replace(SLEEPING, command=("/no/such/program",)))
+        with pytest.raises((RejectedError, TransientError), match="start"):
+            await missing.provision(request_of())
+        gpus = Docker(engine, replace(SLEEPING, real_gpus=True))
+        with pytest.raises(RejectedError, match="NVIDIA container toolkit"):
+            await gpus.provision(request_of(2))
+        assert await missing.list_instances() == []
+
+    asyncio.run(story())
+
+
+def test_containers_of_others_are_neither_listed_nor_removed(host: str) -> None:
+    async def story() -> None:
+        engine = engine_at(host)
+        theirs = await Docker(engine, SLEEPING, name="other").provision(request_of())
+        ours = Docker(engine, SLEEPING)
+        assert await ours.list_instances() == []
+        with pytest.raises(Exception, match="no container"):
+            await ours.terminate(theirs.id)
+        await emptied(engine, "other")
+
+    asyncio.run(story())
+
+
+def test_an_engine_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
+    async def story() -> None:
+        provider = Docker(engine_at(f"unix://{tmp_path}/none.sock"), SLEEPING)
+        with pytest.raises(TransientError, match="no Docker engine at"):
+            await provider.provision(request_of())
+
+    asyncio.run(story())
+
+
+def test_a_socket_that_may_not_be_used_says_what_would_help() -> None:
+    async def refuse() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        raise PermissionError(13, "Permission denied")
+
+    async def story() -> None:
+        with pytest.raises(CredentialError, match="join the group"):
+            await Docker(Engine(refuse, "unix:///x"), SLEEPING).terminate(InstanceId("a"))
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("host", ["", "ssh://x", "tcp://x", "/var/run/docker.sock"])
+def test_an_address_that_is_none_is_refused(host: str) -> None:
+    with pytest.raises(InvalidError, match="is no engine"):
+        engine_at(host)
