@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,6 +44,9 @@ from navarch.core.errors import NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, ProviderName
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.joining import join_token
+from navarch.core.offering import Offering
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
@@ -59,6 +63,7 @@ from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService
 from navarch.service.evidence import EvidenceService
 from navarch.service.held import HeldService
+from navarch.service.joining import JoinService
 from navarch.stores.bringup import FolderBringUpLogs
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import FolderArchive
@@ -167,6 +172,7 @@ class Server:
                     evidence=evidence,
                     held=HeldService(self._clock, store),
                     bringups=BringUpService(store, logs),
+                    joins=JoinService(self._clock, store),
                 )
                 doors = HttpServer(
                     self._clock,
@@ -329,10 +335,10 @@ class Server:
             assortment=assortment.offers,
             inject=self._inject,
             save_readings=save_readings,
-            bringup=self._bringup(offload, http),
+            bringup=self._bringup(store, offload, http),
         )
 
-    def _bringup(self, offload: ThreadOffload, http: Address) -> BringUp | None:
+    def _bringup(self, store: SqliteStore, offload: ThreadOffload, http: Address) -> BringUp | None:
         if not any(pool.setup for pool in self._config.pools.values()):
             return None
         return build_bringup(
@@ -341,6 +347,7 @@ class Server:
             folder=self._data_dir / BRINGUP,
             offload=offload,
             shells=open_shells(),
+            join_token=partial(join_token, store.cluster),
         )
 
     def _metrics_sources(self, stack: ExitStack) -> Iterator[MetricsSource]:

@@ -21,10 +21,12 @@ from navarch.agent.identity import Identity
 from navarch.agent.links import LINKS, open_link
 from navarch.agent.listening import listening
 from navarch.agent.remedies import Allowed
+from navarch.agent.machine_key import machine_key
 from navarch.agent.witnesses import Witnesses
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
+from navarch.core.joining import with_machine_key
 from navarch.core.offering import Offering
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
@@ -110,6 +112,12 @@ class _AgentGroup(click.Group):
     type=click.Path(dir_okay=False, path_type=Path),
     help="File with the bearer token, read again whenever it changes.",
 )
+@click.option(
+    "--join-token-file",
+    envvar="NAVARCH_JOIN_TOKEN_FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the join token of the launch, used instead of a bearer token.",
+)
 @click.option("--token", envvar="NAVARCH_LAUNCH_TOKEN", help="The launch that made the machine.")
 @click.option(
     "--state-dir",
@@ -188,6 +196,7 @@ def agent(
     labels: tuple[str, ...],
     auth_token: str | None,
     auth_token_file: Path | None,
+    join_token_file: Path | None,
     token: str | None,
     state_dir: Path | None,
     boot_id: str,
@@ -221,14 +230,18 @@ def agent(
         image=image if image is not None else _image(),
         kind=find_kind(provider, instance_type) if instance_type else None,
     )
-    link = _link(server, _token_source(auth_token, auth_token_file))
+    source = _token_source(auth_token, auth_token_file)
+    joining = join_token_file or os.environ.get("NAVARCH_JOIN_TOKEN")
+    if joining:
+        source = _joining(joining, state_dir or _default_state_dir())
+    link = _link(server, source)
     simulated = _simulated_count(simulated_gpus)
     try:
         disk = FolderDisk(state_dir or _default_state_dir())
     except DiskError as error:
         raise click.ClickException(f"{error}; choose another --state-dir") from error
     log_as_json()
-    if (auth_token or auth_token_file) and _is_readable_on_the_way(server):
+    if (auth_token or auth_token_file or joining) and _is_readable_on_the_way(server):
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
     folder = state_dir or _default_state_dir()
     witnesses = _witnesses(_gpus(simulated, name), identity, folder, simulated=simulated)
@@ -386,6 +399,18 @@ def _token_source(token: str | None, file: Path | None) -> Callable[[], str | No
         return last
 
     return read
+
+
+def _joining(token: Path | str, folder: Path) -> Callable[[], str | None]:
+    """Return the join token with this machine's own key, which is made the first time."""
+    plain = _read_token(token) if isinstance(token, Path) else _plain(token, "NAVARCH_JOIN_TOKEN")
+    if plain is None:
+        raise click.BadParameter("the file is empty", param_hint="--join-token-file")
+    try:
+        shown = with_machine_key(plain, machine_key(folder, SystemEntropy()))
+    except OSError as error:
+        raise click.ClickException(f"{error}; choose another --state-dir") from error
+    return lambda: shown
 
 
 def _read_token(file: Path) -> str | None:

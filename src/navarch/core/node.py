@@ -114,6 +114,8 @@ class Node:
     retry_at: datetime | None = None
     registered_at: datetime | None = None
     boot_id: str = ""
+    machine: str = ""
+    """The machine that joined with its launch's token, by the hash of its key; no other can."""
     booted_at: datetime | None = None
     """When its agent was first heard of in this boot."""
     offering: Offering | None = None

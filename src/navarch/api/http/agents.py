@@ -1,19 +1,24 @@
 """The JSON API for agents. Their heartbeats may be JSON, too, but are better packed."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from navarch.api.http.exchange import Request
+from navarch.api.http.exchange import Refusal, Request
 from navarch.api.http.route import Route
+from navarch.api.joining import AGENTS, TOKEN
 from navarch.api.limits import check_registration
+from navarch.core.ids import NodeId
 from navarch.ports.agents import AgentApi, Registration, Welcome
+from navarch.ports.joining import Joins
 from navarch.wire.bodies import Arrival, Beat, Findings, LateReadings, Orders, Outcome, Standing
 
 
 class AgentRoutes:
     """Answers agents."""
 
-    def __init__(self, agents: AgentApi) -> None:
+    def __init__(self, agents: AgentApi, joins: Joins | None = None) -> None:
         self._agents = agents
+        self._joins = joins
 
     def routes(self) -> Iterable[Route]:
         """Yield every operation."""
@@ -37,26 +42,44 @@ class AgentRoutes:
     async def _register(self, request: Request) -> Welcome:
         registration = request.json(Registration)
         check_registration(registration)
+        _check_own(request, registration.node)
+        if self._joins is not None and request.identity and TOKEN in request.identity.extra:
+            joiner = self._joins.recognize(request.identity.extra[TOKEN])
+            await self._joins.bind(joiner)
+            # Whatever launch it names besides, the token is proof of the one that it is of.
+            registration = replace(registration, token=joiner.launch)
         return await self._agents.register(registration)
 
     async def _heartbeat(self, request: Request) -> Orders:
         beat = request.json(Beat)
+        _check_own(request, beat.node)
         return Orders(commands=tuple(self._agents.heartbeat(beat.node, beat.metrics)))
 
     async def _health(self, request: Request) -> Standing:
         findings = request.json(Findings)
+        _check_own(request, findings.node)
         return Standing(status=await self._agents.report_health(findings.node, findings.report))
 
     async def _metrics(self, request: Request) -> None:
         late = request.json(LateReadings)
+        _check_own(request, late.node)
         await self._agents.report_metrics(late.node, late.samples)
 
     async def _acknowledge(self, request: Request) -> None:
         arrival = request.json(Arrival)
+        _check_own(request, arrival.node)
         await self._agents.acknowledge(arrival.node, arrival.command)
 
     async def _finish(self, request: Request) -> None:
         outcome = request.json(Outcome)
+        _check_own(request, outcome.node)
         await self._agents.finish(
             outcome.node, outcome.command, succeeded=outcome.succeeded, result=outcome.result
         )
+
+
+def _check_own(request: Request, node: NodeId) -> None:
+    """Refuse a machine that speaks for another."""
+    who = request.identity
+    if who is not None and AGENTS in who.groups and who.extra.get("node") != node:
+        raise Refusal(403, "permission_denied", f"this join token is not for node {node}")

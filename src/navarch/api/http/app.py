@@ -8,7 +8,7 @@ from datetime import timedelta
 import msgspec
 import structlog
 
-from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, identify
+from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, Chain, identify
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
@@ -33,6 +33,7 @@ from navarch.api.http.fleet import FleetRoutes
 from navarch.api.http.held import HeldRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
+from navarch.api.joining import AGENTS, JoinTokens
 from navarch.api.metrics import ask_for_gauges, gauges_of, render_metrics
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.core.fleet import Fleet
@@ -42,9 +43,11 @@ from navarch.ports.api import FleetApi
 from navarch.ports.bringup import BringUpApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.held import HeldApi
+from navarch.ports.joining import Joins
 from navarch.wire.errors import INTERNAL, code_of, text_of
 
-HEARTBEAT = "/v1/agent/heartbeat"
+AGENT_PREFIX = "/v1/agent/"
+HEARTBEAT = f"{AGENT_PREFIX}heartbeat"
 PROTO_TYPES = frozenset({PROTO, b"application/protobuf", b"application/x-protobuf"})
 """The names under which protobuf goes about."""
 OPENAPI = "/openapi.json"
@@ -77,6 +80,7 @@ def build_http_app(
     evidence: EvidenceKeeper | None = None,
     held: HeldApi | None = None,
     bringups: BringUpApi | None = None,
+    joins: Joins | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
@@ -85,7 +89,7 @@ def build_http_app(
     page would keep a large fleet's agents waiting. `desk` takes packed heartbeats; whoever serves
     the application runs it.
     """
-    routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents).routes()]
+    routes = [*FleetRoutes(fleet).routes(), *AgentRoutes(agents, joins).routes()]
     if evidence is not None:
         routes += EvidenceRoutes(evidence).routes()
     if held is not None:
@@ -96,7 +100,7 @@ def build_http_app(
         fleet,
         router=Router(routes),
         connect=ConnectDoor(clock, entropy, fleet, agents),
-        auth=auth,
+        auth=auth if joins is None else Chain([JoinTokens(joins), auth]),
         desk=desk,
         ready=ready,
         metrics_text=metrics_text,
@@ -173,7 +177,9 @@ class HttpApp:
         if path in PROBES:
             return await self._probe(scope["method"], path)
         headers = dict(scope["headers"])
-        identify(self._auth, headers)
+        identity = identify(self._auth, headers)
+        if AGENTS in identity.groups and not path.startswith(AGENT_PREFIX):
+            raise Refusal(403, "permission_denied", "a join token is for agents; use your own")
         _check_origin(headers)
         if path == OPENAPI:
             return self._openapi
@@ -193,6 +199,7 @@ class HttpApp:
             body=body,
             query_string=scope["query_string"],
             names=names,
+            identity=identity,
         )
         if route.stream is not None:
             await _stream(route, request, receive, send, self._closing)

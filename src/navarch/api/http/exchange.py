@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from navarch.api.auth import Identity
 from navarch.api.limits import check_limits
 from navarch.core.errors import InvalidError
 from navarch.wire.errors import TOO_LARGE, ErrorCode
@@ -63,6 +64,7 @@ class Request:
     body: bytes = b""
     query_string: bytes = b""
     names: Mapping[str, str] = field(default_factory=dict)
+    identity: Identity | None = None
 
     @property
     def content_type(self) -> bytes:

@@ -1,0 +1,82 @@
+"""What a new machine is told so that its agent finds its way: as variables, or as user data."""
+
+import base64
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+
+from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.ownership import POOL
+from navarch.ports.provider import ProvisionRequest
+
+INSTALL = "python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet navarch"
+"""How the agent gets onto a machine, where the pool does not say: the base install, no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guide:
+    """Shows new machines the way."""
+
+    provider: str
+    control_plane: Callable[[PoolName], str]
+    join_token: Callable[[NodeId, Token], str]
+
+    def environment(self, request: ProvisionRequest) -> Mapping[str, str]:
+        """Return the variables that an agent reads, for the machine of one request."""
+        pool = PoolName(request.labels.get(POOL, ""))
+        told = {
+            "NAVARCH_SERVER": self.control_plane(pool),
+            "NAVARCH_NODE_ID": request.name,
+            "NAVARCH_PROVIDER": self.provider,
+            "NAVARCH_REGION": request.region,
+            "NAVARCH_ZONE": request.zone,
+            "NAVARCH_INSTANCE_TYPE": request.instance_type,
+            "NAVARCH_POOL": pool,
+            "NAVARCH_LAUNCH_TOKEN": request.token,
+            "NAVARCH_JOIN_TOKEN": self.join_token(NodeId(request.name), request.token),
+        }
+        return {name: value for name, value in told.items() if value}
+
+
+def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) -> str:
+    """Return cloud-init user data that installs the agent and starts it.
+
+    It is a script, which every image with cloud-init runs at its first boot, and GCP's images
+    without. The join token is written to a file that only root can read; it is of no use once
+    the machine has joined, which is as well: whoever is on the machine can read its user data.
+    """
+    told = dict(environment)
+    join = told.pop("NAVARCH_JOIN_TOKEN", "")
+    told["NAVARCH_JOIN_TOKEN_FILE"] = "/etc/navarch/join-token"
+    lines = "".join(f"{name}={_systemd_quoted(value)}\n" for name, value in told.items())
+    unit = files("navarch.app").joinpath("navarch-agent.service").read_text("utf-8")
+    return "\n".join(
+        [
+            "#!/bin/sh",
+            "# Installs and starts the agent. Run again, it changes nothing that is right.",
+            "set -eu",
+            "umask 077",
+            "mkdir -p /etc/navarch",
+            _write("/etc/navarch/join-token", join + "\n"),
+            _write("/etc/navarch/agent.env", lines),
+            "umask 022",
+            f"[ -x /opt/navarch/bin/navarch ] || {{ {install}; }}",
+            _write("/etc/systemd/system/navarch-agent.service", unit),
+            "systemctl daemon-reload",
+            "systemctl enable --now navarch-agent.service",
+            "",
+        ]
+    )
+
+
+def _write(path: str, text: str) -> str:
+    # Encoded, so that nothing in it can be taken for a command.
+    held = base64.b64encode(text.encode()).decode()
+    return f"echo {held} | base64 -d > {shlex.quote(path)}"
+
+
+def _systemd_quoted(value: str) -> str:
+    """Return a value as an environment file of systemd wants it."""
+    plain = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$").replace("`", "\\`")
+    return f'"{plain}"'

@@ -1,0 +1,153 @@
+"""Join tokens let one machine in, as one node, to do what agents do."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_bringup_policy import a_machine
+
+from navarch.agent.machine_key import machine_key
+from navarch.api.auth import BearerToken
+from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.http.app import HttpApp, build_http_app
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.errors import UnauthenticatedError
+from navarch.core.fleet import Change
+from navarch.core.ids import NodeId, Token
+from navarch.core.joining import join_token, read_join_token, with_machine_key
+from navarch.core.ownership import Cluster
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+from navarch.service.joining import JoinService
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import a_pool
+
+CLUSTER = Cluster(id="c-1", secret=b"secret")
+NODE, LAUNCH = NodeId("training-0"), Token("t-1")
+
+
+async def a_store() -> MemoryStore:
+    store = MemoryStore(CLUSTER)
+    await store.commit(
+        Change(pools=[replace(a_pool(), next_index=1)], nodes=[a_machine()]), based_on=0
+    )
+    return store
+
+
+def token(node: NodeId = NODE, launch: Token = LAUNCH, *, key: str = "key-of-machine-a") -> str:
+    return with_machine_key(join_token(CLUSTER, node, launch), key)
+
+
+def test_a_token_names_its_node_and_launch_and_cannot_be_changed() -> None:
+    shown = token()
+    joiner = read_join_token(CLUSTER, shown)
+    assert joiner is not None
+    assert (joiner.node, joiner.launch) == (NODE, LAUNCH)
+    assert "key-of-machine-a" not in joiner.machine
+    other = join_token(CLUSTER, NodeId("training-1"), LAUNCH).split(".")
+    forged = ".".join(["nvj1", other[1], *shown.split(".")[2:]])
+    assert read_join_token(CLUSTER, forged) is None
+    assert read_join_token(replace(CLUSTER, secret=b"other"), shown) is None
+
+
+@pytest.mark.parametrize("shown", ["", "nvj1.", "nvj1.a.b.c", "nvj1.*.*.*", "nvj1.gA.gA.x.y"])
+def test_what_is_no_token_is_nobody(shown: str) -> None:
+    assert read_join_token(CLUSTER, shown) is None
+
+
+def test_the_first_machine_to_come_is_the_only_one_that_can() -> None:
+    async def story() -> None:
+        store = await a_store()
+        joins = JoinService(SystemClock(), store)
+        first, second = joins.recognize(token()), joins.recognize(token(key="key-of-machine-b"))
+        await joins.bind(first)
+        await joins.bind(first)
+        with pytest.raises(UnauthenticatedError, match="used by another machine"):
+            joins.recognize(token(key="key-of-machine-b"))
+        with pytest.raises(UnauthenticatedError, match="used by another machine"):
+            await joins.bind(second)
+        assert joins.recognize(token()) == first
+
+    asyncio.run(story())
+
+
+def test_the_token_of_an_earlier_launch_opens_nothing() -> None:
+    async def story() -> None:
+        joins = JoinService(SystemClock(), await a_store())
+        for shown in (token(launch=Token("t-0")), token(NodeId("training-7"))):
+            with pytest.raises(UnauthenticatedError, match="not wanted"):
+                joins.recognize(shown)
+        with pytest.raises(UnauthenticatedError, match="own key"):
+            joins.recognize(join_token(CLUSTER, NODE, LAUNCH))
+
+    asyncio.run(story())
+
+
+def an_app(store: MemoryStore) -> HttpApp:
+    clock, columns = SystemClock(), Columns(SystemClock(), timeout=a_pool().cooldown)
+    agents = AgentService(clock, store, columns)
+    return build_http_app(
+        clock,
+        SystemEntropy(),
+        FleetService(clock, SystemEntropy(), store, columns),
+        agents,
+        auth=BearerToken("the operators' token"),
+        desk=HeartbeatDesk(agents, columns),
+        joins=JoinService(clock, store),
+    )
+
+
+async def ask(app: HttpApp, method: str, path: str, shown: str, body: bytes = b"") -> int:
+    answers: list[Mapping[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Mapping[str, object]) -> None:
+        answers.append(message)
+
+    headers = [
+        (b"authorization", f"Bearer {shown}".encode()),
+        (b"content-type", b"application/json"),
+    ]
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": headers,
+    }
+    await app(scope, receive, send)  # type: ignore[arg-type]
+    status = answers[0]["status"]
+    assert isinstance(status, int)
+    return status
+
+
+def test_a_machine_joins_with_its_token_and_can_do_nothing_but_be_that_node() -> None:
+    async def story() -> None:
+        store = await a_store()
+        app = an_app(store)
+        me = b'{"node": "training-0", "boot_id": "b"}'
+        assert await ask(app, "POST", "/v1/agent/heartbeat", token(), b'{"node": "x"}') == 403
+        assert await ask(app, "POST", "/v1/agent/register", token(), me) == 200
+        assert store.fleet().nodes[NODE].registered_at is not None
+        assert (
+            await ask(app, "POST", "/v1/agent/heartbeat", token(), b'{"node": "training-0"}') == 200
+        )
+        assert await ask(app, "POST", "/v1/agent/register", token(key="b"), me) == 401
+        assert await ask(app, "POST", "/v1/agent/register", token(), b'{"node": "other"}') == 403
+        assert await ask(app, "GET", "/v1/nodes", token()) == 403
+        assert await ask(app, "GET", "/v1/nodes", "the operators' token") == 200
+
+    asyncio.run(story())
+
+
+def test_a_machine_keeps_its_key_for_itself(tmp_path: Path) -> None:
+    first = machine_key(tmp_path / "state", SystemEntropy())
+    assert machine_key(tmp_path / "state", SystemEntropy()) == first
+    assert machine_key(tmp_path / "other", SystemEntropy()) != first
+    assert (tmp_path / "state" / "machine-key").stat().st_mode & 0o077 == 0
