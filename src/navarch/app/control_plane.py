@@ -20,7 +20,7 @@ from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
 from navarch.control.incidents import IncidentReconciler
-from navarch.control.launches import LaunchReconciler
+from navarch.control.launches import LaunchReconciler, UserData
 from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
 from navarch.control.loop import Loop, Reconciler
@@ -173,6 +173,7 @@ def build_control_plane(
     inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
     save_readings: Callable[[], Awaitable[None]] | None = None,
     bringup: BringUp | None = None,
+    user_data: UserData | None = None,
     strict: bool = False,
 ) -> Plane:
     """Return a control plane that is ready to run.
@@ -225,7 +226,7 @@ def build_control_plane(
             sizes,
             drains.planning,
             drains,
-            LaunchReconciler(clock, store, dressed, errands, evidence),
+            LaunchReconciler(clock, store, dressed, errands, evidence, user_data=user_data),
             TerminationReconciler(clock, store, dressed, errands, evidence),
             NoticeReconciler(clock, store, notifier, errands),
             HeartbeatReconciler(clock, store, hearing),

@@ -18,17 +18,16 @@ INSTALL = "python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet 
 class Guide:
     """Shows new machines the way."""
 
-    provider: str
-    control_plane: Callable[[PoolName], str]
-    join_token: Callable[[NodeId, Token], str]
+    control_plane: Callable[[PoolName], str] = lambda _: ""
+    join_token: Callable[[NodeId, Token], str] = lambda _node, _launch: ""
 
-    def environment(self, request: ProvisionRequest) -> Mapping[str, str]:
+    def environment(self, request: ProvisionRequest, provider: str) -> Mapping[str, str]:
         """Return the variables that an agent reads, for the machine of one request."""
         pool = PoolName(request.labels.get(POOL, ""))
         told = {
             "NAVARCH_SERVER": self.control_plane(pool),
             "NAVARCH_NODE_ID": request.name,
-            "NAVARCH_PROVIDER": self.provider,
+            "NAVARCH_PROVIDER": provider,
             "NAVARCH_REGION": request.region,
             "NAVARCH_ZONE": request.zone,
             "NAVARCH_INSTANCE_TYPE": request.instance_type,

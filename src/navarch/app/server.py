@@ -21,10 +21,12 @@ from navarch.api.http.server import HttpServer, listen
 from navarch.app.addresses import Address, StartError, parse_listen_address
 from navarch.app.assortment import Account, Assortment
 from navarch.app.bringup import build_bringup, open_shells
+from navarch.app.bringup import build_bringup, control_plane_address, open_shells
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
 from navarch.app.fake import FakeMachines, FakeSettings
+from navarch.app.joining import Guide
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
 from navarch.app.providers.building import Surroundings, build_provider
@@ -276,8 +278,16 @@ class Server:
         disks, probes = ThreadOffload("navarch-fake-disk"), ThreadOffload("navarch-fake-probe")
         stack.callback(disks.close)
         stack.callback(probes.close)
+        guide = Guide(
+            control_plane=lambda pool: control_plane_address(self._config, pool, http),
+            join_token=partial(join_token, store.cluster),
+        )
         surroundings = Surroundings(
-            clock=self._clock, entropy=self._entropy, data_dir=self._data_dir, closing=stack
+            clock=self._clock,
+            entropy=self._entropy,
+            data_dir=self._data_dir,
+            closing=stack,
+            guide=guide,
         )
         for provider in self._config.providers.values():
             if not isinstance(provider, FakeConfig):
@@ -336,6 +346,7 @@ class Server:
             inject=self._inject,
             save_readings=save_readings,
             bringup=self._bringup(store, offload, http),
+            user_data=partial(self._user_data, guide),
         )
 
     def _bringup(self, store: SqliteStore, offload: ThreadOffload, http: Address) -> BringUp | None:

@@ -468,6 +468,16 @@ class PoolConfig:
         doc="the URL its nodes reach the server by, such as a private address; "
         "`server.external_address` if left out",
     )
+    cloud_init: bool = key(
+        BOOLEAN,
+        default=False,
+        doc="install and start the agent at the first boot, with a join token of its own",
+    )
+    agent_install_command: str | None = key(
+        COMMAND,
+        default=None,
+        doc="what installs the agent into /opt/navarch at the first boot; pip if left out",
+    )
     setup_attempts: int = key(
         Integer(least=1, most=100, example="3"),
         default=3,

@@ -278,7 +278,13 @@ class DockerConfig:
         TEXT, default=None, doc="the engine; as DOCKER_HOST says if left out", restart=_REBUILD
     )
     image: str = key(
-        TEXT, default="navarch-ssh-test", doc="the image of every machine", restart=_REBUILD
+        TEXT, default="navarch-agent", doc="the image of every machine", restart=_REBUILD
+    )
+    command: tuple[str, ...] = key(
+        ListOf(each=TEXT),
+        default=("navarch", "agent"),
+        doc="what runs in it: the agent, as the image names it",
+        restart=_REBUILD,
     )
     network: str = key(TEXT, default="bridge", doc="the network machines join", restart=_REBUILD)
     ssh_public_key_path: str | None = key(
@@ -286,6 +292,12 @@ class DockerConfig:
     )
     gpu_count: int = key(
         Integer(least=0, most=1024), default=0, doc="simulated GPUs per machine", restart=_REBUILD
+    )
+    real_gpus: bool = key(
+        BOOLEAN,
+        default=False,
+        doc="give every machine all GPUs of the engine's, through the NVIDIA runtime",
+        restart=_REBUILD,
     )
 
 

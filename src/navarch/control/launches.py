@@ -1,5 +1,7 @@
 """The launch reconciler: asks providers for the machines that were written down."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.amend import amend
@@ -10,6 +12,7 @@ from navarch.control.providers import Providers
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
+from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
@@ -19,6 +22,10 @@ from navarch.fleet.launching import accepted, never_bought, refused
 from navarch.ports.clock import Clock
 from navarch.ports.provider import ProvisionRequest
 from navarch.ports.store import Store
+
+UserData = Callable[[ProvisionRequest, ProviderName], str]
+"""What a machine is told at its first boot, where its pool does not say. It must be the same
+each time: some providers refuse a token that comes with another request than before."""
 
 TRANSIENT_MAX = 3
 """How often an offering may fail for no reason of its own before the next one is tried."""
@@ -39,7 +46,10 @@ class LaunchReconciler:
         providers: Providers,
         errands: Errands,
         evidence: Evidence,
+        *,
+        user_data: UserData | None = None,
     ) -> None:
+        self._user_data = user_data
         self._clock = clock
         self._store = store
         self._providers = providers
@@ -149,7 +159,7 @@ class LaunchReconciler:
 
     def _request(self, launch: Launch, pool: Pool) -> ProvisionRequest:
         owner = Owner(node=launch.node, pool=launch.pool, token=launch.token)
-        return ProvisionRequest(
+        request = ProvisionRequest(
             token=launch.token,
             name=launch.node,
             instance_type=launch.offering.instance_type,
@@ -163,6 +173,9 @@ class LaunchReconciler:
             group=launch.gang.id if launch.gang else "",
             group_size=launch.gang.nodes if launch.gang else 0,
         )
+        if request.user_data or self._user_data is None:
+            return request
+        return replace(request, user_data=self._user_data(request, launch.offering.provider))
 
 
 def _is_open(node: Node) -> bool:

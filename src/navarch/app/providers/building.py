@@ -7,11 +7,12 @@ so that nobody needs the libraries of a cloud that they do not use.
 import importlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
 from navarch.app.addresses import StartError
+from navarch.app.joining import Guide
 from navarch.clock.system import ThreadOffload
 from navarch.config.provider import ProviderConfig
 from navarch.ports.clock import Clock, Entropy
@@ -40,6 +41,8 @@ class Surroundings:
     """Where a provider may keep a folder of its own, `<data_dir>/<type>/<name>`."""
     closing: ExitStack
     """What has to be closed when the server ends, in the opposite order."""
+    guide: Guide = field(default_factory=Guide)
+    """What machines are told so that their agents find their way."""
 
     def threads(self, name: str, *, at_once: int = 1) -> ThreadOffload:
         """Return threads for blocking calls, which end with the server."""
