@@ -26,7 +26,7 @@ from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
 from navarch.app.fake import FakeMachines, FakeSettings
-from navarch.app.joining import Guide
+from navarch.app.joining import INSTALL, Guide, render_user_data
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
 from navarch.app.providers.building import Surroundings, build_provider
@@ -49,6 +49,7 @@ from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.joining import join_token
 from navarch.core.offering import Offering
+from navarch.core.ownership import POOL
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
@@ -60,6 +61,7 @@ from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import ListsOfferings, Provider
 from navarch.ports.provider import Provider
+from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService
@@ -348,6 +350,13 @@ class Server:
             bringup=self._bringup(store, offload, http),
             user_data=partial(self._user_data, guide),
         )
+
+    def _user_data(self, guide: Guide, request: ProvisionRequest, provider: ProviderName) -> str:
+        pool = self._config.pools.get(request.labels.get(POOL, ""))
+        if pool is None or not pool.cloud_init:
+            return ""
+        told = guide.environment(request, provider)
+        return render_user_data(told, install=pool.agent_install_command or INSTALL)
 
     def _bringup(self, store: SqliteStore, offload: ThreadOffload, http: Address) -> BringUp | None:
         if not any(pool.setup for pool in self._config.pools.values()):

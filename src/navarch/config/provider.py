@@ -377,6 +377,12 @@ class BareMetalConfig:
         doc="what is run on a machine before anybody else may have it",
         restart=_REBUILD,
     )
+    claim_file: str = key(
+        TEXT,
+        default="/var/lib/navarch/claim",
+        doc="the file on a machine that says whose it is",
+        restart=_REBUILD,
+    )
     lease_dir: str | None = key(
         PATH,
         default=None,

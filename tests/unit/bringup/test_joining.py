@@ -121,7 +121,7 @@ async def ask(app: HttpApp, method: str, path: str, shown: str, body: bytes = b"
         "query_string": b"",
         "headers": headers,
     }
-    await app(scope, receive, send)  # type: ignore[arg-type]
+    await app(scope, receive, send)
     status = answers[0]["status"]
     assert isinstance(status, int)
     return status

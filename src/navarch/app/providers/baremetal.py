@@ -21,6 +21,7 @@ def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
         inventory=Inventory(hosts={host.name: _host(host, config) for host in config.hosts}),
         leases=FolderLeases(Path(config.lease_dir) if config.lease_dir else folder),
         clean_up=config.clean_up_commands,
+        claim_path=config.claim_file,
     )
 
 

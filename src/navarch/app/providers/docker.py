@@ -1,6 +1,7 @@
 """The Docker provider, as a configuration describes it."""
 
 import os
+from pathlib import Path
 
 from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings
@@ -19,12 +20,24 @@ def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
         engine = engine_at(host)
     except InvalidError as error:
         raise StartError(f"provider {config.name!r}: {error}") from error
+    key = {"PUBLIC_KEY": _public_key(config)} if config.ssh_public_key_path else {}
     containers = Containers(
         image=config.image,
         network=config.network,
         command=config.command,
         simulated_gpus=config.gpu_count,
         real_gpus=config.real_gpus,
-        environment=lambda request: surroundings.guide.environment(request, config.name),
+        environment=lambda request: {
+            **surroundings.guide.environment(request, config.name),
+            **key,
+        },
     )
     return Docker(engine, containers, name=config.name)
+
+
+def _public_key(config: DockerConfig) -> str:
+    path = config.ssh_public_key_path or ""
+    try:
+        return Path(path).expanduser().read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"provider {config.name!r}: ssh_public_key_path: {error}") from error
