@@ -26,37 +26,58 @@ def set_credentials() -> None:
     """
 
 
+_endpoint = click.option("--endpoint", help="Where the API is, if not at the usual place.")
+_check = click.option(
+    "--check/--no-check", default=True, help="Whether to try them with a harmless call first."
+)
+
+
 @set_credentials.command("lambda")
 @click.option("--api-key-file", type=click.File(), help="Where the API key is; - for stdin.")
+@_endpoint
+@_check
 @with_session
-def lambda_credentials(session: Session, api_key_file: TextIO | None) -> None:
+def lambda_credentials(
+    session: Session, api_key_file: TextIO | None, endpoint: str | None, check: bool
+) -> None:
     """Keep a Lambda API key."""
-    _keep(session, "lambda", {"api_key": _secret(api_key_file, "Lambda API key")})
+    words = {"api_key": _secret(api_key_file, "Lambda API key")}
+    _keep(session, "lambda", words, endpoint=endpoint, check=check)
 
 
 @set_credentials.command("aws")
 @click.option("--profile", help="A profile of the AWS tools; nothing secret is kept.")
 @click.option("--access-key-id", help="Instead of a profile: the id of an access key.")
 @click.option("--secret-key-file", type=click.File(), help="Where its secret is; - for stdin.")
+@click.option("--from-environment", is_flag=True, help="What AWS's tools find by themselves.")
 @click.option("--region", help="The region to use where none is said.")
+@_endpoint
+@_check
 @with_session
 def aws_credentials(
     session: Session,
     profile: str | None,
     access_key_id: str | None,
     secret_key_file: TextIO | None,
+    from_environment: bool,
     region: str | None,
+    endpoint: str | None,
+    check: bool,
 ) -> None:
-    """Keep an AWS profile's name, or an access key."""
-    if (profile is None) == (access_key_id is None):
-        raise click.UsageError("say --profile or --access-key-id")
+    """Keep an AWS profile's name, or an access key.
+
+    With --from-environment nothing secret is kept: variables, or the role of the machine, are
+    found anew each time.
+    """
+    if [profile is not None, access_key_id is not None, from_environment].count(True) != 1:
+        raise click.UsageError("say --profile or --access-key-id (or --from-environment)")
     kept = {"region": region} if region else {}
     if profile is not None:
         kept["profile"] = profile
     elif access_key_id is not None:
         kept["access_key_id"] = access_key_id
         kept["secret_access_key"] = _secret(secret_key_file, "AWS secret access key")
-    _keep(session, "aws", kept)
+    _keep(session, "aws", kept, endpoint=endpoint, check=check)
 
 
 @set_credentials.command("gcp")
@@ -66,13 +87,30 @@ def aws_credentials(
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
     help="A service account's key; else what the machine is logged in as.",
 )
+@_endpoint
+@_check
 @with_session
-def gcp_credentials(session: Session, project: str, key_file: str | None) -> None:
+def gcp_credentials(
+    session: Session, project: str, key_file: str | None, endpoint: str | None, check: bool
+) -> None:
     """Keep a GCP project and where its service account's key is."""
-    _keep(session, "gcp", {"project": project} | ({"key_file": key_file} if key_file else {}))
+    words = {"project": project} | ({"key_file": key_file} if key_file else {})
+    _keep(session, "gcp", words, endpoint=endpoint, check=check)
 
 
-def _keep(session: Session, provider: str, words: Mapping[str, str]) -> None:
+def _keep(
+    session: Session,
+    provider: str,
+    words: Mapping[str, str],
+    *,
+    endpoint: str | None,
+    check: bool,
+) -> None:
+    """Keep what has proved to open something; of what has not, nothing is kept."""
+    if check:
+        tried = {**words, "endpoint": endpoint.rstrip("/")} if endpoint else words
+        click.echo(session.surroundings.check(provider, tried))
+
     def changed(before: Credentials) -> Credentials:
         return replace(before, providers={**before.providers, provider: words})
 

@@ -57,6 +57,32 @@ def write_credentials(directory: Path, credentials: Credentials) -> Path:
     return path
 
 
+_VARIABLES: Mapping[str, Mapping[str, str]] = {
+    "lambda": {"api_key": "LAMBDA_API_KEY"},
+    "gcp": {"key_file": "GOOGLE_APPLICATION_CREDENTIALS"},
+    "aws": {
+        "profile": "AWS_PROFILE",
+        "access_key_id": "AWS_ACCESS_KEY_ID",
+        "secret_access_key": "AWS_SECRET_ACCESS_KEY",
+        "region": "AWS_DEFAULT_REGION",
+    },
+}
+"""Where each cloud's own tools look for what is kept here."""
+
+
+def as_environment(credentials: Credentials, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables that make kept credentials known to the clouds' own tools.
+
+    What the environment says goes before: a cloud of which it says anything is left alone.
+    """
+    told: dict[str, str] = {}
+    for cloud, kept in credentials.providers.items():
+        names = _VARIABLES.get(cloud, {})
+        if not any(name in environ for word, name in names.items() if word != "region"):
+            told |= {names[word]: value for word, value in kept.items() if word in names}
+    return told
+
+
 def _parse(path: Path, text: str) -> Credentials:
     try:
         document = json.loads(text)

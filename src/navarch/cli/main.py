@@ -67,6 +67,7 @@ ENTRIES = {
         "policy:policy", SETUP, "Check, compare and try rules for health.", extra="server"
     ),
     "config": _entry("config:config", SETUP, "Credentials, tokens and configuration files."),
+    "doctor": _entry("doctor:doctor", SETUP, "What is missing on this machine."),
     "completion": _entry("completion:completion", SETUP, "A completion script for your shell."),
     "version": _entry("version:version", SETUP, "Which Navarch this is."),
     "serve": _entry("serve:serve", PROCESSES, "Run the control plane.", extra="server"),

@@ -14,6 +14,9 @@ import structlog
 
 from navarch.app.addresses import StartError
 from navarch.app.server import Running, Server
+from navarch.cli.credentials import as_environment, read_credentials
+from navarch.cli.failures import CommandError
+from navarch.cli.surroundings import Surroundings
 from navarch.config import Config, ConfigError, Secret, default_config, load_config
 from navarch.core.errors import NavarchError, StoreError
 from navarch.core.version import VERSION
@@ -59,6 +62,14 @@ def serve(
     """
     _configure_logs(as_json=log_json)
     _allow_many_connections()
+
+    surroundings = Surroundings()
+    try:
+        kept = read_credentials(surroundings.config_dir)
+    except CommandError as error:
+        click.echo(f"navarch serve: {error}", err=True)
+        sys.exit(1)
+    os.environ.update(as_environment(kept, os.environ))
 
     def read() -> Config:
         config = load_config(config_file) if config_file else default_config(os.environ)

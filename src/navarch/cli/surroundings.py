@@ -67,6 +67,13 @@ def execute(command: Sequence[str]) -> None:
     os.execvp(command[0], list(command))
 
 
+def check(cloud: str, words: Mapping[str, str]) -> str:
+    """Return whose credentials these are, or raise CommandError."""
+    from navarch.cli.checking import CHECKS
+
+    return CHECKS[cloud](words)
+
+
 def look_at_terminal() -> Terminal:
     """Return what standard output is."""
     if not sys.stdout.isatty():
@@ -84,6 +91,8 @@ class Surroundings:
     terminal: Callable[[], Terminal] = look_at_terminal
     execute: Callable[[Sequence[str]], None] = execute
     run: Run = run
+    check: Callable[[str, Mapping[str, str]], str] = check
+    """Puts a cloud's credentials to the test; returns whose they are."""
 
     @property
     def config_dir(self) -> Path:

@@ -1,0 +1,216 @@
+"""Credentials are tried before they are kept, and the doctor finds what is missing."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_world import a_desk, a_place
+from click.testing import Result
+
+from navarch.cli.checking import check_aws, check_gcp, check_lambda
+from navarch.cli.failures import CommandError
+
+SECRET = "hush-hush-hush"
+Answer = Callable[[str, Mapping[str, str], bytes], tuple[int, bytes]]
+
+
+@contextmanager
+def a_cloud(answer: Answer) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def _serve(self) -> None:
+            size = int(self.headers.get("content-length") or 0)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            status, body = answer(self.path, headers, self.rfile.read(size))
+            self.send_response(status)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = _serve  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def lambda_cloud(path: str, headers: Mapping[str, str], _body: bytes) -> tuple[int, bytes]:
+    assert path == "/instance-types"
+    if headers.get("authorization") != f"Bearer {SECRET}":
+        return 401, b'{"error": {"code": "global/invalid-api-key"}}'
+    return 200, b'{"data": {"gpu_8x_h100_sxm5": {}}}'
+
+
+def type_at(tmp_path: Path, line: str, stdin: str | None = None) -> Result:
+    with a_place() as place:
+        assert place.world.control is not None
+        desk = a_desk(
+            place.world.control.fleet,
+            runner=place.runner,
+            environ={"XDG_CONFIG_HOME": str(tmp_path)},
+        )
+        return desk.type(line, stdin=stdin)
+
+
+def kept(tmp_path: Path) -> dict[str, Any]:
+    file = tmp_path / "navarch" / "credentials.json"
+    found: dict[str, Any] = json.loads(file.read_text())["providers"] if file.exists() else {}
+    return found
+
+
+def test_a_key_that_opens_something_is_kept_and_one_that_does_not_is_not(tmp_path: Path) -> None:
+    with a_cloud(lambda_cloud) as url:
+        line = f"config set-credentials lambda --endpoint {url}/ --api-key-file -"
+        wrong = type_at(tmp_path, line, "wrong-key")
+        assert wrong.exit_code == 4
+        assert "Lambda does not accept these credentials" in wrong.stderr
+        assert "wrong-key" not in wrong.output
+        assert kept(tmp_path) == {}
+        right = type_at(tmp_path, line, SECRET)
+    assert right.exit_code == 0, right.output
+    assert "Lambda answers: 1 kinds" in right.stdout
+    assert SECRET not in right.output
+    assert kept(tmp_path) == {"lambda": {"api_key": SECRET}}
+    assert (tmp_path / "navarch" / "credentials.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_cloud_that_is_not_there_is_not_the_key_s_fault(tmp_path: Path) -> None:
+    line = "config set-credentials lambda --endpoint http://127.0.0.1:9 --api-key-file -"
+    result = type_at(tmp_path, line, SECRET)
+    assert result.exit_code == 5
+    assert "Lambda cannot be reached" in result.stderr
+    assert kept(tmp_path) == {}
+
+
+@pytest.mark.parametrize(("status", "code"), [(401, 4), (403, 4), (500, 5), (503, 5)])
+def test_what_a_status_means(status: int, code: int) -> None:
+    with a_cloud(lambda *_: (status, b"{}")) as url, pytest.raises(CommandError) as caught:
+        check_lambda({"api_key": SECRET, "endpoint": url})
+    assert caught.value.code == code
+    assert SECRET not in str(caught.value)
+
+
+STS = b"""<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
+<GetCallerIdentityResult><Arn>arn:aws:iam::123456789012:user/ops</Arn><UserId>AIDA</UserId>
+<Account>123456789012</Account></GetCallerIdentityResult>
+<ResponseMetadata><RequestId>1</RequestId></ResponseMetadata></GetCallerIdentityResponse>"""
+REFUSED = b"""<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error>
+<Type>Sender</Type><Code>InvalidClientTokenId</Code><Message>no</Message></Error>
+<RequestId>1</RequestId></ErrorResponse>"""
+
+
+def test_aws_says_who_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore", reason="navarch[aws] is not installed")
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+
+    def sts(_path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        assert b"Action=GetCallerIdentity" in body
+        known = "Credential=AKIAGOOD/" in headers["authorization"]
+        return (200, STS) if known else (403, REFUSED)
+
+    with a_cloud(sts) as url:
+        words = {"access_key_id": "AKIAGOOD", "secret_access_key": SECRET, "endpoint": url}
+        assert check_aws(words) == (
+            "AWS answers: account 123456789012, as arn:aws:iam::123456789012:user/ops"
+        )
+        with pytest.raises(CommandError, match="InvalidClientTokenId") as caught:
+            check_aws({**words, "access_key_id": "AKIABAD"})
+    assert SECRET not in str(caught.value)
+
+
+def test_aws_finds_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore", reason="navarch[aws] is not installed")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAENV")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    seen: list[str] = []
+
+    def sts(_path: str, headers: Mapping[str, str], _body: bytes) -> tuple[int, bytes]:
+        seen.append(headers["authorization"])
+        return 200, STS
+
+    with a_cloud(sts) as url:
+        check_aws({"endpoint": url})
+    assert "Credential=AKIAENV/" in seen[0]
+
+
+def test_google_gives_a_token_for_a_key_and_shows_the_project(tmp_path: Path) -> None:
+    pytest.importorskip("google.auth.transport.requests", reason="navarch[gcp] is not installed")
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()
+
+    def google(path: str, headers: Mapping[str, str], body: bytes) -> tuple[int, bytes]:
+        if path == "/token":
+            assert b"assertion=" in body
+            return 200, b'{"access_token": "t0ken", "expires_in": 3600, "token_type": "Bearer"}'
+        known = headers["authorization"] == "Bearer t0ken" and path == "/compute/projects/mine"
+        return (200, b'{"name": "mine"}') if known else (404, b"{}")
+
+    with a_cloud(google) as url:
+        file = tmp_path / "key.json"
+        document = {
+            "type": "service_account",
+            "client_email": "ops@mine.iam.gserviceaccount.com",
+            "private_key": pem,
+            "private_key_id": "1",
+            "token_uri": f"{url}/token",
+        }
+        file.write_text(json.dumps(document))
+        words = {"project": "mine", "key_file": str(file), "endpoint": f"{url}/compute"}
+        assert check_gcp(words) == (
+            "Google answers: project mine, as ops@mine.iam.gserviceaccount.com"
+        )
+        with pytest.raises(CommandError, match="status 404"):
+            check_gcp({**words, "project": "yours"})
+        file.write_text("{}")
+        with pytest.raises(CommandError, match="does not accept these credentials"):
+            check_gcp(words)
+
+
+def test_the_doctor_looks_at_everything_and_changes_nothing(tmp_path: Path) -> None:
+    result = type_at(tmp_path, "doctor")
+    for word in ("install", "credentials", "server", "port", "gpu driver", "docker", "ssh"):
+        assert f" {word} " in result.stdout
+    assert "navarch config set-credentials lambda --help" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_tries_kept_credentials_when_asked(tmp_path: Path) -> None:
+    type_at(tmp_path, "config set-credentials lambda --no-check --api-key-file -", SECRET)
+
+    def refuse(cloud: str, words: Mapping[str, str]) -> str:
+        assert words == {"api_key": SECRET}
+        raise CommandError(f"{cloud} does not accept these credentials (status 401)")
+
+    with a_place() as place:
+        assert place.world.control is not None
+        desk = a_desk(
+            place.world.control.fleet,
+            runner=place.runner,
+            environ={"XDG_CONFIG_HOME": str(tmp_path)},
+        )
+        desk.surroundings = replace(desk.surroundings, check=refuse)
+        result = desk.type("doctor --check-credentials")
+    assert result.exit_code == 1
+    assert "bad   credentials  lambda: lambda does not accept" in result.stdout
+    assert SECRET not in result.output
