@@ -16,6 +16,7 @@ from navarch.agent.beats import Beats
 from navarch.agent.bell import Bells
 from navarch.agent.buffer import AGE_MAX, BYTES_MAX
 from navarch.agent.contact import Contact
+from navarch.agent.deadman import DeadMan, Lease
 from navarch.agent.deliveries import Deliveries
 from navarch.agent.diagnosis import Diagnosis
 from navarch.agent.disk import Disk
@@ -54,6 +55,7 @@ class _Loops:
     orders: Orders
     diagnosis: Diagnosis
     notices: Notices | None
+    dead_man: DeadMan | None
 
 
 class Agent:
@@ -67,6 +69,8 @@ class Agent:
     where the machine is one that they can be used on; they take minutes, on `tests_offload`.
     `notices` follows what the provider announces to the machine.
     `effects` is the agent's power over the machine, as far as `allowed` lets it have any.
+    `notices` follows what the provider announces to the machine. `lease` ends a machine that is
+    idle and that no control plane has answered for as long as it says.
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class Agent:
         effects: Effects | None = None,
         allowed: Allowed | None = None,
         release_driver: Callable[[], None] = lambda: None,
+        lease: Lease | None = None,
         buffer_bytes_max: int = BYTES_MAX,
         buffer_age_max: timedelta = AGE_MAX,
     ) -> None:
@@ -117,6 +122,7 @@ class Agent:
         self._effects = effects
         self._allowed = allowed or Allowed()
         self._release_driver = release_driver
+        self._lease = lease
         self._buffer_bytes_max = buffer_bytes_max
         self._buffer_age_max = buffer_age_max
         self._contact = Contact(identity.node)
@@ -159,6 +165,8 @@ class Agent:
                     tasks.create_task(loops.diagnosis.run(), name=f"tests of {self.node}")
                     if loops.notices is not None:
                         tasks.create_task(loops.notices.run(), name=f"notices of {self.node}")
+                    if loops.dead_man is not None:
+                        tasks.create_task(loops.dead_man.run(), name=f"lease of {self.node}")
                 await self._flush(loops)
         except TimeoutError:
             log.warning("agent.stopped_in_a_hurry", node=self.node)
@@ -284,6 +292,23 @@ class Agent:
             orders=orders,
             diagnosis=diagnosis,
             notices=self._notice_loop(looks),
+            dead_man=self._dead_man(),
+        )
+
+    def _dead_man(self) -> DeadMan | None:
+        if self._lease is None:
+            return None
+        return DeadMan(
+            self._clock,
+            self._lease,
+            self._gpus,
+            self._host,
+            self._disk,
+            contact=self._contact,
+            probe=self._probe,
+            offload=self._offload,
+            bells=self._bells,
+            look_within_s=self._pace.check_s,
         )
 
     def _notice_loop(self, looks: Looks) -> Notices | None:

@@ -32,6 +32,7 @@ class Bells:
         self.orders = Bell()
         self.tests = Bell()
         self.notices = Bell()
+        self.lease = Bell()
         self.stopping = False
 
     def stop(self) -> None:
@@ -44,5 +45,6 @@ class Bells:
             self.orders,
             self.tests,
             self.notices,
+            self.lease,
         ):
             bell.ring()

@@ -4,6 +4,7 @@ import base64
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.resources import files
 
 from navarch.core.ids import NodeId, PoolName, Token
@@ -20,6 +21,8 @@ class Guide:
 
     control_plane: Callable[[PoolName], str] = lambda _: ""
     join_token: Callable[[NodeId, Token], str] = lambda _node, _launch: ""
+    lease: Callable[[PoolName], timedelta | None] = lambda _: None
+    """How long a pool's idle machines may be without us before they end themselves."""
 
     def environment(self, request: ProvisionRequest, provider: str) -> Mapping[str, str]:
         """Return the variables that an agent reads, for the machine of one request."""
@@ -34,8 +37,13 @@ class Guide:
             "NAVARCH_POOL": pool,
             "NAVARCH_LAUNCH_TOKEN": request.token,
             "NAVARCH_JOIN_TOKEN": self.join_token(NodeId(request.name), request.token),
+            "NAVARCH_DEAD_MAN_LEASE": _hours(self.lease(pool)),
         }
         return {name: value for name, value in told.items() if value}
+
+
+def _hours(lease: timedelta | None) -> str:
+    return "" if lease is None else f"{lease / timedelta(hours=1):g}"
 
 
 def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) -> str:

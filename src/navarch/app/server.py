@@ -283,6 +283,7 @@ class Server:
         guide = Guide(
             control_plane=lambda pool: control_plane_address(self._config, pool, http),
             join_token=partial(join_token, store.cluster),
+            lease=self._lease_of,
         )
         surroundings = Surroundings(
             clock=self._clock,
@@ -350,6 +351,10 @@ class Server:
             bringup=self._bringup(store, offload, http),
             user_data=partial(self._user_data, guide),
         )
+
+    def _lease_of(self, pool: PoolName) -> timedelta | None:
+        found = self._config.pools.get(pool)
+        return None if found is None else found.dead_man_lease
 
     def _user_data(self, guide: Guide, request: ProvisionRequest, provider: ProviderName) -> str:
         pool = self._config.pools.get(request.labels.get(POOL, ""))

@@ -4,10 +4,13 @@ import asyncio
 import importlib
 import logging
 import os
+import shlex
 import signal
 import socket
+import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -16,6 +19,7 @@ import click
 import structlog
 
 from navarch.agent.agent import Agent
+from navarch.agent.deadman import Lease
 from navarch.agent.disk import DiskError, FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.links import LINKS, open_link
@@ -147,6 +151,20 @@ class _AgentGroup(click.Group):
     help="Address of that service, if not the usual one.",
 )
 @click.option(
+    "--dead-man-lease",
+    envvar="NAVARCH_DEAD_MAN_LEASE",
+    type=click.FloatRange(min=0.25),
+    metavar="HOURS",
+    help="End this machine once it is idle and no control plane has answered for so long.",
+)
+@click.option(
+    "--dead-man-command",
+    envvar="NAVARCH_DEAD_MAN_COMMAND",
+    default="systemctl poweroff",
+    show_default=True,
+    help="What ends this machine.",
+)
+@click.option(
     "--simulated-gpus",
     type=click.IntRange(min=0, max=SIMULATED_MAX),
     help="Pretend to have this many GPUs. For trying things out.",
@@ -203,6 +221,8 @@ def agent(
     gpus_expected: int | None,
     metadata: str,
     metadata_url: str,
+    dead_man_lease: float | None,
+    dead_man_command: str,
     simulated_gpus: int | None,
     image: str | None,
     allow_restart_app: bool,
@@ -253,6 +273,21 @@ def agent(
     # Simulated GPUs are on a real machine, which is not theirs to reboot.
     effects = LinuxEffects(SystemClock()) if simulated is None else None
     sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, effects, allowed))
+    lease = None
+    if dead_man_lease is not None:
+        lease = Lease(
+            term=timedelta(hours=dead_man_lease),
+            end=lambda: _end_machine(shlex.split(dead_man_command)),
+        )
+    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, lease))
+
+
+def _end_machine(command: Sequence[str]) -> None:
+    """End the machine; where that fails, say so: it is tried again a term later."""
+    try:
+        subprocess.run(command, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("agent.dead_man_failed", command=list(command), error=str(error))
 
 
 def _run(
@@ -264,6 +299,7 @@ def _run(
     notices: NoticeWatch | None,
     effects: Effects | None,
     allowed: Allowed,
+    lease: Lease | None,
 ) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
     tests_offload = ThreadOffload("tests")
@@ -286,6 +322,7 @@ def _run(
         effects=effects,
         allowed=allowed,
         release_driver=gpus.release,
+        lease=lease,
     )
     try:
         asyncio.run(_until_signalled(daemon, gpus))

@@ -468,6 +468,12 @@ class PoolConfig:
         doc="the URL its nodes reach the server by, such as a private address; "
         "`server.external_address` if left out",
     )
+    dead_man_lease: timedelta | None = key(
+        DURATION,
+        default=None,
+        doc="an idle machine whose agent was told of it ends itself once no control plane has "
+        "answered for so long; never if left out",
+    )
     cloud_init: bool = key(
         BOOLEAN,
         default=False,
