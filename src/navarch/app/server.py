@@ -20,7 +20,6 @@ from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
 from navarch.app.addresses import Address, StartError, parse_listen_address
 from navarch.app.assortment import Account, Assortment
-from navarch.app.bringup import build_bringup, open_shells
 from navarch.app.bringup import build_bringup, control_plane_address, open_shells
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
@@ -46,9 +45,7 @@ from navarch.core.errors import NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, ProviderName
-from navarch.core.ids import NodeId, PoolName
 from navarch.core.joining import join_token
-from navarch.core.offering import Offering
 from navarch.core.ownership import POOL
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
@@ -59,9 +56,7 @@ from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provider import ListsOfferings, Provider
-from navarch.ports.provider import Provider
-from navarch.ports.provider import Provider, ProvisionRequest
+from navarch.ports.provider import ListsOfferings, Provider, ProvisionRequest
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService

@@ -24,8 +24,8 @@ from navarch.agent.disk import DiskError, FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.links import LINKS, open_link
 from navarch.agent.listening import listening
-from navarch.agent.remedies import Allowed
 from navarch.agent.machine_key import machine_key
+from navarch.agent.remedies import Allowed
 from navarch.agent.witnesses import Witnesses
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
@@ -272,14 +272,13 @@ def agent(
     )
     # Simulated GPUs are on a real machine, which is not theirs to reboot.
     effects = LinuxEffects(SystemClock()) if simulated is None else None
-    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, effects, allowed))
     lease = None
     if dead_man_lease is not None:
         lease = Lease(
             term=timedelta(hours=dead_man_lease),
             end=lambda: _end_machine(shlex.split(dead_man_command)),
         )
-    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, lease))
+    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, effects, allowed, lease))
 
 
 def _end_machine(command: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from navarch.cli.failures import NOT_ALLOWED, UNREACHABLE, CommandError
+from navarch.core.errors import CredentialError, TransientError
 
 Check = Callable[[Mapping[str, str]], str]
 """From what would be kept to whom it belongs; CommandError where it opens nothing."""
@@ -61,39 +62,22 @@ def check_gcp(words: Mapping[str, str]) -> str:
 def check_aws(words: Mapping[str, str]) -> str:
     """Ask AWS who we are."""
     try:
-        import botocore.exceptions
-        import botocore.session
-        from botocore.config import Config
+        from navarch.providers.aws.whoami import who_am_i
     except ModuleNotFoundError as error:
         raise _missing(error, "aws") from error
     try:
-        session = botocore.session.Session(profile=words.get("profile"))
-        client = session.create_client(
-            "sts",
-            region_name=words.get("region") or session.get_config_variable("region") or "us-east-1",
-            endpoint_url=words.get("endpoint"),
-            aws_access_key_id=words.get("access_key_id"),
-            aws_secret_access_key=words.get("secret_access_key"),
-            config=Config(
-                connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, retries={"total_max_attempts": 2}
-            ),
+        found = who_am_i(
+            profile=words.get("profile"),
+            region=words.get("region"),
+            access_key_id=words.get("access_key_id"),
+            secret_access_key=words.get("secret_access_key"),
+            endpoint=words.get("endpoint"),
         )
-        found = client.get_caller_identity()
-    except botocore.exceptions.ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "refused")
-        raise CommandError(f"AWS does not accept these credentials ({code})", NOT_ALLOWED) from None
-    except botocore.exceptions.ProfileNotFound:
-        raise CommandError(
-            f"there is no profile {words.get('profile')}; aws configure makes one", NOT_ALLOWED
-        ) from None
-    except botocore.exceptions.NoCredentialsError:
-        raise CommandError(
-            "AWS's tools find no credentials: no environment, no profile, no instance role",
-            NOT_ALLOWED,
-        ) from None
-    except botocore.exceptions.BotoCoreError as error:
-        raise CommandError(f"AWS cannot be reached: {type(error).__name__}", UNREACHABLE) from None
-    return f"AWS answers: account {found['Account']}, as {found['Arn']}"
+    except CredentialError as error:
+        raise CommandError(str(error), NOT_ALLOWED) from None
+    except TransientError as error:
+        raise CommandError(str(error), UNREACHABLE) from None
+    return f"AWS answers: {found}"
 
 
 CHECKS: Mapping[str, Check] = {"aws": check_aws, "gcp": check_gcp, "lambda": check_lambda}

@@ -173,6 +173,8 @@ class HttpFleetClient:
         """Return the attempts to mend machines."""
         path = "/v1/recoveries" if node is None else f"/v1/recoveries?{urlencode({'node': node})}"
         found: Items[Recovery] = await self._get(path, Items[Recovery])
+        return found.items
+
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return every attempt to set a node's machine up, oldest first."""
         path = f"/v1/nodes/{_segment(node)}/bringup"

@@ -42,9 +42,11 @@ class QuietGpus(SimulatedGpus):
 class QuietHost(SimulatedHost):
     """A host that does nothing."""
 
+    asked = 0
+
     def cpu_times(self) -> CpuTimes:
-        self.asked = getattr(self, "asked", 0) + 1
-        return CpuTimes(total=self.asked * 100.0, idle=self.asked * 99.0)
+        self.asked += 1
+        return CpuTimes(total=self.asked * 100, idle=self.asked * 99)
 
 
 @dataclass

@@ -12,7 +12,6 @@ from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings, build_provider
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config.provider import AwsConfig, ProviderConfig
-from navarch.config.provider import ProviderConfig
 
 
 @dataclass(frozen=True)
