@@ -28,7 +28,7 @@ from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.joining import INSTALL, Guide, render_user_data
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
-from navarch.app.providers.building import Surroundings, build_provider
+from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.app.remediators import load_remediators
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
@@ -234,6 +234,9 @@ class Server:
         _become(self._sizing, sizing)
         self._budgets[:] = _budgets(change.config, self._extensions)
         self._policies = policies
+        for cloud in self._clouds:
+            if cloud.name in change.config.providers:
+                renew_provider(cloud, change.config.providers[cloud.name])
         token = _token(change.config)
         if (token is None) is (self._door.token is None):
             self._door.change(token)

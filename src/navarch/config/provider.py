@@ -109,15 +109,9 @@ class LambdaConfig:
         ),
         default="LAMBDA_API_KEY",
         doc="the variable that holds the API key, when the file does not",
-        restart=_REBUILD,
     )
     api_key: Secret | None = key(
-        SECRET,
-        default=None,
-        file=True,
-        environment_key="api_key_env",
-        doc="the API key",
-        restart=_REBUILD,
+        SECRET, default=None, file=True, environment_key="api_key_env", doc="the API key"
     )
     ssh_key: str | None = key(
         TEXT,

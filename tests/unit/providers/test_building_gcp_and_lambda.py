@@ -1,19 +1,23 @@
 """How an account at Lambda and a project at Google Cloud are made of their configuration."""
 
+import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from navarch.app.addresses import StartError
-from navarch.app.providers.building import Surroundings, build_provider
+from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.app.providers.gcp import to_settings
 from navarch.app.providers.lambdalabs import paces_of
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config.provider import GcpConfig, LambdaConfig
 from navarch.config.secret import Secret
+from navarch.core.errors import CredentialError
 from navarch.providers.gcp.translation import IMAGE, NETWORK
+from navarch.testing.lambda_server import KEY, local_lambda
 
 
 def surroundings(path: Path, closing: ExitStack) -> Surroundings:
@@ -61,3 +65,21 @@ def test_what_a_project_leaves_out_has_a_sensible_value() -> None:
         "vpc",
         timedelta(days=1),
     )
+
+
+def test_a_new_key_is_used_without_a_restart(tmp_path: Path) -> None:
+    old = LambdaConfig(name="lambda", api_key=Secret("an old key"))
+    with ExitStack() as closing, local_lambda() as local:
+        here = surroundings(tmp_path, closing)
+        provider = build_provider(replace(old, endpoint=local.url), here)
+        with pytest.raises(CredentialError):
+            asyncio.run(provider.list_instances())
+        renew_provider(provider, replace(old, api_key=Secret(KEY)))
+        local.paced = False
+        assert list(asyncio.run(provider.list_instances())) == []
+
+
+def test_a_provider_without_anything_to_renew_is_left_alone(tmp_path: Path) -> None:
+    project = GcpConfig(name="gcp", project="p", endpoint="http://127.0.0.1:9")
+    with ExitStack() as closing:
+        renew_provider(build_provider(project, surroundings(tmp_path, closing)), project)

@@ -5,6 +5,7 @@ so that nobody needs the libraries of a cloud that they do not use.
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -59,6 +60,17 @@ the server from starting. It may raise StartError."""
 def build_provider(config: ProviderConfig, surroundings: Surroundings) -> Provider:
     """Return the provider that `config` describes, or raise StartError."""
     return _builder(config)(config, surroundings)
+
+
+def renew_provider(provider: Provider, config: ProviderConfig) -> None:
+    """Have a running provider use what may change while it runs, where its type has such a thing.
+
+    Its module then has a function `renew`, which takes the provider and the new configuration.
+    """
+    module = sys.modules.get(f"{__package__}.{MODULES.get(config.type, config.type)}")
+    renew = getattr(module, "renew", None)
+    if renew is not None:
+        renew(provider, config)
 
 
 def _builder(config: ProviderConfig) -> Build:

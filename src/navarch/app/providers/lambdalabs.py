@@ -36,6 +36,14 @@ def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
     return LambdaCloud(surroundings.clock, account, name=config.name, ssh_key=config.ssh_key or "")
 
 
+def renew(provider: Provider, config: ProviderConfig) -> None:
+    """Use the key that the file now has: keys are changed while fleets run."""
+    assert isinstance(provider, LambdaCloud), provider
+    assert isinstance(config, LambdaConfig), config
+    if config.api_key is not None:
+        provider.account.use_key(config.api_key.reveal())
+
+
 def paces_of(endpoint: str, key: str) -> Paces:
     """Return the paces that everybody in this process shares who uses the account."""
     account = hashlib.sha256(f"{endpoint}\0{key}".encode()).digest()

@@ -68,11 +68,15 @@ class LambdaAccount:
         self._endpoint = endpoint.rstrip("/")
         self._within_s = within_s
         self._headers = {
-            "Authorization": f"Bearer {api_key}",
             "Accept": "application/json",
             "Content-Type": "application/json",
             "User-Agent": "navarch",
         }
+        self.use_key(api_key)
+
+    def use_key(self, api_key: str) -> None:
+        """Make calls with this key from now on. The account is the same, and so are its limits."""
+        self._headers = {**self._headers, "Authorization": f"Bearer {api_key}"}
 
     async def instances(self) -> Sequence[Json]:
         """Return every machine of the account. Lambda does not page."""

@@ -46,7 +46,7 @@ class LambdaCloud:
     ) -> None:
         """Buy with `ssh_key`, a name or a public key, for whoever brings none."""
         self._clock = clock
-        self._account = account
+        self.account = account
         self._name = ProviderName(name)
         self._default_keys = (ssh_key,) if ssh_key else ()
         self._known_keys: dict[str, str] = {}
@@ -71,7 +71,7 @@ class LambdaCloud:
             return found
         body = launch_body(request, ssh_key=ssh_key, now=self._clock.now())
         try:
-            started = await self._account.launch(body)
+            started = await self.account.launch(body)
         except OutcomeUnknownError as error:
             return await self._search_after(request, error)
         except RejectedError:
@@ -83,7 +83,7 @@ class LambdaCloud:
     async def terminate(self, instance: InstanceId) -> None:
         """Stop paying for one machine."""
         try:
-            answer = await self._account.terminate(instance)
+            answer = await self.account.terminate(instance)
         except RejectedError as error:
             raise not_found(error) from error
         if not _names(answer, "terminated_instances", instance):
@@ -92,7 +92,7 @@ class LambdaCloud:
     async def reboot(self, instance: InstanceId) -> None:
         """Restart one machine."""
         try:
-            answer = await self._account.restart(instance)
+            answer = await self.account.restart(instance)
         except RejectedError as error:
             raise not_found(error) from error
         if not _names(answer, "restarted_instances", instance):
@@ -100,7 +100,7 @@ class LambdaCloud:
 
     async def offerings(self) -> Sequence[Offering]:
         """Return what can be had now, and for how much."""
-        types = await self._account.instance_types()
+        types = await self.account.instance_types()
         try:
             return list(parse_offerings(types, self._name))
         except (KeyError, TypeError) as error:
@@ -108,7 +108,7 @@ class LambdaCloud:
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine of the account."""
-        listed = await self._account.instances()
+        listed = await self.account.instances()
         try:
             return [parse_instance(one, self._name) for one in listed]
         except (KeyError, TypeError, AttributeError) as error:
@@ -156,11 +156,11 @@ class LambdaCloud:
         return self._known_keys[key]
 
     async def _name_of(self, public_key: str) -> str:
-        for known in await self._account.ssh_keys():
+        for known in await self.account.ssh_keys():
             if key_material(str(known.get("public_key", ""))) == key_material(public_key):
                 return str(known["name"])
         try:
-            await self._account.add_ssh_key(key_name(public_key), public_key)
+            await self.account.add_ssh_key(key_name(public_key), public_key)
         except OutcomeUnknownError as error:
             # Nothing was bought. Whether the key is there is seen when it is asked for again.
             raise TransientError(str(error)) from error
