@@ -15,7 +15,7 @@ from navarch.core.errors import CredentialError, TransientError
 Check = Callable[[Mapping[str, str]], str]
 """From what would be kept to whom it belongs; CommandError where it opens nothing."""
 
-LAMBDA = "https://cloud.lambdalabs.com/api/v1"
+LAMBDA = "https://cloud.lambda.ai/api/v1"
 COMPUTE = "https://compute.googleapis.com/compute/v1"
 SCOPE = "https://www.googleapis.com/auth/compute.readonly"
 TIMEOUT_S = 15.0
