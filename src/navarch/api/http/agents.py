@@ -42,7 +42,7 @@ class AgentRoutes:
     async def _register(self, request: Request) -> Welcome:
         registration = request.json(Registration)
         check_registration(registration)
-        _check_own(request, registration.node)
+        check_own(request, registration.node)
         if self._joins is not None and request.identity and TOKEN in request.identity.extra:
             joiner = self._joins.recognize(request.identity.extra[TOKEN])
             await self._joins.bind(joiner)
@@ -52,33 +52,33 @@ class AgentRoutes:
 
     async def _heartbeat(self, request: Request) -> Orders:
         beat = request.json(Beat)
-        _check_own(request, beat.node)
+        check_own(request, beat.node)
         return Orders(commands=tuple(self._agents.heartbeat(beat.node, beat.metrics)))
 
     async def _health(self, request: Request) -> Standing:
         findings = request.json(Findings)
-        _check_own(request, findings.node)
+        check_own(request, findings.node)
         return Standing(status=await self._agents.report_health(findings.node, findings.report))
 
     async def _metrics(self, request: Request) -> None:
         late = request.json(LateReadings)
-        _check_own(request, late.node)
+        check_own(request, late.node)
         await self._agents.report_metrics(late.node, late.samples)
 
     async def _acknowledge(self, request: Request) -> None:
         arrival = request.json(Arrival)
-        _check_own(request, arrival.node)
+        check_own(request, arrival.node)
         await self._agents.acknowledge(arrival.node, arrival.command)
 
     async def _finish(self, request: Request) -> None:
         outcome = request.json(Outcome)
-        _check_own(request, outcome.node)
+        check_own(request, outcome.node)
         await self._agents.finish(
             outcome.node, outcome.command, succeeded=outcome.succeeded, result=outcome.result
         )
 
 
-def _check_own(request: Request, node: NodeId) -> None:
+def check_own(request: Request, node: NodeId) -> None:
     """Refuse a machine that speaks for another."""
     who = request.identity
     if who is not None and AGENTS in who.groups and who.extra.get("node") != node:

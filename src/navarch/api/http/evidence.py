@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+from navarch.api.http.agents import check_own
 from navarch.api.http.exchange import Request
 from navarch.api.http.route import Route
 from navarch.core.evidence import Evidence, EvidenceNote
@@ -46,7 +47,9 @@ class EvidenceRoutes:
         )
 
     async def _report(self, request: Request) -> None:
-        await self._keeper.report_evidence(request.json(Evidence))
+        evidence = request.json(Evidence)
+        check_own(request, evidence.note.node)
+        await self._keeper.report_evidence(evidence)
 
     async def _list(self, request: Request) -> Items[EvidenceNote]:
         found = await self._keeper.list_evidence(NodeId(request.names["node"]))

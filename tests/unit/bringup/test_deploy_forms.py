@@ -1,0 +1,114 @@
+"""What is put on machines works as it stands: user data, unit, DaemonSet, image scripts."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from navarch.app.joining import Guide, render_user_data
+from navarch.cli.agent import agent
+from navarch.core.ids import NodeId, Token
+from navarch.core.joining import join_token
+from navarch.core.ownership import Cluster
+from navarch.testing.provider_contract import ProviderContract
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+UNIT = files("navarch.app").joinpath("navarch-agent.service").read_text("utf-8")
+CLUSTER = Cluster(id="c-1", secret=b"secret")
+
+
+def told() -> Mapping[str, str]:
+    guide = Guide(
+        control_plane=lambda _: "http://10.0.0.1:50051",
+        join_token=lambda node, launch: join_token(CLUSTER, node, launch),
+    )
+    request = ProviderContract().request()
+    labels = {**request.labels, "navarch-pool": 'tricky "pool" $(id) `id` \\'}
+
+    return guide.environment(replace(request, labels=labels), "aws")
+
+
+def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: Path) -> None:
+    """The script itself runs here, in a root of its own, with stand-ins for pip and systemd."""
+    root, tools = tmp_path / "root", tmp_path / "tools"
+    for folder in (root / "etc/systemd/system", root / "opt", tools):
+        folder.mkdir(parents=True)
+    (tools / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/systemctl.log\n')
+    (tools / "systemctl").chmod(0o755)
+    install = f"mkdir -p {root}/opt/navarch/bin && touch {root}/opt/navarch/bin/navarch"
+    script = render_user_data(told(), install=install)
+    script = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", script)
+    for _ in range(2):
+        subprocess.run(
+            ["sh", "-c", script],
+            check=True,
+            env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+        )
+    secret = root / "etc/navarch/join-token"
+    node, launch = NodeId("training-0"), Token("t-1")
+    assert secret.read_text() == join_token(CLUSTER, node, launch) + "\n"
+    assert secret.stat().st_mode & 0o077 == 0
+    environment = (root / "etc/navarch/agent.env").read_text()
+    assert 'NAVARCH_SERVER="http://10.0.0.1:50051"' in environment
+    assert 'NAVARCH_POOL="tricky \\"pool\\" \\$(id) \\`id\\` \\\\"' in environment
+    assert "nvj1." not in environment
+    assert (root / "etc/systemd/system/navarch-agent.service").read_text() == UNIT
+    assert (tmp_path / "systemctl.log").read_text().splitlines()[:2] == [
+        "daemon-reload",
+        "enable --now navarch-agent.service",
+    ]
+
+
+def test_user_data_is_the_same_each_time_a_launch_is_asked_for() -> None:
+    assert render_user_data(told()) == render_user_data(told())
+
+
+def test_user_data_fits_where_the_least_is_taken() -> None:
+    assert len(render_user_data(told()).encode()) < 12_000, "AWS takes 16 kB"
+
+
+def test_every_variable_that_machines_are_told_is_one_that_the_agent_reads() -> None:
+    read = {
+        name
+        for option in agent.params
+        if isinstance(option, click.Option) and option.envvar
+        for name in ([option.envvar] if isinstance(option.envvar, str) else option.envvar)
+    }
+    asked = {*told(), "NAVARCH_JOIN_TOKEN_FILE", "NAVARCH_DEAD_MAN_LEASE"} - {"NAVARCH_JOIN_TOKEN"}
+    assert asked <= read
+    manifest = yaml.safe_load((DEPLOY / "kubernetes/agent-daemonset.yaml").read_text())
+    (container,) = manifest["spec"]["template"]["spec"]["containers"]
+    assert {each["name"] for each in container["env"]} <= read
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd here")
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "navarch-agent.service"
+    unit.write_text(UNIT.replace("/opt/navarch/bin/navarch", "/bin/true"))
+    said = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+    )
+    assert "navarch-agent.service" not in said.stderr, said.stderr
+
+
+def test_the_image_script_is_a_script() -> None:
+    script = DEPLOY / "packer/install-agent.sh"
+    subprocess.run(["sh", "-n", str(script)], check=True)
+    assert os.access(script, os.X_OK)
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_image_templates_are_whole_and_run_the_script(cloud: str) -> None:
+    text = (DEPLOY / f"packer/{cloud}.pkr.hcl").read_text()
+    assert text.count("{") == text.count("}")
+    used = set(re.findall(r"var\.(\w+)", text))
+    assert used == set(re.findall(r'variable "(\w+)"', text))
+    assert "install-agent.sh" in text
