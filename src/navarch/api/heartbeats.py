@@ -8,7 +8,7 @@ import numpy.typing as npt
 from google.protobuf.message import DecodeError
 
 from navarch.core.command import Command
-from navarch.core.errors import InvalidError
+from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.ids import NodeId
 from navarch.ports.agents import AgentApi
 from navarch.ports.clock import Clock
@@ -53,11 +53,12 @@ class HeartbeatDesk:
         self._batches: dict[int, _Batch] = {}
         self.received = 0
 
-    def beat(self, body: bytes) -> bytes:
+    def beat(self, body: bytes, own: str | None = None) -> bytes:
         """Take one HeartbeatRequest; return the HeartbeatResponse.
 
-        Raises InvalidError for a message that cannot be read, and NotFoundError for a node
-        that never registered.
+        `own` is the only node for which its sender may speak, if that is known. Raises
+        InvalidError for a message that cannot be read, and NotFoundError for a node that never
+        registered.
         """
         try:
             message = HeartbeatWire.FromString(body)
@@ -76,6 +77,8 @@ class HeartbeatDesk:
         if len(readings) != READINGS * size or size % 4 or size > 4 * GPUS_MAX:
             _refuse(message)
         node = NodeId(message.node_id)
+        if own is not None and node != own:
+            raise NotPossibleError(f"this join token is not for node {node}")
         commands = self._heartbeat(node)
         batch = self._batches.get(size)
         if batch is None:

@@ -9,6 +9,7 @@ import pytest
 from test_bringup_policy import a_machine
 
 from navarch.agent.machine_key import machine_key
+from navarch.agent.protobuf import heartbeat_bytes
 from navarch.api.auth import BearerToken
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, build_http_app
@@ -100,7 +101,14 @@ def an_app(store: MemoryStore) -> HttpApp:
     )
 
 
-async def ask(app: HttpApp, method: str, path: str, shown: str, body: bytes = b"") -> int:
+async def ask(
+    app: HttpApp,
+    method: str,
+    path: str,
+    shown: str,
+    body: bytes = b"",
+    kind: bytes = b"application/json",
+) -> int:
     answers: list[Mapping[str, object]] = []
 
     async def receive() -> dict[str, object]:
@@ -111,7 +119,7 @@ async def ask(app: HttpApp, method: str, path: str, shown: str, body: bytes = b"
 
     headers = [
         (b"authorization", f"Bearer {shown}".encode()),
-        (b"content-type", b"application/json"),
+        (b"content-type", kind),
     ]
     scope = {
         "type": "http",
@@ -141,6 +149,11 @@ def test_a_machine_joins_with_its_token_and_can_do_nothing_but_be_that_node() ->
         assert await ask(app, "POST", "/v1/agent/register", token(key="b"), me) == 401
         assert await ask(app, "POST", "/v1/agent/register", token(), b'{"node": "other"}') == 403
         assert await ask(app, "GET", "/v1/nodes", token()) == 403
+        packed = heartbeat_bytes(NodeId("training-1"), None, sequence=1)
+        path = "/v1/agent/heartbeat"
+        assert await ask(app, "POST", path, token(), packed, kind=b"application/proto") == 409
+        packed = heartbeat_bytes(NODE, None, sequence=1)
+        assert await ask(app, "POST", path, token(), packed, kind=b"application/proto") == 200
         assert await ask(app, "GET", "/v1/nodes", "the operators' token") == 200
 
     asyncio.run(story())

@@ -163,8 +163,9 @@ class HttpApp:
         headers = dict(scope["headers"])
         if headers.get(b"content-type") not in PROTO_TYPES or scope["method"] != "POST":
             return False
-        identify(self._auth, headers)
-        answer = self._beat(await read_body(receive, size_max=self._limits.body_bytes_max))
+        identity = identify(self._auth, headers)
+        own = identity.extra.get("node") if identity.groups else None
+        answer = self._beat(await read_body(receive, size_max=self._limits.body_bytes_max), own)
         if answer:
             await send_reply(send, Reply(body=answer, content_type=PROTO))
             return True
