@@ -39,6 +39,8 @@ from navarch.providers.baremetal.leases import FolderLeases, Lease, LeaseState
 
 CONNECT_WITHIN = timedelta(seconds=10)
 COMMAND_WITHIN = timedelta(seconds=20)
+GIVEN_UP_AFTER = timedelta(minutes=5)
+"""A claim takes a minute at most, and is asked for again at once by a control plane that lives."""
 TRIES_MAX = 3
 """How many machines one call tries before it says so: a call has a minute."""
 
@@ -116,15 +118,33 @@ class BareMetal:
         await self._offload.run(lambda: self._leases.drop(lease))
 
     async def list_instances(self) -> Sequence[Instance]:
-        """Return every machine that is lent."""
+        """Return every machine that is lent.
+
+        One that is still being claimed is not: whoever asked for it must ask again, so that the
+        claim is made. If nobody has for long, it is listed to be taken back like any other.
+        """
         leases = await self._offload.run(self._leases.all)
-        return [self._instance(lease) for lease in leases]
+        given_up = self._clock.now() - GIVEN_UP_AFTER
+        return [
+            self._instance(lease)
+            for lease in leases
+            if lease.state is not LeaseState.CLAIMING or lease.since <= given_up
+        ]
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return how to log in to a machine, its host key pinned."""
         lease = await self._offload.run(lambda: self._lease_named(instance))
         host = None if lease is None else self._inventory.hosts.get(lease.host)
-        return None if host is None else host.login
+        if lease is None or host is None:
+            return None
+        if lease.state is LeaseState.CLAIMING:
+            # Found in a listing after a long absence: nobody logs in to what is not claimed.
+            trouble = await self._claim(host, lease)
+            if trouble is not None:
+                raise TransientError(trouble)
+            done = replace(lease, state=LeaseState.LENT)
+            await self._offload.run(partial(self._leases.change, done))
+        return host.login
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return where machines stand, as the inventory says."""

@@ -1,0 +1,135 @@
+"""A crash at every call to a machine of the rack, at every lease, and at every commit around."""
+
+import hashlib
+import subprocess
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import Provider
+from navarch.ports.shell import Login, Ran, Shell
+from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
+from navarch.sim.incarnation import Tripwire
+from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
+
+OFFERING = Offering(provider=ProviderName("rack"), instance_type="h100-8x", region="here")
+CLEAN = "rm -rf work && echo cleaned >> history"
+HOSTS = 4
+A_FEW = 12
+
+
+@dataclass(slots=True)
+class Rack:
+    """Folders for machines. Commands are run by a real shell there."""
+
+    folder: Path
+
+    def home(self, address: str) -> Path:
+        home = self.folder / address
+        home.mkdir(parents=True, exist_ok=True)
+        return home
+
+    def claimed(self) -> set[str]:
+        """Every machine that somebody has, by the name of its loan; as the machines know it."""
+        found = set()
+        for claim in self.folder.glob("*/claim"):
+            token = claim.read_text().split()[1]
+            loan = hashlib.sha256(token.encode()).hexdigest()[:10]
+            found.add(f"{claim.parent.name}.{loan}")
+        return found
+
+
+@dataclass(slots=True)
+class TrippedShells:
+    """Shells at which the process may die, before or after each command."""
+
+    rack: Rack
+    wire: Tripwire
+
+    async def connect(self, login: Login, *, within: timedelta) -> Shell:
+        async def effect() -> Shell:
+            return _TrippedShell(self, login.address)
+
+        del within
+        return await self.wire.call("connect", effect)
+
+
+@dataclass(slots=True)
+class _TrippedShell:
+    shells: TrippedShells
+    address: str
+    host_key: str = "k"
+
+    async def run(self, command: str, *, within: timedelta) -> Ran:
+        async def effect() -> Ran:
+            return _ran(command, self.shells.rack.home(self.address), within)
+
+        return await self.shells.wire.call(f"run {command[:12]}", effect)
+
+    async def close(self) -> None:
+        pass
+
+
+def _ran(command: str, home: Path, within: timedelta) -> Ran:
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=within.total_seconds(),
+    )
+    return Ran(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+
+def live(folder: Path, wire: Tripwire) -> SweptFleet:
+    rack = Rack(folder / "machines")
+    hosts = {
+        f"r{index}": Host(
+            name=f"r{index}", address=f"r{index}", instance_type="h100-8x", host_key="k"
+        )
+        for index in range(HOSTS)
+    }
+
+    def build(clock: Clock, offload: Offload) -> Provider:
+        assert isinstance(offload, TrippedOffload)
+        return BareMetal(
+            clock,
+            offload,
+            TrippedShells(rack, offload.wire),
+            name="rack",
+            inventory=Inventory(hosts=hosts),
+            leases=FolderLeases(folder / "leases"),
+            clean_up=[CLEAN],
+            claim_path="claim",
+        )
+
+    swept = sweep_once(build, OFFERING, alive=rack.claimed, wire=wire)
+    assert rack.claimed() == set(), f"call {wire.at} of {wire.log}"
+    assert list((folder / "leases").glob("*.json")) == []
+    cleaned = sum(file.read_text().count("cleaned") for file in rack.folder.glob("*/history"))
+    assert cleaned >= 3, "every loan was cleaned up after"
+    return swept
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_one_call_in_many_leaves_no_machine_lent_or_claimed(
+    tmp_path: Path, after: bool
+) -> None:
+    calls = live(tmp_path / "calm", Tripwire()).wire.calls
+    for at in range(int(after), calls, calls // A_FEW):
+        assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_any_call_leaves_no_machine_lent_or_claimed(tmp_path: Path, after: bool) -> None:
+    calls = live(tmp_path / "calm", Tripwire()).wire.calls
+    for at in range(calls):
+        assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1
