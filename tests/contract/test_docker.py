@@ -83,6 +83,28 @@ def test_a_container_that_was_created_and_never_started_is_started_by_its_token(
     asyncio.run(story())
 
 
+def test_what_the_agent_is_told_is_in_its_environment(host: str) -> None:
+    async def story() -> None:
+        engine = engine_at(host)
+        told = replace(
+            SLEEPING,
+            simulated_gpus=8,
+            environment=lambda request: {"NAVARCH_NODE_ID": request.name},
+        )
+        bought = await Docker(engine, told).provision(request_of())
+        found = (await engine.ask("GET", f"/containers/{bought.id}/json")).json()
+        environment = set(found["Config"]["Env"])
+        assert environment >= {
+            "NAVARCH_NODE_ID=training-0",
+            "NAVARCH_FAKE_GPU=true",
+            "NAVARCH_GPU_COUNT=8",
+        }
+        assert found["Config"]["Hostname"] == "training-0"
+        await emptied(engine)
+
+    asyncio.run(story())
+
+
 def test_an_image_that_is_not_there_is_a_mistake_of_the_configuration(host: str) -> None:
     async def story() -> None:
         provider = Docker(engine_at(host), replace(SLEEPING, image="no/such"))

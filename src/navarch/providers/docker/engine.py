@@ -99,11 +99,15 @@ def engine_at(host: str) -> Engine:
     )
 
 
+def target(path: str, query: Mapping[str, str] | None) -> str:
+    """Return what a request is addressed to."""
+    return f"/{VERSION}{path}" + (f"?{urlencode(query)}" if query else "")
+
+
 def _request(method: str, path: str, query: Mapping[str, str] | None, body: object) -> bytes:
     content = b"" if body is None else msgspec.json.encode(body)
-    target = f"/{VERSION}{path}" + (f"?{urlencode(query)}" if query else "")
     lines = [
-        f"{method} {target} HTTP/1.1",
+        f"{method} {target(path, query)} HTTP/1.1",
         "Host: docker",
         "Connection: close",
         "Content-Type: application/json",

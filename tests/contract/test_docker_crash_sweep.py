@@ -1,0 +1,110 @@
+"""A crash at every call to a real Docker engine, and at every commit around it."""
+
+import asyncio
+import http.client
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.ports.clock import Clock
+from navarch.ports.offload import Offload
+from navarch.ports.provider import Provider
+from navarch.providers.docker import Containers, Docker, Engine
+from navarch.providers.docker.engine import Answer, target
+from navarch.sim.incarnation import Tripwire
+from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
+from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
+
+OFFERING = Offering(provider=ProviderName("docker"), instance_type="box", region="here")
+SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")
+A_FEW = 6
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("docker", timeout=30)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self._path)
+
+
+class BlockingEngine(Engine):
+    """The engine without an event loop's sockets, which do not exist in virtual time."""
+
+    def __init__(self, path: str, offload: Offload) -> None:
+        super().__init__(_no_streams, path)
+        self._path = path
+        self._offload = offload
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+    ) -> Answer:
+        return await self._offload.run(lambda: self.ask_now(method, path, query, body))
+
+    def ask_now(
+        self, method: str, path: str, query: Mapping[str, str] | None, body: object = None
+    ) -> Answer:
+        connection = _Connection(self._path)
+        content = b"" if body is None else msgspec.json.encode(body)
+        connection.request(
+            method, target(path, query), content, {"Content-Type": "application/json"}
+        )
+        reply = connection.getresponse()
+        answer = Answer(status=reply.status, body=reply.read())
+        connection.close()
+        return answer
+
+
+async def _no_streams() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    raise OSError("there are no sockets in virtual time")
+
+
+@pytest.fixture(scope="module")
+def path() -> Iterator[str]:
+    missing = engine_missing()
+    if missing is not None:
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory(prefix="nd") as folder:
+        try:
+            with docker_engine(Path(folder)) as address:
+                yield address.removeprefix("unix://")
+        except EngineDidNotStartError as error:
+            pytest.skip(f"the engine did not start: {error}")
+
+
+def live(path: str, wire: Tripwire) -> SweptFleet:
+    now = BlockingEngine(path, TrippedOffload(Tripwire()))
+
+    def alive() -> set[str]:
+        found = now.ask_now("GET", "/containers/json", {"all": "1"}).json()
+        return {each["Id"] for each in found}
+
+    def build(_clock: Clock, offload: Offload) -> Provider:
+        return Docker(BlockingEngine(path, offload), SLEEPING)
+
+    swept = sweep_once(build, OFFERING, alive=alive, wire=wire)
+    assert alive() == set(), f"call {wire.at} of {wire.log}"
+    return swept
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
+def test_a_crash_at_one_call_in_many_leaves_no_container_leaked_or_doubled(
+    path: str, after: bool
+) -> None:
+    calls = live(path, Tripwire()).wire.calls
+    for at in range(int(after), calls, calls // A_FEW):
+        assert live(path, Tripwire(at=at, after=after)).crashes == 1
