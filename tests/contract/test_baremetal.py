@@ -9,10 +9,16 @@ from pathlib import Path
 import pytest
 
 from navarch.clock.system import SystemClock, ThreadOffload
-from navarch.core.errors import CapacityError, InstanceNotFoundError, RejectedError, TransientError
+from navarch.core.errors import (
+    CapacityError,
+    InstanceNotFoundError,
+    ProviderError,
+    RejectedError,
+    TransientError,
+)
 from navarch.core.ids import Token
 from navarch.core.instance import InstanceStatus
-from navarch.ports.provider import ProvisionRequest
+from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.ssh.client import SshShells
 from navarch.testing.provider_contract import ProviderContract, Story
@@ -24,6 +30,7 @@ from navarch.testing.ssh_machines import (
     sshd_missing,
 )
 
+STRANGE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 CLEAN = "rm -rf work && echo cleaned >> history"
 
 
@@ -76,7 +83,34 @@ def with_machines(
     asyncio.run(main())
 
 
-class TestBareMetal(ProviderContract):
+class RackContract(ProviderContract):
+    """What a rack refuses, and how it gets over it."""
+
+    _good: Inventory | None = None
+
+    def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
+        assert isinstance(provider, BareMetal)
+        self._good = provider._inventory
+        strangers = {
+            name: replace(host, host_key=STRANGE) for name, host in self._good.hosts.items()
+        }
+        if error is RejectedError:
+            provider._inventory = Inventory(hosts={})
+        elif error is CapacityError:
+            provider._inventory = Inventory(hosts=dict(list(strangers.items())[:1]))
+        elif error is TransientError:
+            provider._inventory = Inventory(hosts=strangers)
+        else:
+            return False
+        return True
+
+    def recover(self, provider: Provider) -> None:
+        assert isinstance(provider, BareMetal)
+        if self._good is not None:
+            provider._inventory = self._good
+
+
+class TestBareMetal(RackContract):
     def run(self, story: Story) -> None:
         async def told(machines: Sequence[SshMachine], folder: Path) -> None:
             await story(a_provider(machines, folder / "leases"))
@@ -88,7 +122,7 @@ class TestBareMetal(ProviderContract):
 
 
 @pytest.mark.skipif(sshd_missing() is not None, reason=str(sshd_missing()))
-class TestBareMetalOverOpenSsh(ProviderContract):
+class TestBareMetalOverOpenSsh(RackContract):
     def run(self, story: Story) -> None:
         async def told(machines: Sequence[SshMachine], folder: Path) -> None:
             await story(a_provider(machines, folder / "leases"))

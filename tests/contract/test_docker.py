@@ -8,15 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from navarch.core.errors import CredentialError, InvalidError, RejectedError, TransientError
+from navarch.core.errors import (
+    CredentialError,
+    InvalidError,
+    ProviderError,
+    RejectedError,
+    TransientError,
+)
 from navarch.core.ids import InstanceId, Token
-from navarch.core.instance import InstanceStatus
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine, engine_at
 from navarch.providers.docker.provider import container_name
 from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 from navarch.testing.provider_contract import ProviderContract, Story
 
 SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")
+
+
+async def _nothing() -> list[Instance]:
+    return []
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +72,24 @@ class TestDocker(ProviderContract):
 
     async def settle(self) -> None:
         pass
+
+    def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
+        assert isinstance(provider, Docker)
+        if error is RejectedError:
+            provider._containers = replace(SLEEPING, image="no/such")
+        elif error is TransientError:
+            provider._engine = engine_at("unix:///nowhere/d.sock")
+            # Nobody is there to list anything either, until it recovers.
+            provider.list_instances = _nothing  # type: ignore[method-assign]
+        else:
+            return False
+        return True
+
+    def recover(self, provider: Provider) -> None:
+        assert isinstance(provider, Docker)
+        provider._containers = SLEEPING
+        provider._engine = engine_at(self.host)
+        vars(provider).pop("list_instances", None)
 
 
 def test_a_container_that_was_created_and_never_started_is_started_by_its_token(host: str) -> None:

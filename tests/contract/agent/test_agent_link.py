@@ -99,7 +99,7 @@ class PlainDesk(HeartbeatDesk):
     def __init__(self, plane: RehearsalControlPlane) -> None:
         self._plane = plane
 
-    def beat(self, body: bytes) -> bytes:
+    def beat(self, body: bytes, own: str | None = None) -> bytes:  # noqa: ARG002
         said = pb.HeartbeatRequest.FromString(body)
         gpus = tuple(
             GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * 2.0**20)
