@@ -20,12 +20,14 @@ from navarch.hosts.simulated import SimulatedHost
 from navarch.hosts.simulated_effects import SimulatedEffects
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
+from navarch.ports.bringup import BringUpLogs
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.effects import Effects
 from navarch.ports.gpu import GpuReader
 from navarch.ports.held import HeldApi
 from navarch.ports.host import Host
+from navarch.ports.joining import Joins
 from navarch.ports.link import Link
 from navarch.ports.metadata import NoticeSource, NoticeWatch
 from navarch.ports.notifier import WorkloadNotifier
@@ -41,17 +43,24 @@ from navarch.ports.provider import (
     Reboots,
 )
 from navarch.ports.remediator import Remediator
+from navarch.ports.shell import DescribesLogins, Shells
 from navarch.ports.store import Store
 from navarch.providers.aws.account import AwsAccount
+from navarch.providers.baremetal import BareMetal
+from navarch.providers.docker import Docker
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.held import HeldService
+from navarch.service.joining import JoinService
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.incarnation import WiredNotifier, WiredProvider, WiredStore
 from navarch.sim.workloads import SimWorkloads
+from navarch.ssh.client import SshShells
+from navarch.ssh.simulated import SimulatedShells
+from navarch.stores.bringup import FolderBringUpLogs, MemoryBringUpLogs
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
 from navarch.stores.sqlite import SqliteStore
@@ -181,3 +190,25 @@ def diagnostics(cuda: CudaDiagnostics) -> Diagnostics:
 
 def links(http: HttpLink, grpc: GrpcLink, direct: DirectLink) -> tuple[Link, Link, Link]:
     return http, grpc, direct
+
+
+def shells(real: SshShells, simulated: SimulatedShells) -> tuple[Shells, Shells]:
+    return real, simulated
+
+
+def bringup_logs(
+    memory: MemoryBringUpLogs, folder: FolderBringUpLogs
+) -> tuple[BringUpLogs, BringUpLogs]:
+    return memory, folder
+
+
+def racks_and_containers(rack: BareMetal, docker: Docker) -> tuple[Provider, Provider]:
+    return rack, docker
+
+
+def logins(rack: BareMetal) -> DescribesLogins:
+    return rack
+
+
+def joins(service: JoinService) -> Joins:
+    return service
