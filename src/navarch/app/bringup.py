@@ -14,9 +14,14 @@ from navarch.ports.shell import Shells
 from navarch.stores.bringup import FolderBringUpLogs
 
 
+def can_open_shells() -> bool:
+    """Return whether what shells need is installed."""
+    return find_spec("asyncssh") is not None
+
+
 def open_shells() -> Shells:
     """Return the way to shells over SSH, or raise StartError where what it needs is missing."""
-    if find_spec("asyncssh") is None:
+    if not can_open_shells():
         raise StartError(
             "setting machines up over SSH needs the Python package 'asyncssh', which is not "
             "installed; run: pip install 'navarch[ssh]'"

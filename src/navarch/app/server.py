@@ -20,7 +20,12 @@ from navarch.api.http.app import build_http_app
 from navarch.api.http.server import HttpServer, listen
 from navarch.app.addresses import Address, StartError, parse_listen_address
 from navarch.app.assortment import Account, Assortment
-from navarch.app.bringup import build_bringup, control_plane_address, open_shells
+from navarch.app.bringup import (
+    build_bringup,
+    can_open_shells,
+    control_plane_address,
+    open_shells,
+)
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
@@ -362,8 +367,9 @@ class Server:
         return render_user_data(told, install=pool.agent_install_command or INSTALL)
 
     def _bringup(self, store: SqliteStore, offload: ThreadOffload, http: Address) -> BringUp | None:
-        if not any(pool.setup for pool in self._config.pools.values()):
-            return None
+        asked = any(pool.setup for pool in self._config.pools.values())
+        if not asked and not can_open_shells():
+            return None  # A reload may ask for it where it can be had.
         return build_bringup(
             lambda: self._config,
             http,
