@@ -140,7 +140,7 @@ def test_every_part_that_is_brought_along_is_used(tmp_path: Path) -> None:
                     await asyncio.sleep(0.05)
             first = await fleet.get_node(NodeId("training-0"))
             assert first.node.status is NodeStatus.UNHEALTHY
-            assert first.node.cordoned == "training-0 is not well"
+            assert first.node.cordoned == "automatic: training-0 is not well"
             assert first.node.retiring is None, "the remediator said to cordon it, no more"
             scaled = [e.event.reason for e in await fleet.events(limit=1000)]
             assert any("two: 7 jobs wait" in reason for reason in scaled)
