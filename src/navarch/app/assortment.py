@@ -72,9 +72,10 @@ class Assortment:
         ]
 
     async def _at(self, account: Account) -> list[Offer]:
-        told = await self._ask(account)
+        await self._ask(account)
+        at, told = self._told.get(account.name, (self._clock.now(), ()))
         if told:
-            return [_as_offer(offering, account.type, self._clock.now()) for offering in told]
+            return [_as_offer(offering, account.type, at) for offering in told]
         return [
             offer
             for machine in catalogued()
@@ -82,28 +83,26 @@ class Assortment:
             for offer in _catalogue_offers(machine, account.name, account.region)
         ]
 
-    async def _ask(self, account: Account) -> Sequence[Offering]:
-        """Return what an account says, or said lately; nothing if it cannot say."""
-        if account.ask is None:
-            return ()
-        at, before = self._told.get(account.name, (None, ()))
+    async def _ask(self, account: Account) -> None:
+        """Learn what an account sells, if it can say so and has not said so lately."""
         now = self._clock.now()
-        if at is not None and now < at + REFRESH:
-            return before
+        at, _ = self._told.get(account.name, (None, ()))
+        if account.ask is None or (at is not None and now < at + REFRESH):
+            return
         try:
             async with asyncio.timeout(PATIENCE_S):
                 said = await account.ask()
         except (ProviderError, TimeoutError) as error:
+            # What it said before is better than nothing, and carries its date.
             log.warning("offers.not_refreshed", provider=account.name, error=str(error))
-            return before
+            return
         self._told[account.name] = (now, said)
-        return said
 
 
-def _as_offer(offering: Offering, provider_type: str, now: datetime) -> Offer:
+def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:
     """Return what a provider says it sells, with what only the catalogue knows."""
     known = find_machine(provider_type, offering.instance_type)
-    offer = Offer(offering=offering, provider_type=provider_type, priced_at=now)
+    offer = Offer(offering=offering, provider_type=provider_type, priced_at=at)
     if known is None:
         return offer
     # The catalogue's name of a GPU says more, where the cloud calls all of them H100.
