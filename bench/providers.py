@@ -172,6 +172,7 @@ def measure_listing(ec2: Ec2Server, machines: int, repeat: int) -> dict[str, obj
         observer = runner.run(reconciler())
         bare = bare_listing(ec2)
         assert bare() == machines
+        ec2.set(frozen=True)
 
         def whole() -> None:
             clock.ahead += timedelta(minutes=2)
