@@ -20,6 +20,14 @@ STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """A report as it lies on disk. Agents before this one kept the bare results."""
+
+    boot_id: str
+    results: tuple[CheckResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedSample:
     """A sample and its place in the queue."""
 
@@ -40,16 +48,18 @@ class ReportBuffer:
         disk: Disk,
         *,
         new_stream: str,
+        boot_id: str = "",
         bytes_max: int = BYTES_MAX,
         age_max: timedelta = AGE_MAX,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         assert segment_bytes * 4 <= bytes_max, f"{segment_bytes=} is too coarse for {bytes_max=}"
+        self._boot_id = boot_id
         self._bytes_max = bytes_max
         self._age_max = age_max
         self._reports = SegmentLog(disk, "health", segment_bytes=segment_bytes)
         self._samples = SegmentLog(disk, "metrics", segment_bytes=segment_bytes)
-        self._results = msgspec.json.Decoder(tuple[CheckResult, ...])
+        self._results = msgspec.json.Decoder(_Kept | tuple[CheckResult, ...])
         self._metrics = msgspec.json.Decoder(NodeMetrics)
         self.lost_reports = False
         """Whether reports were dropped for want of space or for their age, until somebody who
@@ -67,7 +77,7 @@ class ReportBuffer:
 
     def add_report(self, results: Sequence[CheckResult], *, at: datetime) -> HealthReport:
         """Keep what a round of checks found until it is delivered."""
-        payload = msgspec.json.encode(tuple(results))
+        payload = msgspec.json.encode(_Kept(boot_id=self._boot_id, results=tuple(results)))
         report = self._report(self._reports.append(payload, at=at, sync=True))
         self._make_room(at)
         return report
@@ -108,11 +118,14 @@ class ReportBuffer:
         self._samples.deliver(number)
 
     def _report(self, record: Record) -> HealthReport:
+        kept = self._results.decode(record.payload)
+        is_named = isinstance(kept, _Kept)
         return HealthReport(
-            results=self._results.decode(record.payload),
+            results=kept.results if is_named else kept,
             stream=self.stream,
             number=record.number,
             at=record.at,
+            boot_id=kept.boot_id if is_named else "",
         )
 
     def _sample(self, record: Record) -> NumberedSample:

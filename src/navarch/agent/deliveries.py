@@ -10,7 +10,7 @@ from navarch.agent.buffer import NumberedSample
 from navarch.agent.contact import Contact
 from navarch.agent.memory import Memory, Recall
 from navarch.core.errors import InvalidError, NavarchError, NotFoundError, UnreachableError
-from navarch.core.health import HealthReport
+from navarch.core.health import CheckResult, HealthReport
 from navarch.core.node import NodeStatus
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
@@ -87,9 +87,9 @@ class Deliveries:
         await self._recall.note(delivered)
 
     async def _send_unwritten(self) -> None:
-        while waiting := await self._recall.ask(lambda memory: memory.unwritten):
+        while waiting := await self._recall.ask(_unwritten):
             try:
-                report = HealthReport(results=waiting[0])
+                report = HealthReport(results=waiting[0][0], boot_id=waiting[1])
                 await self._link.report_health(self._contact.node, report)
             except InvalidError as error:
                 log.warning("agent.report_refused", error=str(error))
@@ -124,6 +124,10 @@ class Deliveries:
 
     async def _samples_delivered(self, number: int) -> None:
         await self._recall.note(lambda memory: memory.buffer.samples_delivered(number))
+
+
+def _unwritten(memory: Memory) -> tuple[list[tuple[CheckResult, ...]], str] | None:
+    return (memory.unwritten, memory.boot_id) if memory.unwritten else None
 
 
 def _drop_evidence(name: str, memory: Memory) -> None:

@@ -34,8 +34,9 @@ class Memory:
         bytes_max: int = BYTES_MAX,
         age_max: timedelta = AGE_MAX,
     ) -> None:
+        self.boot_id = boot_id
         self.buffer = ReportBuffer(
-            disk, new_stream=new_stream, bytes_max=bytes_max, age_max=age_max
+            disk, new_stream=new_stream, boot_id=boot_id, bytes_max=bytes_max, age_max=age_max
         )
         self.journal = CommandJournal(disk)
         self.journal.resume(now)

@@ -33,6 +33,7 @@ from navarch.app.fake import FakeMachines, FakeSettings
 from navarch.app.joining import INSTALL, Guide, render_user_data
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
+from navarch.app.policy_record import note_policies
 from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.app.remediators import load_remediators
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -52,6 +53,7 @@ from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.joining import join_token
 from navarch.core.ownership import POOL
+from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
@@ -130,12 +132,15 @@ class Server:
             remediator=self._extensions.remediator,
             remediators=self._remediators,
             governor=lambda: to_governor(self._config.server.governor),
+            policy=lambda: self._policy_change,
             autoscalers=self._sizing,
             autoscale_interval=config.server.autoscale_interval,
             budgets=self._budgets,
             stockout_spans=to_spans(config.server.stockouts),
         )
         self._policies = load_policies(config)
+        self._policy_change: PolicyChange | None = None
+        self._store: SqliteStore | None = None
         self._loads = Loads()
         self._loads_due = self._clock.now() + LOADS_EVERY
         self._serving = False
@@ -152,6 +157,8 @@ class Server:
             stack.callback(offload.close)
             store = SqliteStore.open(self._data_dir, offload, self._entropy)
             stack.callback(store.close)
+            self._store = store
+            self._policy_change = await note_policies(self._clock, store, self._policies)
             columns = self._columns(store)
             stack.callback(lambda: write_whole(self._data_dir / READINGS, columns.dump()))
             self._restore_loads()
@@ -242,6 +249,8 @@ class Server:
         for cloud in self._clouds:
             if cloud.name in change.config.providers:
                 renew_provider(cloud, change.config.providers[cloud.name])
+        if self._store is not None:
+            self._policy_change = await note_policies(self._clock, self._store, policies)
         token = _token(change.config)
         if (token is None) is (self._door.token is None):
             self._door.change(token)

@@ -4,9 +4,12 @@ import click
 
 from navarch.cli.commands import Group
 from navarch.cli.completing import node_names
+from navarch.cli.held import held_api, release_held
 from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import answer, watch_option
+from navarch.core.errors import NotPossibleError
+from navarch.core.held import HeldBy
 from navarch.core.ids import IncidentId, NodeId
 
 
@@ -47,3 +50,22 @@ def get(session: Session, name: str) -> None:
     """Show one incident: its cause, its symptoms and what is done about it."""
     found = session.ask(lambda api: api.get_incident(IncidentId(name)))
     session.show(found, lambda canvas: render_incident(found, canvas))
+
+
+@incident.command("release")
+@click.argument("name", metavar="ID")
+@click.option("--reason", default="", help="Why; it is kept.")
+@with_session
+def release(session: Session, name: str, reason: str) -> None:
+    """Let automation go ahead with what it was kept from doing about an incident.
+
+    It goes at once, whatever the budgets say: as `navarch held release` for its nodes.
+    """
+    found = session.ask(lambda api: api.get_incident(IncidentId(name)))
+    waiting = {each.node: each for each in session.ask(lambda api: held_api(api).list_held())}
+    held = [node for node in found.nodes if node in waiting]
+    if not held:
+        raise NotPossibleError(f"nothing is held back about incident {name}; it is {found.state}")
+    ready = [node for node in held if waiting[node].held.by is not HeldBy.DRY_RUN]
+    # All of them a dry run: then the server says what to do instead.
+    release_held(session, ready or held, pool=None, reason=reason or f"incident {name}", yes=True)

@@ -1,13 +1,15 @@
-"""The incident reconciler: closes what is over, and forgets what is long past."""
+"""The incident reconciler: says what is done about each, closes what is over, forgets the past."""
 
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
+from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentState
 from navarch.health.incidents.ending import ended, quiet_at
+from navarch.health.incidents.standing import linked, standing, words
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -21,8 +23,12 @@ LOOK_AGAIN = timedelta(minutes=1)
 """How soon to look again at one that is quiet but not over."""
 
 
+AT_ONCE = 100
+"""So many are written together: any of them may be growing, and then none of them is written."""
+
+
 class IncidentReconciler:
-    """Gives every incident an end."""
+    """Gives every incident its state, its recovery and an end."""
 
     name = "incidents"
 
@@ -40,14 +46,23 @@ class IncidentReconciler:
         """Close and forget what is due."""
         now = self._clock.now()
         due = self._agenda.due(now)
-        if due:
-            await self._settle(due, now)
-            self._agenda.done(due)
+        for first in range(0, len(due), AT_ONCE):
+            some = due[first : first + AT_ONCE]
+            # Done before it is looked at: what happens meanwhile is a reason to look again.
+            self._agenda.done(some)
+            try:
+                await self._settle(some, now)
+            except BaseException as error:
+                for name in some:
+                    self._agenda.note(name)
+                # Whatever moved one of them wakes us again; the rest need not wait for that.
+                if not isinstance(error, ConflictError):
+                    raise
         return self._agenda.next_at()
 
     async def _settle(self, due: list[IncidentId], now: datetime) -> None:
         fleet = self._store.fleet()
-        over: list[Incident] = []
+        moved: list[Incident] = []
         events: list[Event] = []
         past: list[IncidentId] = []
         for name in due:
@@ -59,14 +74,23 @@ class IncidentReconciler:
                 if is_old or name not in self._closed:
                     past.append(name)
                 continue
-            after = ended(incident, fleet.nodes, now=now)
-            if after is None:
-                self._agenda.wake(name, max(quiet_at(incident), now + LOOK_AGAIN))
+            stands = standing(incident, fleet.nodes, fleet.recoveries)
+            after = ended(stands, fleet.nodes, fleet.recoveries, now=now)
+            if after is not None:
+                moved.append(after)
+                events.append(_closed_event(after, now))
                 continue
-            over.append(after)
-            events.append(_closed_event(after, now))
-        if over or past:
-            change = Change(incidents=over, forget_incidents=past, events=events)
+            self._agenda.wake(name, max(quiet_at(incident), now + LOOK_AGAIN))
+            if stands != incident:
+                moved.append(stands)
+                events.append(_moved_event(stands, words(stands, fleet.nodes), now))
+        if moved or past:
+            change = Change(
+                incidents=moved,
+                forget_incidents=past,
+                recoveries=linked(moved, fleet.recoveries),
+                events=events,
+            )
             await self._store.commit(change, based_on=fleet.revision)
 
     def _note(self, incident: Incident) -> None:
@@ -94,9 +118,11 @@ class IncidentReconciler:
         for name in committed.change.forget_incidents:
             self._closed.pop(name, None)
             self._agenda.wake(name, None)
-        for node in committed.change.nodes:
-            # Something may have been taken back, or the machine may be gone.
-            for name in self._on_node.get(node.id, ()):
+        moved = [node.id for node in committed.change.nodes]
+        moved += [recovery.node for recovery in committed.change.recoveries]
+        for node in moved:
+            # Something may have been taken back, begun or held, or the machine may be gone.
+            for name in self._on_node.get(node, ()):
                 self._agenda.note(name)
 
 
@@ -108,4 +134,22 @@ def _closed_event(incident: Incident, now: datetime) -> Event:
         reason=incident.note,
         because=(about("node", incident.node),),
         facts={"kind": str(incident.kind), "state": str(IncidentState.RESOLVED)},
+    )
+
+
+def _moved_event(incident: Incident, reason: str, now: datetime) -> Event:
+    because = [about("node", incident.node)]
+    if incident.recovery:
+        because.append(about("recovery", incident.recovery))
+    return Event(
+        at=now,
+        about=about("incident", incident.id),
+        kind=f"incident.{incident.state}",
+        reason=reason,
+        because=tuple(because),
+        facts={
+            "kind": str(incident.kind),
+            "state": str(incident.state),
+            "recovery": incident.recovery,
+        },
     )

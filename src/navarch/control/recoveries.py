@@ -168,7 +168,12 @@ class RecoveryReconciler:
         newest = self._store.fleet()
         known = newest.recoveries.get(recovery.id)
         running = newest.nodes.get(node.id)
-        stale = known != recovery or running is None or running.boot_id != recovery.ordered_boot
+        is_current = known is not None and (known.step, known.state, known.since) == (
+            recovery.step,
+            recovery.state,
+            recovery.since,
+        )
+        stale = not is_current or running is None or running.boot_id != recovery.ordered_boot
         if stale or node.provider is None or node.instance is None:
             self._to_ask.discard(recovery.id)
             return

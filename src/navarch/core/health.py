@@ -58,6 +58,8 @@ class HealthReport:
     number: int = 0
     at: datetime | None = None
     """When the checks were made, which may be long before the report arrives."""
+    boot_id: str = ""
+    """The boot during which they were made; empty from agents that do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

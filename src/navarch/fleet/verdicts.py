@@ -28,6 +28,30 @@ def with_results(
     return after, [_event(after, f"{after.health}: {reason}", now)]
 
 
+def with_past_results(
+    node: Node, results: Sequence[CheckResult], *, boot_id: str, now: datetime
+) -> tuple[Node, list[Event]]:
+    """Return `node` after `results` that were found during a boot that is over.
+
+    What was the case then says nothing about now. What happened then is kept until the boot check
+    has passed on the boot that is running, under the name of its own boot, and never takes the
+    place of what was found since.
+    """
+    if node.vouched_boot == node.boot_id:
+        return node, []
+    known = {c.check for c in node.conditions if c.boot_id == node.boot_id}
+    bad = (Health.DEGRADED, Health.UNHEALTHY)
+    told = [r for r in results if r.lasting and r.health in bad and r.check not in known]
+    if not told:
+        return node, []
+    conditions = weigh(node.conditions, told, now=now, boot_id=boot_id)
+    after = replace(node, conditions=conditions, health=worst(conditions))
+    if after == node:
+        return node, []
+    text = f"{after.health}: {explain(conditions)} (found before the machine booted)"
+    return after, [_event(after, text, now)]
+
+
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
     """Return `node` declared healthy by a person, against what its checks say."""
     after = replace(node, conditions=(), health=Health.HEALTHY)

@@ -16,7 +16,7 @@ from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
-from navarch.fleet.verdicts import with_results
+from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.incidents.finding import NVLINK_LABEL, Finding
 from navarch.health.incidents.grouping import group
 from navarch.health.policy.book import PolicyBook
@@ -96,6 +96,9 @@ class Weighing:
     async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
         """Return what `report` makes of `node`, and of the incidents around it."""
         now = self._clock.now()
+        is_past = is_of_past_boot(node, report)
+        if is_past:
+            report = replace(report, results=tuple(r for r in report.results if r.lasting))
         found = await self._judge(node, report, now)
         here = self._open.on(fleet, node)
         again = {place for place, item in found.items() if _is_told_again(item, node, here)}
@@ -104,7 +107,10 @@ class Weighing:
             for place, result in enumerate(report.results)
             if place not in again
         ]
-        after, events = with_results(node, results, now=now)
+        if is_past:
+            after, events = with_past_results(node, results, boot_id=report.boot_id, now=now)
+        else:
+            after, events = with_results(node, results, now=now)
         verdicts = tuple((item.engine, item.verdict) for item in found.values())
         news = [
             item for place, item in found.items() if place not in again and _is_news(item, node)
@@ -112,7 +118,8 @@ class Weighing:
         if not news:
             change = Change(nodes=[after], events=events) if after != node else Change()
             return Weighed(node=after, change=change, verdicts=verdicts)
-        findings = [Finding(node=after, result=item.result, at=item.occurrence.at) for item in news]
+        where = replace(after, boot_id=report.boot_id) if is_past else after
+        findings = [Finding(node=where, result=item.result, at=item.occurrence.at) for item in news]
         around = self._open.around(fleet, node, findings)
         incidents = group(around, findings)
         told = [*_told(news, incidents, now), *_stories(fleet, incidents, now)]
@@ -187,6 +194,15 @@ class Weighing:
             if node.gone and node.id in self._recalled:
                 del self._recalled[node.id]
                 self._policies().of(node.pool).windows.forget(node.id)
+
+
+def is_of_past_boot(node: Node, report: HealthReport) -> bool:
+    """Return whether a report tells of a boot of `node` that is over.
+
+    Reports wait on the agent's disk while nobody can be reached, and a machine may boot
+    meanwhile. Agents that do not name the boot are taken at their word, as before.
+    """
+    return bool(report.boot_id and node.boot_id) and report.boot_id != node.boot_id
 
 
 class OpenIncidents:

@@ -214,7 +214,12 @@ class SimAgent:
     async def _report(self) -> None:
         commands = await self._send(self._heartbeat) or ()
         self.reports += 1
-        report = HealthReport(results=self._found, stream=self.machine.id, number=self.reports)
+        report = HealthReport(
+            results=self._found,
+            stream=self.machine.id,
+            number=self.reports,
+            boot_id=self.boot_id,
+        )
         await self._send(lambda: self.api().report_health(self.node, report))
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.

@@ -82,7 +82,9 @@ def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
     """Return what is held against `node` and must be acted on."""
     if node.health is not Health.UNHEALTHY:
         return ()
-    return [c for c in node.conditions if _is_grave(c, pool.unhealthy_after)]
+    return [
+        c for c in node.conditions if _is_grave(c, pool.unhealthy_after) and not _is_late(c, node)
+    ]
 
 
 def plan_treatments(
@@ -112,6 +114,16 @@ def plan_returns(nodes: Iterable[Node]) -> Iterator[Uncordon]:
         ours = node.cordoned is not None and node.cordoned.startswith(AUTOMATIC)
         if ours and node.counts and node.recovery is None and node.health is Health.HEALTHY:
             yield Uncordon(node=node.id, reason="every check passes again")
+
+
+def _is_late(condition: Condition, node: Node) -> bool:
+    """Return whether something of an earlier boot was heard of only after this one began.
+
+    It says nothing about this boot: the boot check does. Until then the node takes no work.
+    """
+    if not condition.boot_id or condition.boot_id == node.boot_id or node.booted_at is None:
+        return False
+    return condition.lasting and condition.since >= node.booted_at
 
 
 def _is_grave(condition: Condition, unhealthy_after: int) -> bool:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
+from navarch.core.recovery import Recovery, RecoveryState
 
 
 def quiet_at(incident: Incident) -> datetime:
@@ -14,7 +15,16 @@ def quiet_at(incident: Incident) -> datetime:
     return incident.last_at + SILENCE
 
 
-def end_of(incident: Incident, nodes: Mapping[NodeId, Node], *, now: datetime) -> str | None:
+NONE_KNOWN: Mapping[RecoveryId, Recovery] = {}
+
+
+def end_of(
+    incident: Incident,
+    nodes: Mapping[NodeId, Node],
+    recoveries: Mapping[RecoveryId, Recovery] = NONE_KNOWN,
+    *,
+    now: datetime,
+) -> str | None:
     """Return why an incident is over, or None if it is not.
 
     It is not over while anything of it still stands as a condition of a node: silence is no
@@ -27,15 +37,24 @@ def end_of(incident: Incident, nodes: Mapping[NodeId, Node], *, now: datetime) -
     if any(condition.check in checks for node in there for condition in node.conditions):
         return None
     if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
-        return None  # Whoever recovers it says when that is done.
+        return None
+    recovery = recoveries.get(RecoveryId(incident.recovery)) if incident.recovery else None
+    if recovery is not None and recovery.state is RecoveryState.SUCCEEDED:
+        return f"mended: {recovery.history[-1].outcome}" if recovery.history else "mended"
     if now < quiet_at(incident):
         return None
     return f"nothing seen of it for {SILENCE.total_seconds():.0f} s"
 
 
-def ended(incident: Incident, nodes: Mapping[NodeId, Node], *, now: datetime) -> Incident | None:
+def ended(
+    incident: Incident,
+    nodes: Mapping[NodeId, Node],
+    recoveries: Mapping[RecoveryId, Recovery] = NONE_KNOWN,
+    *,
+    now: datetime,
+) -> Incident | None:
     """Return an incident that is over as it is put on file; None if it is not over."""
-    why = end_of(incident, nodes, now=now)
+    why = end_of(incident, nodes, recoveries, now=now)
     if why is None:
         return None
     note = f"{incident.note}; {why}" if incident.note else why

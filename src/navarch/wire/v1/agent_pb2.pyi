@@ -209,16 +209,18 @@ class CheckResult(_message.Message):
     def __init__(self, check: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., reason: _Optional[str] = ..., fatal: _Optional[bool] = ..., lasting: _Optional[bool] = ..., action: _Optional[str] = ..., facts: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class HealthReport(_message.Message):
-    __slots__ = ("results", "stream", "number", "at")
+    __slots__ = ("results", "stream", "number", "at", "boot_id")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[CheckResult]
     stream: str
     number: int
     at: _timestamp_pb2.Timestamp
-    def __init__(self, results: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., stream: _Optional[str] = ..., number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    boot_id: str
+    def __init__(self, results: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., stream: _Optional[str] = ..., number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., boot_id: _Optional[str] = ...) -> None: ...
 
 class Registration(_message.Message):
     __slots__ = ("node", "token", "boot_id", "place", "inventory")

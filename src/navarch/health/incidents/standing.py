@@ -1,0 +1,70 @@
+"""What is being done about an incident: as its nodes and their recoveries say."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from navarch.core.ids import NodeId, RecoveryId
+from navarch.core.incident import Incident, IncidentState
+from navarch.core.node import Node
+from navarch.core.recovery import Recovery
+
+
+def standing(
+    incident: Incident,
+    nodes: Mapping[NodeId, Node],
+    recoveries: Mapping[RecoveryId, Recovery],
+) -> Incident:
+    """Return an open incident as it stands: with its recovery, if it has one, and its state.
+
+    Nothing is remembered here that the nodes do not know, so a restart comes to the same answer.
+    """
+    checks = {symptom.check for symptom in incident.symptoms}
+    there = [nodes[name] for name in incident.nodes if name in nodes and not nodes[name].gone]
+    states = {IncidentState.OPEN}
+    recovery = incident.recovery
+    for node in there:
+        mending = recoveries.get(node.recovery) if node.recovery is not None else None
+        is_seen = any(condition.check in checks for condition in node.conditions)
+        if mending is not None and not mending.over and (is_seen or mending.check in checks):
+            recovery = mending.id
+            states.add(IncidentState.RECOVERING)
+        elif not is_seen:
+            continue
+        elif node.retiring is not None and not node.retiring.surplus:
+            states.add(IncidentState.RECOVERING)
+        elif node.held is not None and not node.held.released:
+            states.add(IncidentState.HELD)
+    # Of several nodes, those that wait are what somebody should look at.
+    state = next(state for state in _FIRST if state in states)
+    return replace(incident, state=state, recovery=recovery)
+
+
+_FIRST = (IncidentState.HELD, IncidentState.RECOVERING, IncidentState.OPEN)
+
+
+def linked(
+    incidents: Iterable[Incident], recoveries: Mapping[RecoveryId, Recovery]
+) -> list[Recovery]:
+    """Return the recoveries that do not name their incident yet, with its name."""
+    found: dict[RecoveryId, Recovery] = {}
+    for incident in incidents:
+        recovery = recoveries.get(RecoveryId(incident.recovery)) if incident.recovery else None
+        if recovery is None or recovery.incident:
+            continue
+        if any(symptom.check == recovery.check for symptom in incident.symptoms):
+            found[recovery.id] = replace(recovery, incident=incident.id)
+    return list(found.values())
+
+
+def words(incident: Incident, nodes: Mapping[NodeId, Node]) -> str:
+    """Return why an incident stands as it does, for people."""
+    there = [nodes[name] for name in incident.nodes if name in nodes]
+    if incident.state is IncidentState.HELD:
+        held = next((n.held for n in there if n.held is not None and not n.held.released), None)
+        return f"held back: {held.because}" if held is not None else "held back"
+    if incident.state is IncidentState.RECOVERING:
+        leaving = next((node for node in there if node.retiring is not None), None)
+        if leaving is not None and not leaving.recovery:
+            return f"{leaving.id} is being replaced"
+        return f"being mended: {incident.recovery}"
+    return "nothing is being done about it"

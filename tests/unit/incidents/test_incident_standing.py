@@ -1,0 +1,94 @@
+"""What is done about an incident, as its nodes and their recoveries say."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.health import Condition, Health
+from navarch.core.held import Held, HeldBy
+from navarch.core.ids import IncidentId, NodeId, RecoveryId
+from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.node import Node, Retirement
+from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
+from navarch.health.incidents.ending import ended
+from navarch.health.incidents.standing import linked, standing
+from navarch.testing.worlds import NOW, a_node
+
+NAME = NodeId("training-0")
+CHECK = "xid/79/GPU-0"
+BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, lasting=True)
+HELD = Held(action="replace", reason="XID 79", because="enough", by=HeldBy.BUDGET, since=NOW)
+INCIDENT = Incident(
+    id=IncidentId("inc-1"),
+    kind=IncidentKind.HARDWARE,
+    node=NAME,
+    nodes=(NAME,),
+    opened_at=NOW,
+    last_at=NOW,
+    title="XID 79",
+    check=CHECK,
+    symptoms=(Symptom(check=CHECK, reason="XID 79", node=NAME, first_at=NOW, last_at=NOW),),
+)
+RECOVERY = Recovery(
+    id=RecoveryId("r-1"),
+    node=NAME,
+    check=CHECK,
+    cause="XID 79",
+    boot_id="b",
+    step=RecoveryStep.REBOOT,
+    state=RecoveryState.ORDERED,
+    since=NOW,
+    begun_at=NOW,
+)
+
+
+def broken(**facts: object) -> Node:
+    known = {"conditions": (BROKEN,), "health": Health.UNHEALTHY, "registered_at": NOW, **facts}
+    return a_node(NAME, **known)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("node", "state"),
+    [
+        (broken(), IncidentState.OPEN),
+        (broken(held=HELD), IncidentState.HELD),
+        (broken(held=replace(HELD, released="go")), IncidentState.OPEN),
+        (broken(retiring=Retirement(reason="XID 79")), IncidentState.RECOVERING),
+        (broken(retiring=Retirement(reason="fewer", surplus=True)), IncidentState.OPEN),
+        (broken(recovery=RECOVERY.id), IncidentState.RECOVERING),
+        (broken(conditions=(), held=HELD), IncidentState.OPEN),
+    ],
+    ids=["open", "held", "released", "replaced", "surplus", "mended", "another"],
+)
+def test_an_incident_stands_as_its_node_does(node: Node, state: IncidentState) -> None:
+    assert standing(INCIDENT, {NAME: node}, {RECOVERY.id: RECOVERY}).state is state
+
+
+def test_a_recovery_and_its_incident_name_each_other() -> None:
+    recoveries = {RECOVERY.id: RECOVERY}
+
+    stands = standing(INCIDENT, {NAME: broken(recovery=RECOVERY.id)}, recoveries)
+
+    assert stands.recovery == RECOVERY.id
+    assert [each.incident for each in linked([stands], recoveries)] == [INCIDENT.id]
+    known = {RECOVERY.id: replace(RECOVERY, incident="inc-0")}
+    assert linked([stands], known) == [], "the first incident keeps it"
+
+
+def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> None:
+    going = replace(INCIDENT, recovery=RECOVERY.id, state=IncidentState.RECOVERING)
+    done = replace(
+        RECOVERY,
+        state=RecoveryState.SUCCEEDED,
+        ended_at=NOW,
+        history=(Attempt(step=RecoveryStep.REBOOT, at=NOW, outcome="the boot check passes"),),
+    )
+    well = broken(conditions=(), health=Health.HEALTHY)
+    later = NOW + timedelta(days=1)
+
+    assert ended(going, {NAME: well}, {RECOVERY.id: RECOVERY}, now=later) is None
+    stands = standing(going, {NAME: well}, {RECOVERY.id: done})
+    over = ended(stands, {NAME: well}, {RECOVERY.id: done}, now=NOW)
+    assert over is not None
+    assert (over.state, over.note) == (IncidentState.RESOLVED, "mended: the boot check passes")

@@ -1,0 +1,102 @@
+"""What was found before a machine booted, and is told of after it."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from navarch.agent.buffer import ReportBuffer
+from navarch.agent.disk import MemoryDisk
+from navarch.agent.segments import SegmentLog
+from navarch.core.health import BOOT, CheckResult, Health, HealthReport
+from navarch.core.node import Node
+from navarch.fleet.disruption.unhealthy import CordonAndReplace, Ladder, grave_conditions
+from navarch.fleet.verdicts import with_past_results, with_results
+from navarch.service.weighing import is_of_past_boot
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+FATAL = CheckResult(
+    check="xid/79/GPU-0",
+    health=Health.UNHEALTHY,
+    reason="XID 79",
+    fatal=True,
+    lasting=True,
+    action="reboot_node",
+)
+GAUGE = CheckResult(check="temperature", health=Health.UNHEALTHY, reason="hot", fatal=True)
+BOOTED = CheckResult(check=BOOT, health=Health.HEALTHY)
+
+
+def a_booted_node(**facts: object) -> Node:
+    known = {"boot_id": "new", "booted_at": NOW, "registered_at": NOW, **facts}
+    return a_node("training-0", **known)  # type: ignore[arg-type]
+
+
+def later(seconds: float = 1.0) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+def test_a_finding_of_an_earlier_boot_starts_no_remedy_on_the_new_one() -> None:
+    node, _ = with_past_results(a_booted_node(), [FATAL], boot_id="old", now=later())
+
+    assert node.health is Health.UNHEALTHY, "no work until the boot check has passed"
+    assert grave_conditions(a_pool(), node) == []
+    for remediator in (CordonAndReplace(), Ladder()):
+        assert remediator.remediate(a_pool(), node) is None
+    well, _ = with_results(node, [BOOTED], now=later(2))
+    assert well.health is Health.HEALTHY
+
+
+def test_a_finding_of_an_earlier_boot_does_not_touch_a_boot_that_was_vouched_for() -> None:
+    node = a_booted_node(vouched_boot="new")
+
+    after, events = with_past_results(node, [FATAL, GAUGE], boot_id="old", now=later())
+
+    assert (after, events) == (node, [])
+
+
+def test_what_was_the_case_before_a_boot_says_nothing_about_now() -> None:
+    node = a_booted_node()
+
+    assert with_past_results(node, [GAUGE, BOOTED], boot_id="old", now=later())[0] == node
+
+
+def test_an_old_finding_does_not_take_the_place_of_a_new_one() -> None:
+    node, _ = with_results(a_booted_node(), [FATAL], now=later())
+
+    after, _ = with_past_results(node, [FATAL], boot_id="old", now=later(2))
+
+    assert [c.boot_id for c in after.conditions] == ["new"]
+    assert len(grave_conditions(a_pool(), after)) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "known", "past"),
+    [("old", "new", True), ("new", "new", False), ("", "new", False), ("old", "", False)],
+)
+def test_only_a_report_that_names_another_boot_is_of_the_past(
+    said: str, known: str, past: bool
+) -> None:
+    report = HealthReport(results=(FATAL,), boot_id=said)
+
+    assert is_of_past_boot(a_booted_node(boot_id=known), report) is past
+
+
+def test_a_report_that_waited_through_a_reboot_names_the_boot_it_was_made_in() -> None:
+    disk = MemoryDisk()
+    ReportBuffer(disk, new_stream="s", boot_id="old").add_report([FATAL], at=NOW)
+
+    report = ReportBuffer(disk, new_stream="s", boot_id="new").oldest_report(NOW)
+
+    assert report is not None
+    assert (report.boot_id, report.results) == ("old", (FATAL,))
+
+
+def test_a_report_that_an_older_agent_kept_is_still_delivered() -> None:
+    disk = MemoryDisk()
+    SegmentLog(disk, "health").append(msgspec.json.encode((FATAL,)), at=NOW, sync=True)
+
+    report = ReportBuffer(disk, new_stream="s", boot_id="new").oldest_report(NOW)
+
+    assert report is not None
+    assert (report.boot_id, report.results) == ("", (FATAL,))
