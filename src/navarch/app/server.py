@@ -68,6 +68,7 @@ from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService
 from navarch.service.evidence import EvidenceService
+from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.service.joining import JoinService
 from navarch.stores.bringup import FolderBringUpLogs
@@ -184,6 +185,7 @@ class Server:
                     held=HeldService(self._clock, store),
                     bringups=BringUpService(store, logs),
                     joins=JoinService(self._clock, store),
+                    fleet_health=FleetHealthService(self._clock, store),
                 )
                 doors = HttpServer(
                     self._clock,

@@ -1,32 +1,39 @@
-"""`navarch health`: what is wrong with a node, GPU by GPU, and what was."""
+"""`navarch health`: how the fleet is; what is wrong with a node, GPU by GPU, and what was."""
 
 import click
 
 from navarch.cli.commands import Command
 from navarch.cli.completing import node_names
 from navarch.cli.events import past
+from navarch.cli.render.fleet_health import render_fleet_health
 from navarch.cli.render.health import NodeHealth, gpu_health, render_health
 from navarch.cli.session import Session, with_session
+from navarch.core.errors import NotPossibleError
 from navarch.core.event import about
 from navarch.core.ids import NodeId
 from navarch.ports.api import FleetApi
+from navarch.ports.fleet_health import FleetHealthApi
 
 HISTORY = 10
 HEALTH_EVENT = "node.health"
 
 
 @click.command("health", cls=Command)
-@click.argument("node", shell_complete=node_names)
+@click.argument("node", required=False, shell_complete=node_names)
 @click.option(
     "--history",
     type=click.IntRange(min=0),
     default=HISTORY,
     show_default=True,
-    help="How many changes of its health to show, the newest.",
+    help="How many changes of a node's health to show, the newest.",
 )
 @with_session
-def health(session: Session, node: str, history: int) -> None:
-    """Show what is wrong with a node, GPU by GPU, and how its health has changed."""
+def health(session: Session, node: str | None, history: int) -> None:
+    """Show how the fleet is; or what is wrong with a node, GPU by GPU, and how that came."""
+    if node is None:
+        fleet = session.ask(lambda api: _health_api(api).fleet_health())
+        session.show(fleet, lambda canvas: render_fleet_health(fleet, canvas))
+        return
     found = session.ask(lambda api: _look(api, NodeId(node), history))
     session.show(found, lambda canvas: render_health(found, canvas))
 
@@ -36,3 +43,9 @@ async def _look(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
     story = await past(api, about("node", node), None, None) if history else []
     changes = [entry for entry in story if entry.event.kind == HEALTH_EVENT]
     return gpu_health(detail, changes[-history:] if history else [])
+
+
+def _health_api(api: FleetApi) -> FleetHealthApi:
+    if not isinstance(api, FleetHealthApi):
+        raise NotPossibleError("this is served over HTTP; use an http:// or https:// server")
+    return api

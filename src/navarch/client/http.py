@@ -40,6 +40,7 @@ from navarch.ports.api import (
     Update,
     Why,
 )
+from navarch.ports.fleet_health import FleetHealth
 from navarch.ports.held import HeldNode
 from navarch.wire.bodies import (
     Arrival,
@@ -154,6 +155,10 @@ class HttpFleetClient:
     async def get_command(self, command: CommandId) -> Command:
         """Return how far a command has come."""
         return await self._get(f"/v1/commands/{_segment(command)}", Command)
+
+    async def fleet_health(self) -> FleetHealth:
+        """Return how the fleet is."""
+        return await self._get("/v1/fleet-health", FleetHealth)
 
     async def list_held(self, *, pool: PoolName | None = None) -> Sequence[HeldNode]:
         """Return every node about which something is held back."""

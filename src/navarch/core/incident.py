@@ -79,6 +79,9 @@ class Incident:
     """Everything that was seen, the cause among it, in the order in which it was first seen."""
     closed_at: datetime | None = None
     note: str = ""
+    provider: str = ""
+    instance_type: str = ""
+    """The kind of machine it happened on, for those who ask long after the machine is gone."""
     recovery: str = ""
     """The recovery that was begun because of it."""
 

@@ -27,6 +27,7 @@ from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
 from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
+from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import MemoryArchive
@@ -105,6 +106,7 @@ def build_doors(
         limits=limits,
         evidence=evidence,
         held=HeldService(clock, store),
+        fleet_health=FleetHealthService(clock, store),
     )
     return Doors(store, columns, fleet, agents, desk, app, auth, evidence, injected)
 

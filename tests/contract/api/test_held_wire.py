@@ -1,6 +1,7 @@
 """What automation was kept from doing, over the wire and on the command line."""
 
 import asyncio
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -12,6 +13,7 @@ from navarch.client.connect import connect_fleet
 from navarch.core.errors import NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
+from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId
 from navarch.ports.held import HeldApi
@@ -57,5 +59,53 @@ def test_what_is_held_back_is_seen_and_released_from_afar() -> None:
                 await api.release_held([NodeId(await doors.register("gpu-2"))], reason="")
             assert list(await api.list_recoveries()) == []
             await api.close()
+
+    asyncio.run(main())
+
+
+def test_an_incident_that_is_held_back_is_released_by_its_name() -> None:
+    broken = CheckResult(
+        check="xid/79/GPU-0",
+        health=Health.UNHEALTHY,
+        reason="XID 79: GPU 0 has fallen off the bus",
+        fatal=True,
+        lasting=True,
+        action="reboot_node",
+        facts={"code": "79", "gpu": "GPU-0"},
+    )
+
+    async def main() -> None:
+        async with open_doors(build_doors(), grpc=False) as doors:
+            node = await doors.register("gpu-1")
+            await doors.agents.report_health(NodeId(node), HealthReport(results=(broken,)))
+            (incident,) = doors.store.fleet().incidents.values()
+            refused = await asyncio.to_thread(
+                CliRunner().invoke,
+                navarch,
+                ["incident", "release", incident.id, "--server", doors.http_url],
+            )
+            assert refused.exit_code != 0
+            assert "nothing is held back" in refused.output
+            fleet = doors.store.fleet()
+            held = replace(fleet.nodes[NodeId(node)], held=HELD)
+            await doors.store.commit(Change(nodes=[held]), based_on=fleet.revision)
+            said = await asyncio.to_thread(
+                typed, doors.http_url, "incident", "release", incident.id
+            )
+            assert f"Node {node} released" in said
+            after = doors.store.fleet().nodes[NodeId(node)].held
+            assert after is not None
+            assert after.released == f"incident {incident.id}"
+
+            shown = await asyncio.to_thread(typed, doors.http_url, "health")
+            assert "1 unhealthy" in shown
+            assert "1 open incident" in shown
+            assert "XID 79" in shown
+            assert max(len(line) for line in shown.splitlines()) <= 80
+            body = json.loads(
+                await asyncio.to_thread(typed, doors.http_url, "health", "-o", "json")
+            )
+            assert body["pools"][0]["by_health"] == {"unhealthy": 1}
+            assert body["lemons"][0]["node"] == node
 
     asyncio.run(main())

@@ -30,6 +30,7 @@ from navarch.api.http.exchange import (
     send_reply,
 )
 from navarch.api.http.fleet import FleetRoutes
+from navarch.api.http.fleet_health import FleetHealthRoutes
 from navarch.api.http.held import HeldRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
@@ -42,6 +43,7 @@ from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.bringup import BringUpApi
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.fleet_health import FleetHealthApi
 from navarch.ports.held import HeldApi
 from navarch.ports.joining import Joins
 from navarch.wire.errors import INTERNAL, code_of, text_of
@@ -81,6 +83,7 @@ def build_http_app(
     held: HeldApi | None = None,
     bringups: BringUpApi | None = None,
     joins: Joins | None = None,
+    fleet_health: FleetHealthApi | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
 
@@ -96,6 +99,8 @@ def build_http_app(
         routes += HeldRoutes(held).routes()
     if bringups is not None:
         routes += BringUpRoutes(bringups).routes()
+    if fleet_health is not None:
+        routes += FleetHealthRoutes(fleet_health).routes()
     return HttpApp(
         fleet,
         router=Router(routes),

@@ -156,6 +156,8 @@ def _opened(finding: Finding) -> Incident:
         pool=node.pool,
         domain=finding.domain if finding.kind is IncidentKind.FABRIC else "",
         gpus=(finding.gpu,) if finding.gpu else (),
+        provider=str(node.place.provider) if node.place else "",
+        instance_type=node.place.instance_type if node.place else "",
         boot_id=node.boot_id,
         pid=finding.pid if finding.kind is _APPLICATION else "",
         process=result.facts.get("process", "") if finding.kind is _APPLICATION else "",

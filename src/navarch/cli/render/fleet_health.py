@@ -1,0 +1,97 @@
+"""How the fleet is, on one screen."""
+
+from dataclasses import replace
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.words import bold, count
+from navarch.core.health import Health
+from navarch.ports.fleet_health import FailureRate, FleetHealth, LemonView, PoolHealth
+
+POOLS = (
+    Column(name="Pool"),
+    Column(name="Nodes"),
+    Column(name="Healthy"),
+    Column(name="Degraded", rank=2),
+    Column(name="Unhealthy"),
+    Column(name="Incidents"),
+    Column(name="Mending", rank=1),
+    Column(name="Held"),
+)
+LEMONS = (
+    Column(name="Node"),
+    Column(name="GPU", rank=2),
+    Column(name="Score"),
+    Column(name="Failures"),
+    Column(name="With", width_min=20),
+)
+RATES = (
+    Column(name="Provider"),
+    Column(name="Type"),
+    Column(name="Failures"),
+    Column(name="Node-days"),
+    Column(name="Per 1000"),
+    Column(name="95 % interval"),
+)
+
+
+def render_fleet_health(found: FleetHealth, canvas: Canvas) -> str:
+    """Return what `navarch health` prints without a node."""
+    canvas = replace(canvas, now=found.now)
+    blocks = [bold(_headline(found), on=canvas.color)]
+    if found.pools:
+        blocks.append(render_table(POOLS, [_pool(pool) for pool in found.pools], canvas))
+    if any(pool.held for pool in found.pools):
+        blocks.append("Held back by the governor, or a dry run: navarch held list")
+    if found.lemons:
+        days = f"in {found.window_days} days, against the fleet's rate"
+        table = render_table(LEMONS, [_lemon(lemon) for lemon in found.lemons], canvas)
+        blocks.append(f"Machines that failed {days} (* lemon):\n{table}")
+    known = [rate for rate in found.rates if rate.node_days]
+    if known:
+        table = render_table(RATES, [_rate(rate) for rate in known], canvas)
+        blocks.append(f"Failures of hardware, in 1000 node-days:\n{table}")
+    return "\n\n".join(blocks)
+
+
+def _headline(found: FleetHealth) -> str:
+    nodes = sum(pool.nodes for pool in found.pools)
+    sick = sum(pool.by_health.get(Health.UNHEALTHY, 0) for pool in found.pools)
+    open_now = sum(pool.incidents for pool in found.pools)
+    words = f"{count(nodes, 'node')}, {sick} unhealthy" if sick else f"{count(nodes, 'node')}"
+    return f"{words}, {count(open_now, 'open incident')}"
+
+
+def _pool(pool: PoolHealth) -> list[str]:
+    return [
+        (pool.pool or "(none)") + (" (dry run)" if pool.dry_run else ""),
+        str(pool.nodes),
+        str(pool.by_health.get(Health.HEALTHY, 0)),
+        str(pool.by_health.get(Health.DEGRADED, 0)),
+        str(pool.by_health.get(Health.UNHEALTHY, 0)),
+        str(pool.incidents),
+        str(pool.recovering + pool.replacing),
+        str(pool.held),
+    ]
+
+
+def _lemon(lemon: LemonView) -> list[str]:
+    return [
+        lemon.node + (" *" if lemon.is_lemon else ""),
+        lemon.gpu or "all",
+        f"{lemon.score:.1f}",
+        str(lemon.strikes),
+        "; ".join(lemon.causes),
+    ]
+
+
+def _rate(rate: FailureRate) -> list[str]:
+    top = "?" if rate.high is None else f"{rate.high:.1f}"
+    return [
+        rate.provider,
+        rate.instance_type,
+        str(rate.failures),
+        f"{rate.node_days:.1f}",
+        f"{rate.per_1000_node_days:.1f}",
+        f"{rate.low:.1f} to {top}",
+    ]

@@ -1,0 +1,95 @@
+"""Lemons: machines, and single GPUs of them, that fail again and again."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.ids import NodeId
+from navarch.core.incident import Incident, IncidentKind
+from navarch.core.node import Node
+from navarch.health.learning.rates import rate
+
+WINDOW = timedelta(days=30)
+"""How far back failures count: as far as incidents are kept."""
+
+PRIOR_FAILURES = 1.0
+"""How much the fleet's own rate weighs against a machine's: as much as one failure. One
+failure alone makes no lemon, however short the machine has been here."""
+
+STRIKES_MIN = 2
+TIMES_EXPECTED = 5.0
+"""A lemon has failed at least twice, and at least five times as often as can be expected."""
+
+_HARDWARE = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC, IncidentKind.HOST})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lemon:
+    """How much worse than the rest of the fleet one node is, or one GPU of it."""
+
+    node: NodeId
+    score: float
+    """How many times the fleet's rate it fails at, as far as is known."""
+    strikes: int
+    is_lemon: bool
+    gpu: str = ""
+    """The GPU, by its UUID; empty for the machine as a whole."""
+    causes: tuple[str, ...] = ()
+    """What it failed with, the latest first, each once."""
+
+
+def is_strike(incident: Incident) -> bool:
+    """Return whether an incident speaks against the machine rather than its programs."""
+    return incident.kind in _HARDWARE and bool(incident.action) and incident.action != "none"
+
+
+def score_lemons(
+    nodes: Mapping[NodeId, Node], incidents: Iterable[Incident], *, now: datetime
+) -> list[Lemon]:
+    """Return every node with a strike, and every GPU with two, the worst first.
+
+    The score is the mean of a Gamma distribution: the fleet's rate weighs as much as one failure,
+    and each strike of the machine counts against that. It is the same for a machine that was here
+    for a day as for one that was here for a month only as far as neither has failed.
+    """
+    strikes = [i for i in incidents if is_strike(i) and i.last_at > now - WINDOW]
+    exposure = {name: exposure_days(node, now=now) for name, node in nodes.items()}
+    fleet = rate(len(strikes), sum(exposure.values())).per_1000 / 1000.0
+    if not strikes or fleet <= 0:
+        return []
+    found: list[Lemon] = []
+    by_node: dict[NodeId, list[Incident]] = {}
+    for incident in strikes:
+        by_node.setdefault(incident.node, []).append(incident)
+    for name, mine in by_node.items():
+        if name not in nodes or nodes[name].gone:
+            continue
+        expected = exposure[name] * fleet
+        found.append(_lemon(name, "", mine, expected))
+        gpus = max(nodes[name].gpus or 8, 1)
+        for gpu in dict.fromkeys(gpu for incident in mine for gpu in incident.gpus):
+            hit = [incident for incident in mine if gpu in incident.gpus]
+            if len(hit) >= STRIKES_MIN:
+                found.append(_lemon(name, gpu, hit, expected / gpus))
+    return sorted(found, key=lambda each: (-each.score, each.node, each.gpu))
+
+
+def exposure_days(node: Node, *, now: datetime) -> float:
+    """Return for how much of the window a node has been in service, in days."""
+    begun = node.registered_at
+    if begun is None:
+        return 0.0
+    ended = node.since if node.gone else now
+    return max((ended - max(begun, now - WINDOW)) / timedelta(days=1), 0.0)
+
+
+def _lemon(node: NodeId, gpu: str, strikes: list[Incident], expected: float) -> Lemon:
+    latest = sorted(strikes, key=lambda incident: incident.opened_at, reverse=True)
+    return Lemon(
+        node=node,
+        gpu=gpu,
+        score=(len(strikes) + PRIOR_FAILURES) / (expected + PRIOR_FAILURES),
+        strikes=len(strikes),
+        is_lemon=len(strikes) >= max(STRIKES_MIN, TIMES_EXPECTED * expected),
+        causes=tuple(dict.fromkeys(incident.title for incident in latest))[:3],
+    )

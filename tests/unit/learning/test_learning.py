@@ -1,0 +1,138 @@
+"""What the past says: rates with intervals, lemons, wear and stragglers."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from navarch.core.ids import IncidentId, NodeId
+from navarch.core.incident import Incident, IncidentKind
+from navarch.core.node import Node
+from navarch.health.learning.lemons import score_lemons
+from navarch.health.learning.rates import rate
+from navarch.health.learning.stragglers import Suspicion, watch
+from navarch.health.learning.wear import WearReading, days_left
+from navarch.testing.worlds import NOW, a_node
+
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("failures", "low", "high"),
+    [(0, 0.0, 3.689), (1, 0.0253, 5.572), (5, 1.623, 11.668), (419, 379.8, 461.1)],
+)
+def test_a_count_has_the_interval_of_the_tables(failures: int, low: float, high: float) -> None:
+    found = rate(failures, 1000.0)
+
+    assert found.low == pytest.approx(low, rel=0.02, abs=0.01)
+    assert found.high == pytest.approx(high, rel=0.02)
+
+
+def test_without_any_time_nothing_is_known() -> None:
+    assert rate(0, 0.0).high == float("inf")
+
+
+def nodes(count: int) -> dict[NodeId, Node]:
+    born = NOW - 30 * DAY
+    made = [a_node(f"n-{i}", registered_at=born, gpus=8) for i in range(count)]
+    return {node.id: node for node in made}
+
+
+def incident(
+    number: int, node: str, *, gpu: str = "GPU-0", kind: IncidentKind = IncidentKind.HARDWARE
+) -> Incident:
+    at = NOW - number * timedelta(hours=5)
+    return Incident(
+        id=IncidentId(f"inc-{number}"),
+        kind=kind,
+        node=NodeId(node),
+        nodes=(NodeId(node),),
+        gpus=(gpu,),
+        opened_at=at,
+        last_at=at,
+        title=f"XID {number}",
+        check="xid",
+        action="reset_gpu",
+    )
+
+
+def test_a_machine_that_fails_again_and_again_is_a_lemon_and_so_is_its_gpu() -> None:
+    strikes = [incident(i, "n-7") for i in range(5)] + [incident(9, "n-3")]
+
+    found = score_lemons(nodes(1000), strikes, now=NOW)
+
+    assert [(each.node, each.gpu) for each in found if each.is_lemon] == [
+        ("n-7", "GPU-0"),
+        ("n-7", ""),
+    ]
+    assert [each.node for each in found if not each.is_lemon] == ["n-3"]
+
+
+def test_programs_make_no_lemons_and_neither_does_what_has_long_passed() -> None:
+    programs = [incident(i, "n-1", kind=IncidentKind.APPLICATION) for i in range(9)]
+    past = [incident(200 + i, "n-2") for i in range(9)]
+
+    assert score_lemons(nodes(10), [*programs, *past], now=NOW) == []
+
+
+def test_where_every_machine_fails_nobody_is_a_lemon() -> None:
+    strikes = [incident(i, f"n-{i % 10}", gpu=f"GPU-{i}") for i in range(30)]
+
+    assert not any(each.is_lemon for each in score_lemons(nodes(10), strikes, now=NOW))
+
+
+def wearing(steps: Sequence[tuple[int, int, int, int, int]]) -> list[WearReading]:
+    return [WearReading(at=NOW + i * DAY, banks=banks) for i, banks in enumerate(steps)]
+
+
+def test_spare_rows_that_go_at_a_steady_rate_last_so_many_days() -> None:
+    steps = [(640, 0, 0, 0, 0), (639, 1, 0, 0, 0), (639, 0, 1, 0, 0), (639, 0, 0, 1, 0)]
+
+    found = days_left(wearing(steps))
+
+    assert found is not None
+    assert found.days == pytest.approx(1.0)
+    assert 0 < found.low < found.days
+
+
+def test_a_gpu_that_does_not_wear_gets_no_date() -> None:
+    assert days_left(wearing([(630, 8, 2, 0, 0)] * 90)) is None
+    assert days_left([]) is None
+
+
+def test_a_bank_without_a_spare_row_has_no_days_left() -> None:
+    found = days_left(wearing([(639, 0, 0, 0, 1)]))
+
+    assert found is not None
+    assert found.days == 0
+
+
+def test_one_of_512_that_is_a_tenth_slower_is_found_within_five_windows() -> None:
+    for seed in range(20):
+        chance = Random(seed)
+        suspected: dict[str, Suspicion] = {}
+        windows = 0
+        found: list[str] = []
+        while "gpu-100" not in found:
+            windows += 1
+            values = {f"gpu-{i}": chance.gauss(100.0, 1.0) for i in range(512)}
+            values["gpu-100"] *= 0.9
+            suspected, stragglers = watch(suspected, values)
+            found = [each.name for each in stragglers]
+            assert windows <= 5, f"seed {seed}"
+        assert found == ["gpu-100"]
+
+
+@pytest.mark.long
+def test_no_sound_gpu_of_512_is_found_slow_in_a_day_of_minutes() -> None:
+    chance = Random(1)
+    suspected: dict[str, Suspicion] = {}
+    for _ in range(1440):
+        values = {f"gpu-{i}": chance.gauss(100.0, 3.0) for i in range(512)}
+        suspected, stragglers = watch(suspected, values)
+        assert stragglers == []
+
+
+def test_of_three_nobody_is_the_odd_one() -> None:
+    assert watch({}, {"a": 1.0, "b": 100.0, "c": 100.0}) == ({}, [])
