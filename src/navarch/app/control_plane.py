@@ -11,6 +11,7 @@ from navarch.control.alerts import AlertReconciler
 from navarch.control.announcements import AnnouncementReconciler
 from navarch.control.autoscaling import AutoscalingReconciler
 from navarch.control.bringup import BringUp, BringUpReconciler
+from navarch.control.bad_hosts import BadHostReconciler
 from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
@@ -234,6 +235,7 @@ def build_control_plane(
             HousekeepingReconciler(clock, store),
             EmptinessReconciler(clock, store, hearing, is_scaled=is_scaled),
             IncidentReconciler(clock, store),
+            BadHostReconciler(clock, store),
             budgets,
         ]
         found += [

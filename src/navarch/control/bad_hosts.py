@@ -1,0 +1,122 @@
+"""The bad host reconciler: remembers broken machines, and knows them when they come again."""
+
+from datetime import datetime
+
+from navarch.control.agenda import Agenda
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.fleet.verdicts import with_results
+from navarch.health.judgement import explain
+from navarch.health.learning.bad_hosts import (
+    GivenBack,
+    blame,
+    blamed,
+    identities,
+    recognise,
+)
+from navarch.ports.clock import Clock
+from navarch.ports.store import Committed, Store
+
+SUBJECT = about("machines", "given-back")
+GIVEN_BACK = "machine.given_back"
+RETURNED = "machine.returned"
+
+
+class BadHostReconciler:
+    """Keeps its memory in the journal, under one subject, for as long as that reaches."""
+
+    name = "bad_hosts"
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        self._clock = clock
+        self._store = store
+        self._known: dict[str, GivenBack] = {}
+        self._blamed: set[str] = set()
+        self._greeted: set[str] = set()
+        """Nodes that were told once what is held against them. Whoever says then that they are
+        fine has the last word."""
+        self._read_to = -1
+        self._agenda: Agenda[NodeId] = Agenda()
+        for node in store.fleet().nodes.values():
+            self._note(node)
+        store.subscribe(self._changed)
+
+    async def reconcile(self) -> datetime | None:
+        """Remember what was given back, and look at who has come."""
+        if self._read_to < 0:
+            await self._remember()
+        for name in self._agenda.due(self._clock.now()):
+            fleet = self._store.fleet()
+            node = fleet.nodes.get(name)
+            if node is not None:
+                await self._look_at(fleet, node)
+            self._agenda.done([name])
+        return None
+
+    async def _remember(self) -> None:
+        number = 0
+        while page := await self._store.events(after=number, about=SUBJECT):
+            number = page[-1].number
+            for entry in page:
+                self._learn(entry.event)
+        self._read_to = number
+
+    def _learn(self, event: Event) -> None:
+        node = event.facts.get("node", "")
+        if event.kind == RETURNED:
+            self._greeted.add(node)
+            return
+        self._blamed.add(node)
+        for name in event.facts.get("machine", "").split():
+            self._known[name] = GivenBack(node=node, at=event.at, reason=event.reason)
+
+    async def _look_at(self, fleet: Fleet, node: Node) -> None:
+        guilty = blame(node) if node.id not in self._blamed else []
+        newcomer = self._known and node.id not in self._greeted and node.retiring is None
+        if not guilty and not newcomer:
+            return
+        inventory = await self._store.inventory(node.id)
+        if inventory is None:
+            return
+        now = self._clock.now()
+        names = identities(inventory, node.provider or "")
+        if guilty:
+            facts = {"node": str(node.id), "machine": " ".join(blamed(guilty, names))}
+            event = Event(
+                at=now, about=SUBJECT, kind=GIVEN_BACK, reason=explain(guilty), facts=facts
+            )
+            await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
+            self._learn(event)
+            return
+        found = recognise(names, self._known, node, now=now)
+        if found is None:
+            return
+        after, events = with_results(node, [found], now=now)
+        event = Event(
+            at=now,
+            about=SUBJECT,
+            kind=RETURNED,
+            reason=f"{node.id}: {found.reason}",
+            because=(about("node", node.id),),
+            facts={"node": str(node.id)},
+        )
+        change = Change(nodes=[after], events=[*events, event])
+        await self._store.commit(change, based_on=fleet.revision)
+        self._learn(event)
+
+    def _note(self, node: Node) -> None:
+        if node.registered_at is None:
+            return
+        leaves = node.retiring is not None and node.id not in self._blamed
+        if leaves or (not node.gone and node.retiring is None and node.id not in self._greeted):
+            self._agenda.note(node.id)
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            before = committed.before.nodes.get(node.id)
+            came = before is None or before.registered_at != node.registered_at
+            left = node.retiring is not None and (before is None or before.retiring is None)
+            if came or left:
+                self._note(node)

@@ -1,0 +1,76 @@
+"""Bad hosts: machines that were given back because they were broken, and may come again."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
+from navarch.core.inventory import Inventory
+from navarch.core.node import Node
+
+MACHINE = "machine"
+"""The check that the control plane makes of every machine that introduces itself."""
+
+REMEMBERED = timedelta(days=90)
+"""For how long a machine is held to be the one it was. Providers mend what they are told of."""
+
+HOST_LABELS = ("host_id", "serial")
+"""The labels by which an agent may name the machine under it."""
+
+_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBack:
+    """Why a machine was not kept."""
+
+    node: str
+    at: datetime
+    reason: str
+
+
+def identities(inventory: Inventory, provider: str) -> tuple[str, ...]:
+    """Return the names by which a machine can be known again: its host's, and its GPUs'."""
+    hosts = (f"{provider}/{inventory.labels.get(label, '')}" for label in HOST_LABELS)
+    gpus = (gpu.uuid.lower() for gpu in inventory.gpus if _UUID.fullmatch(gpu.uuid))
+    return (*(host for host in hosts if not host.endswith("/")), *gpus)
+
+
+def blame(node: Node) -> list[Condition]:
+    """Return what of a node's hardware is the reason why it is given back, if it is."""
+    if node.retiring is None or node.retiring.surplus or node.retiring.urgent:
+        return []
+    return [
+        condition
+        for condition in node.conditions
+        # Silence may be the network's fault, and is no reason to shun a machine.
+        if condition.health is Health.UNHEALTHY and condition.check not in (HEARTBEAT, MACHINE)
+    ]
+
+
+def blamed(conditions: Iterable[Condition], identities: Iterable[str]) -> tuple[str, ...]:
+    """Return the names to remember: all of them, less the GPUs that others were blamed for."""
+    named = list(identities)
+    guilty = {condition.facts.get("gpu", "").lower() for condition in conditions}
+    if not guilty <= set(named):
+        return tuple(named)
+    return tuple(name for name in named if name in guilty or not _UUID.fullmatch(name))
+
+
+def recognise(
+    identities: Iterable[str], known: Mapping[str, GivenBack], node: Node, *, now: datetime
+) -> CheckResult | None:
+    """Return what is held against a machine that was here before, and given back as broken."""
+    past = [known[name] for name in identities if name in known]
+    found = [p for p in past if p.node != node.id and p.at > now - REMEMBERED]
+    if not found:
+        return None
+    last = max(found, key=lambda given: given.at)
+    return CheckResult(
+        check=MACHINE,
+        health=Health.UNHEALTHY,
+        reason=f"given back as {last.node} on {last.at:%Y-%m-%d}: {last.reason}"[:300],
+        fatal=True,
+        action="replace",
+    )

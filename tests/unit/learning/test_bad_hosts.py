@@ -1,0 +1,149 @@
+"""Machines that were given back because they were broken are known when they come again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+
+from navarch.control.bad_hosts import BadHostReconciler
+from navarch.core.fleet import Change
+from navarch.core.health import HEARTBEAT, Condition, Health
+from navarch.core.ids import NodeId
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.node import Node, Retirement
+from navarch.core.ownership import Cluster
+from navarch.health.learning.bad_hosts import MACHINE
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import a_node, a_pool
+
+UUID = "GPU-{:08x}-0000-0000-0000-000000000000"
+
+
+class Site:
+    """A store, and a memory of machines."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        self.memory = BadHostReconciler(self.clock, self.store)
+
+    def restart(self) -> None:
+        self.memory = BadHostReconciler(self.clock, self.store)
+
+    async def come(self, name: str, gpus: range, **labels: str) -> None:
+        node = a_node(name, registered_at=self.clock.now())
+        found = tuple(Gpu(index=i, uuid=UUID.format(number)) for i, number in enumerate(gpus))
+        change = Change(
+            pools=[a_pool()],
+            nodes=[node],
+            inventories={node.id: Inventory(gpus=found, labels=labels)},
+        )
+        await self.store.commit(change, based_on=self.store.fleet().revision)
+        await self.memory.reconcile()
+
+    async def give_back(self, name: str, *, check: str = "xid/79", gpu: int | None = None) -> None:
+        broken = Condition(
+            check=check,
+            health=Health.UNHEALTHY,
+            reason="XID 79",
+            since=self.clock.now(),
+            facts={} if gpu is None else {"gpu": UUID.format(gpu)},
+        )
+        node = self.node(name)
+        gone = replace(
+            node,
+            health=Health.UNHEALTHY,
+            conditions=(broken,),
+            retiring=Retirement(reason="unhealthy: XID 79"),
+        )
+        await self.store.commit(Change(nodes=[gone]), based_on=self.store.fleet().revision)
+        await self.memory.reconcile()
+
+    def node(self, name: str) -> Node:
+        return self.store.fleet().nodes[NodeId(name)]
+
+    def held_against(self, name: str) -> list[str]:
+        return [c.reason for c in self.node(name).conditions if c.check == MACHINE]
+
+
+def play(story: Callable[[Site], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await story(Site())
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_a_machine_that_was_given_back_broken_is_refused_when_it_comes_again() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a")
+        site.restart()
+        await site.come("b", range(8))
+        await site.come("c", range(8, 16))
+        (why,) = site.held_against("b")
+        assert why.startswith("given back as a on ")
+        assert "XID 79" in why
+        assert site.node("b").health is Health.UNHEALTHY
+        assert site.held_against("c") == []
+
+    play(story)
+
+
+def test_only_the_gpu_that_was_broken_is_held_against_a_machine() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a", gpu=3)
+        await site.come("with-its-neighbours", range(4, 12))
+        await site.come("with-it", range(3, 4))
+        assert site.held_against("with-its-neighbours") == []
+        assert len(site.held_against("with-it")) == 1
+
+    play(story)
+
+
+def test_a_host_is_known_by_its_serial_whatever_its_gpus() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8), serial="S123")
+        await site.give_back("a", gpu=3)
+        await site.come("b", range(50, 58), serial="S123")
+        assert len(site.held_against("b")) == 1
+
+    play(story)
+
+
+def test_silence_is_not_held_against_a_machine() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a", check=HEARTBEAT)
+        await site.come("b", range(8))
+        assert site.held_against("b") == []
+
+    play(story)
+
+
+def test_who_overrides_it_has_the_last_word_also_after_a_restart() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a")
+        await site.come("b", range(8))
+        fine = replace(site.node("b"), conditions=(), health=Health.HEALTHY)
+        await site.store.commit(Change(nodes=[fine]), based_on=site.store.fleet().revision)
+        site.restart()
+        await site.memory.reconcile()
+        assert site.held_against("b") == []
+
+    play(story)
+
+
+def test_after_three_months_a_machine_may_have_been_mended() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a")
+        await site.clock.sleep(timedelta(days=91).total_seconds())
+        await site.come("b", range(8))
+        assert site.held_against("b") == []
+
+    play(story)
