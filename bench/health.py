@@ -5,7 +5,8 @@ usage: python -m bench.health [--nodes 10000] [--faulty 1000] [--rules 50] [--re
 A control plane with all its loops and a SQLite store on a disk. At one moment `faulty` nodes each
 report a burst (a memory error and what follows from it), all at once: every report is judged by
 the policy, becomes a condition and an incident and is committed, and the remediation loop plans.
-`decided` is when every one of them is retiring, or held back by its pool. The policy is the
+`decided` is when every one of them is retiring, or held back with the reason. Then nodes break one
+at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The policy is the
 default one, and then one of `rules` rules that count, none of which matches before the last.
 """
 
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -36,11 +38,13 @@ from navarch.health.policy.phase import MachinePhase
 from navarch.health.policy.policy import Policy, Rule
 from navarch.notifiers.log import LogWorkloads
 from navarch.providers.simulated import SimulatedCloud
+from navarch.service.agents import AgentService
 from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.worlds import a_node, a_pool
 
 POOLS = 10
+SINGLES = 100
 BURST = (48, 171, 63, 45, 154)
 DEADLINE_S = 120.0
 
@@ -72,7 +76,7 @@ def main() -> None:
     print(json.dumps(found, indent=2))
 
 
-async def storm(policy: Policy, nodes: int, faulty: int) -> dict[str, float]:
+async def storm(policy: Policy, nodes: int, faulty: int) -> dict[str, Any]:
     """Return how long it took until everything was decided."""
     with tempfile.TemporaryDirectory() as folder:
         clock, offload = SystemClock(), ThreadOffload("store")
@@ -86,7 +90,7 @@ async def storm(policy: Policy, nodes: int, faulty: int) -> dict[str, float]:
 
 async def _storm(
     clock: SystemClock, store: SqliteStore, policy: Policy, nodes: int, faulty: int
-) -> dict[str, float]:
+) -> dict[str, Any]:
     each = nodes // POOLS
     pools = [a_pool(f"pool-{i}", size=each) for i in range(POOLS)]
     members = [
@@ -116,23 +120,37 @@ async def _storm(
     await _until(lambda: _decided(store, victims))
     decided_s = time.perf_counter() - began
     cpu_s = time.process_time() - cpu
+    await asyncio.sleep(2.0)  # The storm is over; what follows comes one at a time.
+    sound = [node.id for node in members if node.id not in set(victims)][:: nodes // SINGLES]
+    planned = [await _single(plane.agents, store, name, clock) for name in sound[:SINGLES]]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     incidents = store.fleet().incidents.values()
-    assert len(incidents) == len(victims), f"{len(incidents)} incidents for {len(victims)} nodes"
+    expected = len(victims) + len(planned)
+    assert len(incidents) == expected, f"{len(incidents)} incidents for {expected} nodes"
     return {
         "weighed_s": round(weighed_s, 3),
         "decided_s": round(decided_s, 3),
         "cpu_s": round(cpu_s, 3),
+        "report_to_plan_ms": figures(planned),
     }
+
+
+async def _single(
+    agents: AgentService, store: SqliteStore, name: NodeId, clock: SystemClock
+) -> float:
+    """Return how long it takes from a report of one node to the decision about it, in ms."""
+    began = time.perf_counter()
+    await agents.report_health(name, HealthReport(results=(xid(79, clock),)))
+    await _until(lambda: _decided(store, [name]))
+    return (time.perf_counter() - began) * 1000
 
 
 def _decided(store: SqliteStore, victims: list[NodeId]) -> bool:
     fleet = store.fleet()
 
     def is_decided(node: Node) -> bool:
-        assert node.pool is not None
-        return node.retiring is not None or fleet.pools[node.pool].held is not None
+        return node.retiring is not None or node.held is not None
 
     return all(is_decided(fleet.nodes[name]) for name in victims)
 

@@ -1,0 +1,276 @@
+"""The failures of Llama 3's training, in 54 days on 2,048 nodes: who is found, who is spared.
+
+usage: python -m bench.llama3 [--days 54] [--nodes 2048] [--seed 1]
+
+The published 419 unexpected interruptions (148 faulty GPUs, 72 of their memories, 54 bugs, ...)
+come at random moments to random nodes, as the agent's own checks would report them:
+XIDs as the catalogue judges them, checks by their names, machines that fall silent, maintenance
+that the provider announces. Each kills the one job that runs on all nodes, whose processes then
+leave XID 43 and 45 on others. The real control plane runs under virtual time.
+
+`found`: the fault has an incident, a condition or a notice. `acted_on`: broken machines that were
+replaced. `false_cordons`: nodes that were cordoned, retired or held although nothing but a
+program was at fault. `job_goodput`: the share of the time in which the job made progress that it kept, by
+how often it writes checkpoints; to start again on enough nodes takes `restart_min`.
+"""
+
+import argparse
+import json
+import resource
+import time
+from dataclasses import dataclass, field
+from random import Random
+
+import structlog
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import NodeId
+from navarch.core.notice import Notice, NoticeKind
+from navarch.health.checks.notices import judge_notices
+from navarch.health.checks.xid import judge_xid
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import a_pool
+
+POOLS = 32
+"""The job spans so many pools of equal size: as many clusters of a fabric."""
+DAY_S = 86_400.0
+SPARES = 1
+"""More than each pool needs, so that the job need not wait for a machine to boot."""
+CHECKPOINTS = (5, 10, 30, 60)
+BYSTANDERS = 8
+"""On so many other nodes each failure leaves the marks of the processes it killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """One row of the published table, and how it shows."""
+
+    name: str
+    count: int
+    xid: int = 0
+    check: str = ""
+    silent: bool = False
+    announced: bool = False
+    is_hardware: bool = True
+
+
+CAUSES = (
+    Cause(name="faulty GPU", count=148, xid=79),
+    Cause(name="HBM3 memory", count=72, xid=95),
+    Cause(name="software bug", count=54, xid=31, is_hardware=False),
+    Cause(name="network switch or cable", count=35, check="infiniband"),
+    Cause(name="host maintenance", count=32, announced=True),
+    Cause(name="GPU SRAM", count=19, xid=48),
+    Cause(name="GSP", count=17, xid=119),
+    Cause(name="NIC", count=7, check="infiniband"),
+    Cause(name="NCCL watchdog timeout", count=7, xid=43, is_hardware=False),
+    Cause(name="silent data corruption", count=6, check="patterns"),
+    Cause(name="GPU thermal interface and sensor", count=6, check="temperature"),
+    Cause(name="SSD", count=3, check="disk"),
+    Cause(name="power supply", count=3, check="power"),
+    Cause(name="server chassis", count=2, silent=True),
+    Cause(name="I/O board", count=2, check="pcie"),
+    Cause(name="dependency", count=2, xid=13, is_hardware=False),
+    Cause(name="CPU", count=2, silent=True),
+    Cause(name="system memory", count=2, check="edac"),
+)
+assert sum(cause.count for cause in CAUSES) == 419
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of the failures."""
+
+    found: dict[str, int] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
+    not_acted_on: list[str] = field(default_factory=list)
+    broken: set[NodeId] = field(default_factory=set)
+    reaction_s: list[float] = field(default_factory=list)
+    """From the fault to the decision to replace the node."""
+    lost_s: float = 0.0
+    outages_s: list[float] = field(default_factory=list)
+    false_cordons: list[str] = field(default_factory=list)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--days", type=float, default=54.0)
+    parser.add_argument("--nodes", type=int, default=2048)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--restart-min", type=float, default=5.0)
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    print(json.dumps(play(**vars(options)), indent=2))
+
+
+def play(
+    *,
+    days: float = 54.0,
+    nodes: int = 2048,
+    seed: int = 1,
+    restart_min: float = 5.0,
+) -> dict[str, object]:
+    """Return the figures of one run. Fewer days see fewer failures, at the same rate."""
+    tally, chance = Tally(), Random(seed)
+    plan = failures(days, chance)
+
+    async def story(world: World) -> None:
+        await world.until(
+            lambda: len(serving(world)) >= nodes + POOLS * SPARES, within_s=7200, step_s=30.0
+        )
+        began = world.clock.monotonic()
+        for at_s, cause in plan:
+            await world.clock.sleep(max(began + at_s - world.clock.monotonic(), 0.0))
+            await strike(world, cause, tally, chance, nodes)
+        tally.lost_s += len(plan) * restart_min * 60
+        await world.clock.sleep(max(began + days * DAY_S - world.clock.monotonic(), 0.0))
+
+    began, cpu = time.monotonic(), time.process_time()
+    size = nodes // POOLS
+    pools = [
+        a_pool(f"training-{i:02}", size=size, nodes_max=size + 4, spares=SPARES)
+        for i in range(POOLS)
+    ]
+    world = simulate(story, seed=seed, pools=pools, computed=True)
+    spared = {node.id for node in world.fleet().nodes.values()} - tally.broken
+    tally.false_cordons += [
+        node.id
+        for node in world.fleet().nodes.values()
+        if node.id in spared and (node.cordoned or node.retiring or node.held)
+    ]
+    total_s = days * DAY_S
+    reactions = sorted(tally.reaction_s)
+    return {
+        "days": days,
+        "nodes": nodes,
+        "failures": len(plan),
+        "found": sum(tally.found.values()),
+        "found_by_cause": tally.found,
+        "missed": tally.missed,
+        "broken_machines": len(tally.broken),
+        "not_acted_on": tally.not_acted_on,
+        "false_cordons": sorted(set(tally.false_cordons)),
+        "reaction_s": {
+            "median": round(reactions[len(reactions) // 2], 1) if reactions else None,
+            "max": round(reactions[-1], 1) if reactions else None,
+        },
+        "job_goodput_by_checkpoint_minutes": {
+            str(minutes): round(1 - (tally.lost_s + redone_s(plan, minutes)) / total_s, 4)
+            for minutes in CHECKPOINTS
+        },
+        "restart_min": restart_min,
+        "waited_for_nodes_s_max": round(max(tally.outages_s, default=0.0), 1),
+        "wall_s": round(time.monotonic() - began, 1),
+        "cpu_s": round(time.process_time() - cpu, 1),
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def redone_s(plan: list[tuple[float, Cause]], minutes: int) -> float:
+    """Return for how long the job does again what it had done since its last checkpoint."""
+    return sum(at_s % (minutes * 60) for at_s, _ in plan)
+
+
+def serving(world: World) -> list[NodeId]:
+    """Return the nodes that take work, of all pools."""
+    return [node.id for node in world.fleet().nodes.values() if node.serving]
+
+
+def failures(days: float, chance: Random) -> list[tuple[float, Cause]]:
+    """Return the moments of all failures and their causes, in order."""
+    drawn = [
+        (chance.uniform(0, 54.0 * DAY_S), cause) for cause in CAUSES for _ in range(cause.count)
+    ]
+    kept = [(at_s, cause) for at_s, cause in drawn if at_s < days * DAY_S]
+    return sorted(kept, key=lambda each: each[0])
+
+
+async def strike(world: World, cause: Cause, tally: Tally, chance: Random, nodes: int) -> None:
+    """Let one failure happen, and watch until the job could run again."""
+    began = world.clock.monotonic()
+    node, *others = chance.sample(serving(world), 1 + BYSTANDERS)
+    for other in others:
+        tell(world, other, [xid(world, 45, chance.randrange(8), pid=chance.randrange(10**6))])
+    if cause.is_hardware:
+        tally.broken.add(node)
+    if cause.announced:
+        notice = Notice(kind=NoticeKind.MAINTENANCE, reason="host maintenance in an hour")
+        world.checkers.may_be_retired.add(node)
+        tell(world, node, list(judge_notices([notice])))
+    elif cause.silent:
+        world.silence(node)
+    elif cause.xid:
+        pid = None if cause.is_hardware else chance.randrange(10**6)
+        tell(world, node, [xid(world, cause.xid, chance.randrange(8), pid=pid)])
+    else:
+        reason = f"{cause.name}: the check fails"
+        tell(
+            world,
+            node,
+            [CheckResult(check=cause.check, health=Health.UNHEALTHY, reason=reason, fatal=True)],
+        )
+    if cause.is_hardware:
+        await until_retired(world, node, cause, tally, began)
+    else:
+        await world.clock.sleep(5.0)
+        note_found(world, node, cause, tally)
+    while len(serving(world)) < nodes:
+        await world.clock.sleep(5.0)
+    out_s = world.clock.monotonic() - began
+    tally.outages_s.append(out_s)
+    tally.lost_s += out_s
+    tally.false_cordons += [
+        other
+        for other in others
+        if other not in tally.broken and not world.fleet().nodes[other].serving
+    ]
+
+
+async def until_retired(
+    world: World, node: NodeId, cause: Cause, tally: Tally, began: float
+) -> None:
+    while world.fleet().nodes[node].retiring is None:
+        if world.clock.monotonic() > began + 3600:
+            tally.not_acted_on.append(f"{cause.name} on {node}")
+            break
+        await world.clock.sleep(1.0)
+    else:
+        tally.reaction_s.append(world.clock.monotonic() - began)
+    note_found(world, node, cause, tally)
+
+
+def note_found(world: World, node: NodeId, cause: Cause, tally: Tally) -> None:
+    fleet = world.fleet()
+    known = fleet.nodes[node]
+    seen = any(node in incident.nodes for incident in fleet.incidents.values())
+    if seen or known.conditions or known.retiring:
+        tally.found[cause.name] = tally.found.get(cause.name, 0) + 1
+    else:
+        tally.missed.append(f"{cause.name} on {node}")
+
+
+def tell(world: World, node: NodeId, results: list[CheckResult]) -> None:
+    agent = world.agent(node)
+    agent.results |= {result.check: result for result in results}
+    agent.hurry()
+
+
+def xid(world: World, code: int, gpu: int, *, pid: int | None) -> CheckResult:
+    """Return what an agent says of an XID, as the catalogue judges it."""
+    ruling = judge_xid(code)
+    at = world.clock.now().isoformat()
+    facts = {"code": str(code), "gpu": f"GPU-{gpu}", "class": str(ruling.entry.origin), "at": at}
+    harmless = ruling.health is Health.HEALTHY and pid is not None
+    return CheckResult(
+        check=f"xid/{code}/GPU-{gpu}" + (f"/{pid}" if harmless else ""),
+        health=ruling.health,
+        reason=f"XID {code}",
+        fatal=ruling.fatal,
+        lasting=True,
+        action=str(ruling.action),
+        facts=facts | ({"pid": str(pid)} if pid is not None else {}),
+    )
+
+
+if __name__ == "__main__":
+    main()
