@@ -6,8 +6,8 @@ A control plane with all its loops and a SQLite store on a disk. At one moment `
 report a burst (a memory error and what follows from it), all at once: every report is judged by
 the policy, becomes a condition and an incident and is committed, and the remediation loop plans.
 `decided` is when every one of them is retiring, or held back with the reason. Then nodes break one
-at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The policy is the
-default one, and then one of `rules` rules that count, none of which matches before the last.
+at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The policy
+is the default one, and then one of `rules` rules that count, none of which matches before the last.
 """
 
 import argparse
@@ -139,11 +139,11 @@ async def _storm(
 async def _single(
     agents: AgentService, store: SqliteStore, name: NodeId, clock: SystemClock
 ) -> float:
-    """Return how long it takes from a report of one node to the decision about it, in ms."""
+    """Return how long it takes from a report of one node to the decision about it."""
     began = time.perf_counter()
     await agents.report_health(name, HealthReport(results=(xid(79, clock),)))
     await _until(lambda: _decided(store, [name]))
-    return (time.perf_counter() - began) * 1000
+    return time.perf_counter() - began
 
 
 def _decided(store: SqliteStore, victims: list[NodeId]) -> bool:

@@ -10,8 +10,8 @@ leave XID 43 and 45 on others. The real control plane runs under virtual time.
 
 `found`: the fault has an incident, a condition or a notice. `acted_on`: broken machines that were
 replaced. `false_cordons`: nodes that were cordoned, retired or held although nothing but a
-program was at fault. `job_goodput`: the share of the time in which the job made progress that it kept, by
-how often it writes checkpoints; to start again on enough nodes takes `restart_min`.
+program was at fault. `job_goodput`: the share of the time in which the job made progress that it
+kept, by how often it writes checkpoints; to start again on enough nodes takes `restart_min`.
 """
 
 import argparse
