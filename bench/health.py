@@ -6,8 +6,8 @@ A control plane with all its loops and a SQLite store on a disk. At one moment `
 report a burst (a memory error and what follows from it), all at once: every report is judged by
 the policy, becomes a condition and an incident and is committed, and the remediation loop plans.
 `decided` is when every one of them is retiring, or held back with the reason. Then nodes break one
-at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The policy
-is the default one, and then one of `rules` rules that count, none of which matches before the last.
+at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The
+policy is the default one, and then one of `rules` rules that count, none of which matches before the last.
 """
 
 import argparse
