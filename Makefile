@@ -8,9 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
 	bench-agent bench-clouds bench-control bench-governor bench-health bench-ingest bench-kernel-line \
-	bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
-	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line bench-llama3 bench-pools \
-	bench-xid
+	bench-llama3 bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18

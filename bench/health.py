@@ -7,7 +7,8 @@ report a burst (a memory error and what follows from it), all at once: every rep
 the policy, becomes a condition and an incident and is committed, and the remediation loop plans.
 `decided` is when every one of them is retiring, or held back with the reason. Then nodes break one
 at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The
-policy is the default one, and then one of `rules` rules that count, none of which matches before the last.
+policy is the default one, and then one of `rules` rules that count, none of which matches before
+the last.
 """
 
 import argparse

@@ -10,8 +10,8 @@ from navarch.config.policy import default_policy
 from navarch.control.alerts import AlertReconciler
 from navarch.control.announcements import AnnouncementReconciler
 from navarch.control.autoscaling import AutoscalingReconciler
-from navarch.control.bringup import BringUp, BringUpReconciler
 from navarch.control.bad_hosts import BadHostReconciler
+from navarch.control.bringup import BringUp, BringUpReconciler
 from navarch.control.budgets import BudgetReconciler
 from navarch.control.commands import CommandReconciler
 from navarch.control.drains import DrainWatch
