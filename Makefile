@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
 	bench-agent bench-clouds bench-control bench-governor bench-health bench-ingest bench-kernel-line \
-	bench-llama3 bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
+	bench-llama bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  \1\t/' | expand -t 18
@@ -50,7 +50,7 @@ bench-control: setup ## how long a reconcile round and a restart take, as JSON
 bench-governor: setup ## a bad driver on 10,000 nodes: who is acted on, what is blamed, as JSON
 	$(BIN)/python -m bench.governor $(ARGS)
 
-bench-llama3: setup ## 54 days of published failures on 2,048 simulated nodes, as JSON
+bench-llama: setup ## 54 days of published failures on 2,048 simulated nodes, as JSON
 	$(BIN)/python -m bench.llama3 $(ARGS)
 
 bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
