@@ -29,6 +29,7 @@ SEED = click.IntRange(min=0)
 @click.option("--processes", type=click.IntRange(min=1), help="How many at once.  [all cores]")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 @click.option("--out", type=FILE, help="Write the outcome into this file, as JSON.")
+@click.option("--html", type=FILE, help="Write a report into this file, for a browser.")
 @click.option(
     "--real-time", is_flag=True, help="Play against a server over the wire; -s names one."
 )
@@ -41,6 +42,7 @@ def run(
     processes: int | None,
     as_json: bool,
     out: Path | None,
+    html: Path | None,
     real_time: bool,
 ) -> int:
     r"""Play a scenario around the real control plane; fail if something does not hold.
@@ -51,8 +53,8 @@ def run(
     navarch sim run scenarios/basic-fleet.yaml --real-time
     """
     if seeds is not None:
-        if real_time or out is not None:
-            raise click.UsageError("--seeds goes neither with --real-time nor with --out")
+        if real_time or out is not None or html is not None:
+            raise click.UsageError("--seeds goes neither with --real-time, --out nor --html")
         from navarch.cli.sim_run import play_seeds
 
         return play_seeds(
@@ -62,10 +64,12 @@ def run(
         from navarch.cli.sim_real_time import play_in_real_time
 
         told = session.chosen.server or session.surroundings.environ.get("NAVARCH_SERVER")
-        return play_in_real_time(session, scenario, server=told, seed=seed, out=out, json=as_json)
+        return play_in_real_time(
+            session, scenario, server=told, seed=seed, out=out, html=html, json=as_json
+        )
     from navarch.cli.sim_run import play
 
-    return play(session, scenario, seed=seed, out=out, json=as_json)
+    return play(session, scenario, seed=seed, out=out, html=html, json=as_json)
 
 
 @sim.command("validate")
@@ -103,12 +107,25 @@ def new(name: str, kind: str) -> None:
 @click.argument("first", type=FILE)
 @click.argument("second", type=FILE)
 @click.option("--seed", type=SEED, help="The chance for scenarios that are played.")
+@click.option("--html", type=FILE, help="Write a report into this file, for a browser.")
 @with_session
-def compare(session: Session, first: Path, second: Path, seed: int | None) -> None:
+def compare(
+    session: Session, first: Path, second: Path, seed: int | None, html: Path | None
+) -> None:
     """Show the figures of two runs side by side: outcomes (.json), or scenarios to play."""
     from navarch.cli.sim_files import compare_files
 
-    compare_files(session, first, second, seed=seed)
+    compare_files(session, first, second, seed=seed, html=html)
+
+
+@sim.command("report")
+@click.argument("outcome", type=FILE)
+@click.argument("page", type=FILE)
+def report(outcome: Path, page: Path) -> None:
+    """Write the report of an outcome (.json) into PAGE, for a browser."""
+    from navarch.cli.sim_files import report_file
+
+    report_file(outcome, page)
 
 
 @sim.command("replay")

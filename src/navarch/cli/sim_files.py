@@ -9,13 +9,14 @@ from navarch.cli.failures import FAILED, CommandError
 from navarch.cli.output import Output
 from navarch.cli.render.sim import nodes_of, render_comparison, render_outcome, render_scenarios
 from navarch.cli.session import Session
-from navarch.cli.sim_run import quiet_logs
+from navarch.cli.sim_run import quiet_logs, write_file
 from navarch.cli.sim_templates import TEMPLATES
 from navarch.config.kinds import name_remedy
 from navarch.config.problem import ConfigError
 from navarch.sim.figures.figures import flatten
 from navarch.sim.outcome import Outcome
 from navarch.sim.records import load_outcome, scenario_of
+from navarch.sim.report import render_comparison_html, render_html
 from navarch.sim.scenario.loading import load_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.virtual import run_scenario
@@ -83,10 +84,20 @@ def new_file(name: str, kind: str) -> None:
     click.echo(f"Wrote {path}. Play it: navarch sim run {path}")
 
 
-def compare_files(session: Session, first: Path, second: Path, *, seed: int | None) -> None:
+def report_file(outcome: Path, page: Path) -> None:
+    """Write the report of an outcome."""
+    write_file(page, render_html(load_outcome(outcome)).encode())
+    click.echo(f"Wrote {page}")
+
+
+def compare_files(
+    session: Session, first: Path, second: Path, *, seed: int | None, html: Path | None
+) -> None:
     """Show two runs side by side."""
     quiet_logs()
     one, other = _outcome(first, seed), _outcome(second, seed)
+    if html is not None:
+        write_file(html, render_comparison_html(one, other).encode())
     answer = {"first": flatten(one.figures), "second": flatten(other.figures)}
     session.show(answer, lambda canvas: render_comparison(one, other, canvas))
 

@@ -36,6 +36,7 @@ def play_in_real_time(
     server: str | None,
     seed: int | None,
     out: Path | None,
+    html: Path | None,
     json: bool,
 ) -> int:
     """Play one scenario over the wire; return the exit code."""
@@ -59,7 +60,7 @@ def play_in_real_time(
                     )
 
     outcome = session.surroundings.run(main())
-    return tell(session, scenario, outcome, out=out, json=json)
+    return tell(session, scenario, outcome, out=out, html=html, json=json)
 
 
 def _make_room(agents: int) -> None:

@@ -12,6 +12,7 @@ from navarch.cli.render.sim import render_outcome, render_seeds
 from navarch.cli.session import Session
 from navarch.sim.outcome import Outcome
 from navarch.sim.records import dump_outcome
+from navarch.sim.report import render_html
 from navarch.sim.scenario.loading import load_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.seeds import run_seeds
@@ -21,13 +22,21 @@ LONG_S = 1.0
 """A run that takes less shows no progress."""
 
 
-def play(session: Session, path: Path, *, seed: int | None, out: Path | None, json: bool) -> int:
+def play(
+    session: Session,
+    path: Path,
+    *,
+    seed: int | None,
+    out: Path | None,
+    html: Path | None,
+    json: bool,
+) -> int:
     """Play one scenario in virtual time; return the exit code."""
     quiet_logs()
     scenario = load_scenario(path)
     with progress_line(session, scenario.name) as told:
         outcome = run_scenario(scenario, seed=seed, progress=told)
-    return tell(session, scenario, outcome, out=out, json=json)
+    return tell(session, scenario, outcome, out=out, html=html, json=json)
 
 
 def play_seeds(
@@ -48,26 +57,35 @@ def play_seeds(
 
 
 def tell(
-    session: Session, scenario: Scenario, outcome: Outcome, *, out: Path | None, json: bool
+    session: Session,
+    scenario: Scenario,
+    outcome: Outcome,
+    *,
+    out: Path | None,
+    html: Path | None,
+    json: bool,
 ) -> int:
     """Show an outcome, and write the files that were asked for; return the exit code."""
-    write_files(scenario, outcome, out)
+    write_files(scenario, outcome, out, html)
     _show(session, outcome, lambda: render_outcome(outcome, session.canvas()), json=json)
     return 0 if outcome.passed else FAILED
 
 
-def write_files(scenario: Scenario, outcome: Outcome, out: Path | None) -> None:
+def write_files(scenario: Scenario, outcome: Outcome, out: Path | None, html: Path | None) -> None:
     """Write the outcome and the log where the command line and the scenario want them."""
     stress = scenario.stress
     reports = [out] if out is not None else []
     if stress is not None and stress.report_file:
         reports.append(Path(stress.report_file))
     for path in reports:
-        _write(path, dump_outcome(outcome))
+        write_file(path, dump_outcome(outcome))
     if stress is not None and stress.log_file:
-        _write(Path(stress.log_file), log_of(outcome).encode())
+        write_file(Path(stress.log_file), log_of(outcome).encode())
+    pages = [html] if html is not None else []
     if stress is not None and stress.html_report_file:
-        _write_page(Path(stress.html_report_file), outcome)
+        pages.append(Path(stress.html_report_file))
+    for path in pages:
+        write_file(path, render_html(outcome).encode())
 
 
 def log_of(outcome: Outcome) -> str:
@@ -81,20 +99,8 @@ def log_of(outcome: Outcome) -> str:
     return "".join(f"{at_s:10.3f}  {text}\n" for at_s, text in sorted(lines))
 
 
-def _write_page(path: Path, outcome: Outcome) -> None:
-    try:
-        from navarch.sim.report import render_html  # type: ignore[import-not-found,unused-ignore]
-    except ModuleNotFoundError:
-        click.echo(
-            f"Warning: html_report_file: this version writes no pages, so there is no {path}; "
-            "report_file and --out write all of it as JSON",
-            err=True,
-        )
-        return
-    _write(path, render_html(outcome).encode())
-
-
-def _write(path: Path, data: bytes) -> None:
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file, and the folder it goes into."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

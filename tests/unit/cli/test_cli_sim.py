@@ -152,12 +152,22 @@ def test_a_scenario_writes_the_files_that_it_asks_for(tmp_path: Path) -> None:
     }
     file = tmp_path / "s.yaml"
     file.write_text(yaml.safe_dump(plain))
-    answer = typed("sim", "run", file)
+    typed("sim", "run", file)
 
     assert json.loads((tmp_path / "a" / "report.json").read_text())["scenario"] == "flaky"
     assert "node.registered" in (tmp_path / "b" / "run.log").read_text()
-    page = tmp_path / "report.html"
-    assert page.exists() or "html_report_file" in answer.stderr
+    assert "<title>flaky" in (tmp_path / "report.html").read_text()
+
+
+def test_runs_and_comparisons_are_written_as_pages(tmp_path: Path) -> None:
+    page, outcome, again, both = (tmp_path / x for x in ("1.html", "1.json", "2.html", "3.html"))
+    typed("sim", "run", ROOT / "scenarios" / "gpu-failure.yaml", "--html", page, "--out", outcome)
+    typed("sim", "report", outcome, again)
+    typed("sim", "compare", outcome, outcome, "--html", both)
+
+    assert page.read_text() == again.read_text()
+    assert "gpu-failure" in page.read_text()
+    assert "Both were configured alike" in both.read_text()
 
 
 def test_pools_are_refused_in_real_time() -> None:

@@ -278,7 +278,7 @@ ELSEWHERE = {
     "Stress.time_scale": "test_wire: real time",
     "Stress.log_file": "test_cli_sim: a file",
     "Stress.report_file": "test_cli_sim: a file",
-    "Stress.html_report_file": "test_cli_sim: a page, or a warning",
+    "Stress.html_report_file": "test_cli_sim: a page",
 }
 
 

@@ -1,0 +1,189 @@
+"""The report of two runs, side by side: two policies, two versions, two fleets."""
+
+from difflib import unified_diff
+
+import msgspec
+import yaml
+
+from navarch.sim.figures.figures import flatten
+from navarch.sim.outcome import Outcome
+from navarch.sim.report.chart import bars
+from navarch.sim.report.markup import Markup, element, span_of, table, together, words
+from navarch.sim.report.page import badge_of, charts, command_of
+from navarch.sim.report.style import CALM, WARN, badge, document, section
+
+LOWER_IS_BETTER = (
+    "detection.",
+    "cordon.",
+    "replacement.",
+    "undetected",
+    "false_cordons",
+    "leaks",
+    "gpu_hours.lost",
+    "gpu_hours.wasted",
+    "goodput.lost",
+    "goodput.waited",
+    "goodput.overhead",
+    "goodput.interruptions",
+    "money.",
+)
+HIGHER_IS_BETTER = (
+    "availability",
+    "gpu_hours.delivered",
+    "goodput.kept",
+    "goodput.ettr",
+    "goodput.finished",
+)
+
+
+def render_comparison_html(one: Outcome, other: Outcome) -> str:
+    """Return one page with two runs side by side; it loads nothing from anywhere."""
+    names = _names(one, other)
+    return document(
+        f"{names[0]} against {names[1]}",
+        element("h1", f"{names[0]} against {names[1]}"),
+        element(
+            "div", [_top(x, n) for x, n in zip((one, other), names, strict=True)], class_="two"
+        ),
+        section("figures", "Figures", _figures(one, other, names)),
+        section("verdicts", "What had to hold", _verdicts(one, other, names)),
+        section("reactions", "Reactions", _reactions(one, other, names)),
+        section(
+            "charts",
+            "Charts",
+            element(
+                "div",
+                [
+                    element("div", element("h3", n), charts(x))
+                    for x, n in zip((one, other), names, strict=True)
+                ],
+                class_="two",
+            ),
+        ),
+        section("rules", "Rules that fired", _rules(one, other, names)),
+        section("configuration", "Difference of configuration", _difference(one, other, names)),
+    )
+
+
+def better(name: str, before: float | None, after: float | None) -> bool | None:
+    """Return whether a figure became better; None where that cannot be said."""
+    if before is None or after is None or before == after or name.endswith(".count"):
+        return None
+    if name.startswith(HIGHER_IS_BETTER):
+        return after > before
+    if name.startswith(LOWER_IS_BETTER):
+        return after < before
+    return None
+
+
+def _names(one: Outcome, other: Outcome) -> tuple[str, str]:
+    if one.scenario != other.scenario:
+        return one.scenario, other.scenario
+    if one.version != other.version:
+        return f"{one.scenario} by {one.version}", f"{other.scenario} by {other.version}"
+    if one.seed != other.seed:
+        return f"{one.scenario} seed {one.seed}", f"{other.scenario} seed {other.seed}"
+    return f"{one.scenario} (first)", f"{other.scenario} (second)"
+
+
+def _top(outcome: Outcome, name: str) -> Markup:
+    how = "over the wire" if outcome.real_time else "in virtual time"
+    return element(
+        "div",
+        element("h3", name, " ", badge(outcome.passed)),
+        element("p", outcome.description),
+        element(
+            "p",
+            f"{span_of(outcome.simulated_s)} {how}, seed {outcome.seed}, Navarch "
+            f"{outcome.version}, trace {outcome.trace or 'none'}",
+            class_="faint",
+        ),
+        element("pre", element("code", command_of(outcome))) if not outcome.real_time else "",
+    )
+
+
+def _figures(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    left, right = flatten(one.figures), flatten(other.figures)
+    rows: list[tuple[object, ...]] = [
+        (name, left[name], right[name], _change(name, left[name], right[name])) for name in left
+    ]
+    return table(("figure", *names, "change"), rows)
+
+
+def _change(name: str, before: float | None, after: float | None) -> Markup | str:
+    if before == after:
+        return "same"
+    if before is None or after is None:
+        return "-"
+    share = f" ({100 * (after - before) / before:+.1f} %)" if before else ""
+    sign = "+" if after > before else "-"
+    text = f"{sign}{words(abs(after - before))}{share}"
+    verdict = better(name, before, after)
+    if verdict is None:
+        return text
+    word = "better" if verdict else "worse"
+    return together(
+        text, " ", element("span", word, class_=f"badge {'good' if verdict else 'bad'}")
+    )
+
+
+def _verdicts(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    left = {verdict.what: verdict for verdict in one.verdicts}
+    right = {verdict.what: verdict for verdict in other.verdicts}
+    whats = list(dict.fromkeys([*left, *right]))
+    if not whats:
+        return element("p", "Nothing was asserted.")
+    rows: list[tuple[object, ...]] = [
+        (
+            what,
+            *(
+                together(badge_of(side[what].holds), " ", side[what].reason)
+                if what in side
+                else "not asserted"
+                for side in (left, right)
+            ),
+        )
+        for what in whats
+    ]
+    return table(("what", *names), rows)
+
+
+def _reactions(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    groups = {}
+    for title, pick in (
+        ("detected", "detection"),
+        ("out of service", "cordon"),
+        ("replaced", "replacement"),
+    ):
+        for part, word in (("p50_s", "half"), ("p95_s", "95 %")):
+            groups[f"{title}, {word}"] = [
+                ("first", CALM, flatten(one.figures)[f"{pick}.{part}"]),
+                ("second", WARN, flatten(other.figures)[f"{pick}.{part}"]),
+            ]
+    title = f"Time since a machine broke: first is {names[0]}, second is {names[1]}"
+    return bars(groups, title=title, say=span_of)
+
+
+def _rules(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    left = {(x.rule, x.result): x.hits for x in one.rules}
+    right = {(x.rule, x.result): x.hits for x in other.rules}
+    rows: list[tuple[object, ...]] = [
+        (*key, left.get(key, 0), right.get(key, 0)) for key in sorted({*left, *right})
+    ]
+    if not rows:
+        return element("p", "No check called a node degraded or unhealthy in either.")
+    return table(("rule", "says", *names), rows)
+
+
+def _difference(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
+    lines = list(
+        unified_diff(_yaml(one), _yaml(other), fromfile=names[0], tofile=names[1], lineterm="")
+    )
+    if not lines:
+        return element("p", "Both were configured alike.")
+    return element("pre", element("code", "\n".join(lines)))
+
+
+def _yaml(outcome: Outcome) -> list[str]:
+    held = msgspec.to_builtins(outcome.configuration)
+    return yaml.safe_dump(held, sort_keys=False, allow_unicode=True).splitlines()

@@ -1,0 +1,294 @@
+"""The report of one run."""
+
+import shlex
+
+import msgspec
+import yaml
+
+from navarch.sim.figures.figures import flatten
+from navarch.sim.figures.spread import Spread
+from navarch.sim.outcome import Moment, NodeHistory, Outcome
+from navarch.sim.report.chart import Layer, bars, stacked
+from navarch.sim.report.markup import Markup, element, span_of, table, together, words
+from navarch.sim.report.style import (
+    BAD,
+    CALM,
+    FAINT,
+    GOOD,
+    WARN,
+    badge,
+    document,
+    search,
+    section,
+)
+
+TIMELINE_MAX = 2_000
+"""Lines of the timeline in the page; the JSON has all of them."""
+HISTORIES_MAX = 3_000
+
+
+def render_html(outcome: Outcome) -> str:
+    """Return one page with everything about a run; it loads nothing from anywhere."""
+    return document(
+        f"{outcome.scenario}: {'passed' if outcome.passed else 'failed'}",
+        _top(outcome),
+        section("verdicts", "What had to hold", _verdicts(outcome)),
+        section("charts", "Charts", charts(outcome)),
+        section("figures", "Figures", _figures(outcome)),
+        section("broken", "What was broken, and what noticed it", _broken(outcome)),
+        _jobs(outcome),
+        section("timeline", "Timeline", _timeline(outcome)),
+        section("nodes", "Nodes", _nodes(outcome)),
+        section("configuration", "Configuration", _configuration(outcome)),
+    )
+
+
+def _top(outcome: Outcome) -> Markup:
+    how = "over the wire" if outcome.real_time else "in virtual time"
+    facts = (
+        f"{span_of(outcome.simulated_s)} {how}, {len(outcome.nodes)} nodes, seed {outcome.seed}, "
+        f"Navarch {outcome.version}, trace {outcome.trace or 'none'}"
+    )
+    places = ("verdicts", "charts", "figures", "broken", "timeline", "nodes", "configuration")
+    return together(
+        element("h1", outcome.scenario, " ", badge(outcome.passed)),
+        element("p", outcome.description) if outcome.description else "",
+        element("p", facts, class_="faint"),
+        element("nav", [element("a", name, href=f"#{name}") for name in places]),
+    )
+
+
+def _verdicts(outcome: Outcome) -> Markup:
+    if not outcome.verdicts:
+        return element("p", "Nothing was asserted.")
+    ordered = sorted(outcome.verdicts, key=lambda verdict: verdict.holds)
+    return table(
+        ("", "what", "found"),
+        [(badge_of(verdict.holds), verdict.what, verdict.reason) for verdict in ordered],
+    )
+
+
+def badge_of(holds: bool) -> Markup:
+    """Return a short word for one verdict."""
+    return element("span", "ok" if holds else "FAIL", class_=f"badge {'good' if holds else 'bad'}")
+
+
+def charts(outcome: Outcome) -> Markup:
+    """Return the fleet over time, how soon it reacted, and what it cost."""
+    figures = outcome.figures
+    drawn: list[Markup] = []
+    if outcome.timeline:
+        drawn.append(_fleet_over_time(outcome.timeline))
+    reactions = {
+        "detected": _spread_bars(figures.detection),
+        "out of service": _spread_bars(figures.cordon),
+        "replaced": _spread_bars(figures.replacement),
+    }
+    drawn.append(bars(reactions, title="Time since a machine broke", say=span_of))
+    hours = figures.gpu_hours
+    drawn.append(
+        bars(
+            {
+                "GPU-hours": [
+                    ("wanted", FAINT, hours.wanted),
+                    ("delivered", GOOD, hours.delivered),
+                    ("lost", BAD, hours.lost),
+                    ("paid", CALM, hours.paid),
+                    ("wasted", WARN, hours.wasted),
+                ]
+            },
+            title="GPU-hours",
+        )
+    )
+    money = figures.money
+    if money.billed or money.recorded:
+        drawn.append(
+            bars(
+                {
+                    "money": [
+                        ("billed", CALM, float(money.billed)),
+                        ("recorded", FAINT, float(money.recorded)),
+                        ("wasted", WARN, float(money.wasted)),
+                    ]
+                },
+                title="Money",
+            )
+        )
+    return together(*drawn)
+
+
+def _spread_bars(spread: Spread) -> list[tuple[str, str, float | None]]:
+    return [
+        ("half within", GOOD, spread.p50_s),
+        ("95 % within", WARN, spread.p95_s),
+        ("all within", BAD, spread.max_s),
+    ]
+
+
+def _fleet_over_time(timeline: tuple[Moment, ...]) -> Markup:
+    layers = [
+        Layer(name="active", color=GOOD, values=[moment.active for moment in timeline]),
+        Layer(name="cordoned", color=FAINT, values=[moment.cordoned for moment in timeline]),
+        Layer(name="draining", color=WARN, values=[moment.draining for moment in timeline]),
+        Layer(name="unhealthy", color=BAD, values=[moment.unhealthy for moment in timeline]),
+        Layer(name="starting or going", color=CALM, values=[_others(m) for m in timeline]),
+    ]
+    times = [moment.at_s for moment in timeline]
+    return stacked(times, layers, title="Nodes by state over time")
+
+
+def _others(moment: Moment) -> int:
+    told = moment.active + moment.cordoned + moment.draining + moment.unhealthy
+    return max(moment.total - told, 0)
+
+
+def _figures(outcome: Outcome) -> Markup:
+    rows: list[tuple[object, ...]] = [
+        (name, value) for name, value in flatten(outcome.figures).items()
+    ]
+    if outcome.heartbeats_sent:
+        rows.append(("heartbeats sent", outcome.heartbeats_sent))
+        rows.append(("heartbeats not answered", outcome.heartbeats_lost))
+    if outcome.crashes:
+        rows.append(("crashes of the control plane", outcome.crashes))
+    return table(("figure", "value"), rows)
+
+
+def _broken(outcome: Outcome) -> Markup:
+    if not outcome.failures and not outcome.rules:
+        return element("p", "Nothing was broken, and no check found fault with a node.")
+    kinds: list[tuple[object, ...]] = [("type", *pair) for pair in outcome.failures.items()]
+    kinds += [("XID", *pair) for pair in outcome.xids.items()]
+    kinds += [("cause", *pair) for pair in outcome.causes.items()]
+    if outcome.skipped:
+        kinds.append(("not broken", "no sound machine was left", outcome.skipped))
+    rules: list[tuple[object, ...]] = [(x.rule, x.result, x.hits) for x in outcome.rules]
+    return element(
+        "div",
+        element("div", element("h3", "Broken"), table(("", "", "count"), kinds)),
+        element(
+            "div",
+            element("h3", "Rules that fired"),
+            table(("rule", "says", "times"), rules)
+            if rules
+            else element("p", "No check called a node degraded or unhealthy."),
+        ),
+        class_="two",
+    )
+
+
+def _jobs(outcome: Outcome) -> Markup:
+    if not outcome.jobs:
+        return Markup("")
+    rows: list[tuple[object, ...]] = [
+        (
+            job.name,
+            job.queue,
+            job.gpus,
+            "finished" if job.finished else "not finished",
+            span_of(job.kept_s),
+            span_of(job.lost_s),
+            span_of(job.waited_s),
+            job.starts,
+            job.interruptions,
+        )
+        for job in outcome.jobs[:HISTORIES_MAX]
+    ]
+    head = ("job", "queue", "GPUs", "", "kept", "lost", "waited", "starts", "interruptions")
+    return section(
+        "jobs",
+        "Jobs",
+        element("div", table(head, rows), class_="wide"),
+        _left_out(len(outcome.jobs), HISTORIES_MAX),
+    )
+
+
+def _timeline(outcome: Outcome) -> Markup:
+    lines = sorted((x.at_s, x.kind, x.target, x.text) for x in outcome.happenings)
+    if not lines:
+        return element("p", "The scenario itself did nothing to the fleet.")
+    rows = element(
+        "tbody",
+        [
+            element(
+                "tr",
+                element("td", span_of(at_s), class_="number", title=f"{at_s:.3f} s"),
+                [element("td", part) for part in rest],
+                data_text=" ".join(rest),
+            )
+            for at_s, *rest in lines[:TIMELINE_MAX]
+        ],
+        id="timeline-lines",
+    )
+    head = element("thead", element("tr", [element("th", x) for x in ("at", "what", "", "")]))
+    return together(
+        search("timeline-lines", "Show lines that contain ..."),
+        element("div", element("table", head, rows), class_="wide"),
+        _left_out(len(lines), TIMELINE_MAX),
+    )
+
+
+def _nodes(outcome: Outcome) -> Markup:
+    ordered = sorted(outcome.nodes, key=lambda x: (-x.failures, x.status == "active", x.node))
+    return together(
+        search("node-histories", "Show nodes whose name, place or state contains ..."),
+        element("div", [_history(x) for x in ordered[:HISTORIES_MAX]], id="node-histories"),
+        _left_out(len(ordered), HISTORIES_MAX),
+    )
+
+
+def _history(history: NodeHistory) -> Markup:
+    place = " ".join(x for x in (history.pool, history.provider, history.zone) if x)
+    what = f"{history.gpus} x {history.gpu_type or 'GPU'}"
+    broken = f", broken {history.failures} times" if history.failures else ""
+    told = f"{history.status}, {history.health}{broken}"
+    rows: list[tuple[object, ...]] = [
+        (
+            element("span", span_of(entry.at_s), title=f"{entry.at_s:.3f} s"),
+            entry.kind,
+            entry.status,
+            entry.text,
+        )
+        for entry in history.entries
+    ]
+    labels = ", ".join(f"{key}={value}" for key, value in history.labels.items())
+    return element(
+        "details",
+        element(
+            "summary",
+            element("strong", history.node),
+            f" {told} ",
+            element("span", f"{place} {history.instance_type} {what} {labels}", class_="faint"),
+        ),
+        table(("at", "what", "status", "why"), rows),
+        data_text=f"{history.node} {place} {told} {labels}",
+    )
+
+
+def _left_out(count: int, limit: int) -> Markup:
+    if count <= limit:
+        return Markup("")
+    return element(
+        "p", f"{words(count - limit)} more are not shown; the JSON (--out) has all.", class_="faint"
+    )
+
+
+def _configuration(outcome: Outcome) -> Markup:
+    held = yaml.safe_dump(
+        msgspec.to_builtins(outcome.configuration), sort_keys=False, allow_unicode=True
+    )
+    if outcome.real_time:
+        again = "Real time does not repeat itself; this is what was played:"
+        command = Markup("")
+    else:
+        again = (
+            "Save this as a file, and the command below repeats the run to the last event "
+            f"with Navarch {outcome.version}:"
+        )
+        command = element("pre", element("code", command_of(outcome)))
+    return together(element("p", again), command, element("pre", element("code", held)))
+
+
+def command_of(outcome: Outcome) -> str:
+    """Return the command that repeats a run, given its configuration as a file."""
+    return f"navarch sim run {shlex.quote(outcome.scenario + '.yaml')} --seed {outcome.seed}"
