@@ -1,12 +1,36 @@
 """Virtual time: an asyncio loop that never waits and never touches the world."""
 
 import asyncio
+import heapq
+from collections.abc import Callable
+from contextvars import Context
+from itertools import count
 from math import ulp
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVarTuple
+
+Ts = TypeVarTuple("Ts")
 
 
 class StuckError(Exception):
     """Every task waits for something that nobody is going to do."""
+
+
+class _Timer(asyncio.TimerHandle):
+    """A timer that comes before those of the same moment that were set after it.
+
+    Otherwise the shape of the heap decides, and with it every other timer there is.
+    """
+
+    __slots__ = ("number",)
+
+    number: int
+    _scheduled: bool
+
+    def __lt__(self, other: object) -> bool:
+        if isinstance(other, _Timer):
+            mine, its = self.when(), other.when()
+            return mine < its or (mine == its and self.number < other.number)
+        return NotImplemented
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -24,10 +48,25 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now = now
         self._clock_resolution = 1e-9
         self._selector = self
+        self._numbers = count()
 
     def time(self) -> float:
         """Return virtual seconds since the simulation began."""
         return self._now
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Call at that moment, after whatever was to be called then already."""
+        timer = _Timer(when, callback, args, self, context)
+        timer.number = next(self._numbers)
+        timer._scheduled = True  # noqa: SLF001 - what asyncio itself does here
+        heapq.heappush(self._scheduled, timer)
+        return timer
 
     def select(self, timeout: float | None) -> list[NoReturn]:
         """Let virtual time pass instead of waiting for I/O."""

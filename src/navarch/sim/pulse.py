@@ -24,12 +24,14 @@ class Pulse:
     key: int
     started_s: float
     interval_s: float
+    instant: bool = False
+    """Whether messages take no time at all."""
 
     @staticmethod
-    def of(name: str, *, started_s: float, interval_s: float) -> "Pulse":
+    def of(name: str, *, started_s: float, interval_s: float, instant: bool = False) -> "Pulse":
         """Return the pulse of the agent of that name."""
         key = int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
-        return Pulse(key, started_s, interval_s)
+        return Pulse(key, started_s, interval_s, instant)
 
     def starts_at(self, beat: int) -> float:
         """Return when the agent sets out on `beat`: at once for the first."""
@@ -44,6 +46,8 @@ class Pulse:
 
     def latency_s(self, beat: int, message: int) -> float:
         """Return how long one message of `beat` is on its way."""
+        if self.instant:
+            return 0.0
         span = _LATENCY_MAX_S - _LATENCY_MIN_S
         return _LATENCY_MIN_S + span * self._chance(beat, message + 1)
 
@@ -60,6 +64,13 @@ class Pulse:
         while self.arrives_at(beat) <= now_s:
             beat += 1
         return beat
+
+    def begins_span(self, beat: int, span_s: float) -> bool:
+        """Return whether `beat` is the first in one of the spans since the agent was started."""
+        if beat == 0:
+            return True
+        before = (self.starts_at(beat - 1) - self.started_s) // span_s
+        return (self.starts_at(beat) - self.started_s) // span_s > before
 
     def _chance(self, beat: int, draw: int) -> float:
         """Return a number below one that only these three numbers decide (splitmix64)."""

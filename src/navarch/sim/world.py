@@ -60,6 +60,24 @@ class Speaker(Protocol):
         ...
 
 
+class Resting(Protocol):
+    """An agent whose beats can be computed while they would change nothing."""
+
+    @property
+    def node(self) -> NodeId:
+        """The node it speaks for."""
+        ...
+
+    @property
+    def pulse(self) -> Pulse | None:
+        """When it beats."""
+        ...
+
+    def rouse(self) -> None:
+        """Have the next beat carried out: it may make a difference."""
+        ...
+
+
 TIMING = Timing(heartbeat_interval=timedelta(seconds=30), heartbeat_timeout=timedelta(seconds=90))
 
 RESTART_S = 5.0
@@ -121,7 +139,7 @@ class World:
     bringup: BringUp | None = None
     """How machines are set up. Given one, an agent starts only when `set_up` is called."""
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
-    _on_duty: dict[NodeId, SimAgent] = field(default_factory=dict)
+    _on_duty: dict[NodeId, Resting] = field(default_factory=dict)
     _resting: dict[NodeId, Pulse] = field(default_factory=dict)
     _hearing: ComputedHearing | None = None
 
@@ -382,16 +400,25 @@ class World:
             timeout=self.timing.silence,
             nodes=known,
             resting=self._resting,
-            load=self.load,
+            # Agents of somebody's own are roused when their load changes, and say so.
+            load=self.load if self.make_agent is None else None,
         )
         return self._hearing
 
-    def _rest(self, agent: SimAgent) -> None:
+    def enlist(self, agent: Resting) -> None:
+        """Rouse this agent when something happens that concerns its node."""
+        self._on_duty[agent.node] = agent
+
+    def rest(self, agent: Resting) -> None:
+        """Take it that an agent beats, until it rises."""
         assert self._hearing is not None
+        assert agent.pulse is not None
         self._hearing.rest(agent.node, agent.pulse)
 
-    def _rise(self, agent: SimAgent) -> None:
+    def rise(self, agent: Resting) -> None:
+        """Note that an agent's beats count singly from now on."""
         assert self._hearing is not None
+        assert agent.pulse is not None
         self._hearing.rise(agent.node, agent.pulse)
 
     def _metrics_source(self, store: Store, columns: Columns) -> MetricsSource | None:
@@ -462,7 +489,8 @@ class World:
         async def live() -> None:
             await self.clock.sleep(after_s)
             agent = self._agent(machine, reports=reports, boot_id=boot_id)
-            self.agents[machine.id] = self._on_duty[node] = agent
+            self.agents[machine.id] = agent
+            self.enlist(agent)
             await agent.run()
 
         self._lives[machine.id] = self.tasks.create_task(live(), name=f"agent of {node}")
@@ -504,8 +532,8 @@ class World:
             boot_id=boot_id,
             load=None if self.load is None else partial(self.load, node),
             computed=self.computed,
-            on_rest=self._rest,
-            on_rise=self._rise,
+            on_rest=self.rest,
+            on_rise=self.rise,
             results={fault.result.check: fault.result for fault in effects.faults},
             driver=self.driver,
             labels=self.labels_for(node),

@@ -215,7 +215,7 @@ CASES: dict[str, Case] = {
     "CloudConfig.hang": on(POOL, (*CLOUD, "hang"), 0.7),
     "CloudConfig.dead_on_arrival": on(POOL, (*CLOUD, "dead_on_arrival"), 0.5),
     "CloudConfig.remembers_tokens": on(
-        POOL, (*CLOUD, "remembers_tokens"), False, ((*CLOUD, "lie"), 0.7)
+        POOL, (*CLOUD, "remembers_tokens"), False, ((*CLOUD, "lie"), 0.8)
     ),
     "CapacityStep.at": on(POOL, (*CLOUD, "capacity", 0, "at"), "14m"),
     "CapacityStep.instance_type": on(POOL, (*CLOUD, "capacity", 0, "instance_type"), "other"),

@@ -1,7 +1,8 @@
 """The workload system: the product's scheduler places jobs, and machines that fail stop them."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from navarch.autoscale.demand import Work
@@ -34,6 +35,9 @@ CYCLE_S = 5.0
 FAILS_AFTER_S = 30.0
 """How long a job takes to find out that it was started on a broken machine."""
 
+LARGE_TASKS = 64
+"""From so many tasks on, a job that takes whole machines is placed without scoring each pair."""
+
 _PLENTY = 1 << 40
 
 
@@ -52,6 +56,10 @@ class JobSystem(SimWorkloads):
     jobs: dict[str, Job] = field(default_factory=dict)
     forced_load: dict[PoolName, float] = field(default_factory=dict)
     """How busy whole pools are said to be, whatever runs on them."""
+    on_load: Callable[[Iterable[NodeId]], None] = lambda _: None
+    """Hears of nodes whose load has changed, or is about to within this moment."""
+    _busy: dict[NodeId, int] | None = None
+    """GPUs in use by node, until something starts or stops."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: asyncio.TaskGroup | None = None
 
@@ -88,10 +96,12 @@ class JobSystem(SimWorkloads):
             return 0.0
         if known.pool is not None and known.pool in self.forced_load:
             return self.forced_load[known.pool]
-        busy = sum(
-            job.config.gpus for job in self.jobs.values() for at in job.nodes.values() if at == node
-        )
-        return min(100.0 * busy / max(_gpus(known), 1), 100.0)
+        if self._busy is None:
+            self._busy = Counter()
+            for job in self.jobs.values():
+                for at in job.nodes.values():
+                    self._busy[at] += job.config.gpus
+        return min(100.0 * self._busy.get(node, 0) / max(_gpus(known), 1), 100.0)
 
     # What the world does
 
@@ -110,13 +120,19 @@ class JobSystem(SimWorkloads):
 
     def look(self) -> None:
         """Look again at what can be placed where."""
+        self._busy = None
         self._news.set()
 
     def struck(self, node: NodeId) -> None:
         """Stop what ran on a machine that has just failed or gone."""
         for job in self._on(node):
-            job.stop(self.clock.now(), saved=False)
+            self._stop(job, saved=False)
         self.look()
+
+    def force_load(self, pool: PoolName, percent: float) -> None:
+        """Have a pool's nodes say that they are so busy, whatever runs on them."""
+        self.forced_load[pool] = percent
+        self.on_load(self.fleet().in_pool(pool))
 
     async def _submit(self, config: JobConfig) -> None:
         pause_s = config.every.total_seconds() if config.every else 0.0
@@ -130,7 +146,10 @@ class JobSystem(SimWorkloads):
             self.look()
 
     def _place(self) -> None:
-        if not any(job.state is JobState.WAITING for job in self.jobs.values()):
+        waiting = [job for job in self.jobs.values() if job.state is JobState.WAITING]
+        if not waiting:
+            return
+        if len(waiting) == 1 and self._place_alone(waiting[0]):
             return
         bound: dict[str, dict[str, NodeId]] = {}
         for decision in net_decisions(run_cycle(self._cluster()).decisions):
@@ -139,15 +158,41 @@ class JobSystem(SimWorkloads):
             elif isinstance(decision, Evict):
                 job = self.jobs[decision.job]
                 if job.state is JobState.RUNNING:
-                    job.stop(self.clock.now(), saved=False)
+                    self._stop(job, saved=False)
                     self.look()
         for name, nodes in bound.items():
             job = self.jobs[name]
             if len(nodes) == job.config.tasks and job.state is JobState.WAITING:
                 self._start(job, nodes)
 
+    def _place_alone(self, job: Job) -> bool:
+        """Start a large job that competes with nobody on empty machines; return whether it fits.
+
+        Every choice among empty machines of one size is as good as any other, so the scheduler,
+        which would weigh each task against each machine, has nothing to decide.
+        """
+        if self.queues or job.config.tasks < LARGE_TASKS:
+            return False
+        used = {node for other in self.jobs.values() for node in other.nodes.values()}
+        free = [
+            node.id
+            for node in self.fleet().nodes.values()
+            if node.serving
+            and node.registered_at is not None
+            and node.id not in used
+            and node.id not in self.cordoned
+            and _gpus(node) == job.config.gpus
+            and (job.config.pool is None or node.pool == job.config.pool)
+        ]
+        if len(free) < job.config.tasks:
+            return False
+        self._start(job, dict(zip(job.tasks, free, strict=False)))
+        return True
+
     def _start(self, job: Job, nodes: dict[str, NodeId]) -> None:
         job.nodes = nodes
+        self._busy = None
+        self.on_load(nodes.values())
         job.start(self.clock.now())
         if any(self.broken(node) for node in nodes.values()):
             takes_s = max(job.config.restart_takes.total_seconds(), FAILS_AFTER_S)
@@ -168,13 +213,18 @@ class JobSystem(SimWorkloads):
         self._tasks.create_task(wait())
 
     def _finish(self, job: Job) -> None:
+        self.on_load(job.nodes.values())
         job.finish(self.clock.now())
 
     def _fail(self, job: Job) -> None:
-        job.stop(self.clock.now(), saved=False)
+        self._stop(job, saved=False)
 
     def _leave(self, job: Job) -> None:
-        job.stop(self.clock.now(), saved=True)
+        self._stop(job, saved=True)
+
+    def _stop(self, job: Job, *, saved: bool) -> None:
+        self.on_load(job.nodes.values())
+        job.stop(self.clock.now(), saved=saved)
 
     def _on(self, node: NodeId) -> list[Job]:
         return [

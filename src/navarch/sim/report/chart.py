@@ -115,7 +115,7 @@ def bars(
     """Return groups of horizontal bars: name, colour and length of each; None draws nothing."""
     known = [length for group in rows.values() for _, _, length in group if length is not None]
     longest = max([*known, 0.0]) or 1.0
-    label_x, bar_x, row_h = 150, 160, 18
+    label_x, bar_x, row_h = 220, 230, 18
     drawn: list[Markup] = []
     top = 4.0
     for group, members in rows.items():

@@ -1,5 +1,6 @@
 """An agent of a scenario: in virtual time or over a wire, with the manners the file asks for."""
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,9 @@ from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
+from navarch.sim.clock import SimClock
 from navarch.sim.incarnation import Crash
+from navarch.sim.pulse import Pulse
 
 T = TypeVar("T")
 
@@ -67,6 +70,15 @@ class StageAgent:
     beats_lost: int = 0
     """Heartbeats that no answer came to."""
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
+    pulse: Pulse | None = None
+    """When it beats, if that can be computed; else each beat is some time after the last."""
+    computed: bool = False
+    """Whether beats that change nothing are left out, since others can compute them."""
+    on_rest: Callable[["StageAgent"], None] = lambda _: None
+    on_rise: Callable[["StageAgent"], None] = lambda _: None
+    _report_due: bool = False
+    """Whether to say what the checks find; what could not be said is said with the next beat."""
+    _roused: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def node(self) -> NodeId:
@@ -75,24 +87,66 @@ class StageAgent:
 
     async def run(self) -> None:
         """Live until cancelled."""
+        if self.pulse is None:
+            await self._run_by_chance()
+        else:
+            await self._run_by_pulse(self.pulse)
+
+    def rouse(self) -> None:
+        """Have the next beat carried out: it may make a difference."""
+        self._roused.set()
+
+    async def _run_by_pulse(self, pulse: Pulse) -> None:
+        """Beat at moments that only the pulse decides, whoever carries them out."""
+        beat = 0
+        while not self.hung:
+            self._roused.clear()
+            span_s = self.report_interval_s
+            self._report_due |= span_s is None or pulse.begins_span(beat, span_s)
+            settled = await self._speak()
+            if self.computed and settled and not self._roused.is_set():
+                await self._rest()
+            beat = pulse.first_start_after(self.clock.monotonic())
+            assert isinstance(self.clock, SimClock), self.clock
+            await self.clock.sleep_until(pulse.starts_at(beat))
+
+    async def _speak(self) -> bool:
+        """Make one beat; return whether another would change nothing, as things are."""
+        obeyed = len(self.carried_out)
+        try:
+            if not self.registered:
+                await self._register()
+                self.registered = True
+                self.said = None
+            await self._beat()
+            if self._report_due:
+                await self._report()
+                self._report_due = False
+        except NotFoundError:
+            self.registered = False
+        except (NavarchError, Crash):
+            pass  # Unreachable, or died while it served us: the next beat tries again.
+        else:
+            told_all = self.said == self.results and _all_well(self.results)
+            return told_all and len(self.carried_out) == obeyed and not self.hung
+        return False
+
+    async def _rest(self) -> None:
+        """Beat in theory only, until roused."""
+        self.on_rest(self)
+        try:
+            await self._roused.wait()
+        finally:
+            self.on_rise(self)
+
+    async def _run_by_chance(self) -> None:
         report_at = self.clock.monotonic()
         while True:
             if not self.hung:
-                try:
-                    if not self.registered:
-                        await self._register()
-                        self.registered = True
-                        self.said = None
-                    await self._beat()
-                    if self.report_interval_s is None:
-                        await self._report()
-                    elif self.clock.monotonic() >= report_at:
-                        report_at = self.clock.monotonic() + self.report_interval_s
-                        await self._report()
-                except NotFoundError:
-                    self.registered = False
-                except (NavarchError, Crash):
-                    pass  # Unreachable, or died while it served us: the next beat tries again.
+                if self.report_interval_s is None or self.clock.monotonic() >= report_at:
+                    report_at = self.clock.monotonic() + (self.report_interval_s or 0.0)
+                    self._report_due = True
+                await self._speak()
             await self.clock.sleep(self.interval_s * self.entropy.uniform(0.95, 1.05))
 
     def reboot(self, boot_id: str) -> None:

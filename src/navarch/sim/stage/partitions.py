@@ -12,6 +12,9 @@ def cut_off(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
     """Keep the agents of a place from the control plane; return which."""
     nodes = _nodes(stage, scope, target)
     stage.ground.cut_off.update(nodes)
+    for node in nodes:
+        if node in stage.agents:
+            stage.agents[node].rouse()
     return nodes
 
 

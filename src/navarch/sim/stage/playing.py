@@ -21,6 +21,10 @@ Progress = Callable[[float, float], None]
 """Hears how far a run is, and how far it goes, in its own seconds."""
 
 SAMPLE_S = 5.0
+FILL_MAX_S = 3600.0
+"""For so long chaos waits until pools are filled, where it has no other fleet to wait for."""
+SAMPLES_MAX = 5_000
+"""A run of weeks is looked at less often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +97,8 @@ class Play:
         assert storm is not None
         if stress.fleet_gen is not None:
             await self._start_up()
+        elif self.scenario.pools:
+            await self._until_filled()
         if stress.chaos.enabled:
             storm.prepare()
             self._go(storm.run(stress.duration))
@@ -111,9 +117,19 @@ class Play:
             self.stage.start(node, after_s=up_s)
         await ground.clock.sleep(max([*ups, plan.startup.takes.total_seconds()]) + 1e-3)
 
+    async def _until_filled(self) -> None:
+        """Wait for the machines that the pools are to begin with, but not for ever."""
+        clock = self.stage.ground.clock
+        wanted = sum(pool.min_nodes for pool in self.scenario.pools.values())
+        deadline = clock.monotonic() + FILL_MAX_S
+        while len(self.stage.agents) < wanted and clock.monotonic() < deadline:
+            await clock.sleep(SAMPLE_S)
+
     async def _watch(self) -> None:
         stress = self.scenario.stress
-        pause_s = stress.metrics_interval.total_seconds() if stress is not None else SAMPLE_S
+        pause_s = max(SAMPLE_S, self._until_s / SAMPLES_MAX)
+        if stress is not None:
+            pause_s = stress.metrics_interval.total_seconds()
         while True:
             self.sample()
             await self.stage.ground.clock.sleep(pause_s)

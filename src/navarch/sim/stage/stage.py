@@ -12,6 +12,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
 from navarch.sim.figures.truth import Injury, Lease
+from navarch.sim.pulse import Pulse
 from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.words import FailureType, Scope
 from navarch.sim.stage.agent import StageAgent
@@ -38,6 +39,10 @@ class Stage:
     loss: float = 0.0
     wire_s: tuple[float, float] | None = None
     load: Callable[[NodeId], float] | None = None
+    pulse_of: Callable[[StageAgent], Pulse] | None = None
+    """When an agent that has just come up will beat; by chance if None."""
+    prepare: Callable[[StageAgent], None] = lambda _: None
+    """What else is done to an agent before it comes up."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     """What a machine that nobody here bought costs, by the node's label `template`."""
     agents: dict[NodeId, StageAgent] = field(default_factory=dict)
@@ -106,10 +111,13 @@ class Stage:
         if self.load is not None:
             load, node = self.load, agent.node
             agent.load = lambda: load(node)
+        self.prepare(agent)
 
     def up(self, agent: StageAgent) -> None:
         """Note that a machine is up."""
         node = agent.node
+        if self.pulse_of is not None:
+            agent.pulse = self.pulse_of(agent)
         self.agents[node] = agent
         if agent.place is not None:
             self._leases[node] = Lease(
@@ -241,6 +249,7 @@ class Stage:
         result = failure.result
         if result is not None:
             agent.results[result.check] = result
+        agent.rouse()
 
     def _hide(self, agent: StageAgent, failure: Failure) -> None:
         if failure.kind is FailureType.NETWORK:
@@ -248,6 +257,7 @@ class Stage:
         result = failure.result
         if result is not None and not result.lasting:
             agent.results[result.check] = CheckResult(check=result.check, health=Health.HEALTHY)
+        agent.rouse()
 
     def _close(self, wound: _Wound, now: datetime) -> None:
         self.injuries[wound.place] = replace(self.injuries[wound.place], over=now)

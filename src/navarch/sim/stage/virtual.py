@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any
@@ -28,6 +28,7 @@ from navarch.sim.incarnation import Crash, Tripwire
 from navarch.sim.jobs.system import JobSystem
 from navarch.sim.loop import SimLoop
 from navarch.sim.outcome import Happening, Outcome, RuleHits, Verdict
+from navarch.sim.pulse import Pulse
 from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.acts import Acts
@@ -59,9 +60,14 @@ class VirtualTheatre:
         metrics: MetricsSource | None = None,
         progress: Progress = lambda _at, _until: None,
         say: Say = lambda _: None,
+        computed: bool = True,
     ) -> None:
         self.scenario = scenario
         self.seed = seed
+        network = scenario.network
+        self._foreseeable = not network.loss and not network.latency_max
+        """Whether it can be computed when agents beat: in a network that does as it should."""
+        self._computed = computed and self._foreseeable
         self.census = Census()
         self._tasks = tasks
         clock = SimClock()
@@ -85,6 +91,7 @@ class VirtualTheatre:
             Tripwire(),
             other_clouds=self.clouds[1:],
             timing=scenario.timing.timing,
+            computed=self._computed,
             conflicts=scenario.control_plane.conflicts,
             opinions=opinions or Opinions(),
             policies=scenario.policy.book() if scenario.policy is not None else None,
@@ -100,7 +107,7 @@ class VirtualTheatre:
             fleet=scenario.fleet,
             crash=self._crash,
             reclaim=self._reclaim,
-            set_load=self.jobs.forced_load.__setitem__,
+            set_load=self.jobs.force_load,
             say=say,
         )
         self.play = Play(
@@ -137,7 +144,23 @@ class VirtualTheatre:
             wire_s=wire_s if wire_s[1] else None,
             load=self.jobs.load if self.scenario.pools or self.scenario.jobs else None,
             prices=prices(stress.fleet_gen) if stress and stress.fleet_gen else {},
+            pulse_of=self._pulse_of if self._foreseeable else None,
+            prepare=self._prepare,
         )
+
+    def _pulse_of(self, agent: StageAgent) -> Pulse:
+        return Pulse.of(
+            f"{self.seed}/{agent.machine.id}",
+            started_s=self.world.clock.monotonic(),
+            interval_s=agent.interval_s,
+            instant=True,
+        )
+
+    def _prepare(self, agent: StageAgent) -> None:
+        if self._computed:
+            agent.computed = True
+            agent.on_rest = self.world.rest
+            agent.on_rise = self.world.rise
 
     def _wire_up(self) -> None:
         world, stage = self.world, self.stage
@@ -148,6 +171,7 @@ class VirtualTheatre:
         world.store.subscribe(world.record)
         world.store.subscribe(self.census.watch)
         world.make_agent = self._make_agent
+        self.jobs.on_load = self._load_changed
         world.on_up = self._up
         world.on_stop = self._ended
         self.census.on_unhealthy.append(self.play.exchange)
@@ -184,6 +208,7 @@ class VirtualTheatre:
     def _up(self, agent: Speaker) -> None:
         assert isinstance(agent, StageAgent), agent
         self.stage.up(agent)
+        self.world.enlist(agent)
 
     def _ended(self, machine: Machine) -> None:
         node = NodeId(machine.request.name)
@@ -191,6 +216,17 @@ class VirtualTheatre:
         if agent is not None and agent.machine is machine:
             self.stage.asked_out.setdefault(node, self.world.clock.now())
             self.stage.down(node)
+
+    def _load_changed(self, nodes: Iterable[NodeId]) -> None:
+        """Have nodes say how busy they are, where the number of nodes may depend on it."""
+        elastic = {n for n, pool in self.scenario.pools.items() if pool.min_nodes < pool.max_nodes}
+        if not elastic:
+            return
+        known = self.world.fleet().nodes
+        for name in list(nodes):
+            node = known.get(name)
+            if node is not None and node.pool in elastic:
+                self.world.rouse(name)
 
     def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
         if failure.stops_work:
@@ -373,6 +409,7 @@ def run_scenario(
     progress: Progress = lambda _at, _until: None,
     say: Say = lambda _: None,
     loop: Callable[[], asyncio.AbstractEventLoop] = SimLoop,
+    computed: bool = True,
 ) -> Outcome:
     """Play a scenario in virtual time, around the real control plane, and return its outcome.
 
@@ -392,6 +429,7 @@ def run_scenario(
                 metrics=metrics,
                 progress=progress,
                 say=say,
+                computed=computed,
             )
             return await theatre.perform()
         raise AssertionError("unreachable")
