@@ -59,6 +59,9 @@ bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as J
 bench-scheduler: setup ## placements, cycles, searches for victims, against the scalar reference, as JSON
 	$(BIN)/python -m bench.scheduler $(ARGS)
 
+bench-sim: setup ## CPU and memory of large simulations, seeds per hour, as JSON; ARGS="--scale 10" for less
+	$(BIN)/python -m bench.sim $(ARGS)
+
 bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
 	$(BIN)/python -m bench.packing $(ARGS)
 

@@ -1,0 +1,169 @@
+"""The simulator's figures: CPU and memory of large runs, wake-ups, seeds per hour. Prints JSON.
+
+Each large run is a process of its own, so that its memory is its own. `--scale` divides fleets
+and lengths of the large runs; a figure is held against its target at scale 1 only.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import structlog
+
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.sim.scenario.loading import load_scenario, parse_scenario
+from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.stage.virtual import run_scenario
+
+ROOT = Path(__file__).parents[1]
+WAKE_UPS = 200_000
+STORIES = 20
+
+DAY = """
+name: day
+timing: {{heartbeat_interval: 10s, heartbeat_timeout: 30s, health_check_interval: 10s}}
+providers: {{cloud: {{boot_min: 2m, boot_max: 5m}}}}
+pools:
+  training: {{provider: cloud, instance_type: h100-8x, min_nodes: {nodes}, max_nodes: {nodes}}}
+jobs:
+  - {{name: job, tasks: 1, gpus: 8, at: 1h, every: 30m, count: 20, duration: 4h,
+     checkpoint_every: 30m}}
+stress:
+  duration: {hours}h
+  metrics_interval: 10m
+  chaos:
+    enabled: {failing}
+    failure_rate: {rate}
+    xid_distribution: {{"79": 1}}
+"""
+
+
+def a_day(scale: int, *, failures: int) -> Scenario:
+    """Return 5,000 machines for a day, with so many failures."""
+    nodes, hours = 5_000 // scale, max(24 // scale, 1)
+    # A little more than asked for, since the count is rounded down.
+    rate = (failures // scale + 0.5) * 1000 / (nodes * hours * 60)
+    text = DAY.format(
+        nodes=nodes, hours=hours, failing=str(failures > 0).lower(), rate=f"{rate:.6f}"
+    )
+    return parse_scenario(text, source="day")
+
+
+def played(scenario: Scenario) -> dict[str, object]:
+    """Return what it takes to play a scenario in this process."""
+    began = time.process_time()
+    outcome = run_scenario(scenario)
+    return {
+        "cpu_s": round(time.process_time() - began, 2),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "injured": outcome.figures.injured,
+        "replaced": outcome.figures.replacement.count,
+        "simulated_s": outcome.simulated_s,
+        "trace": outcome.trace,
+        "broken": [verdict.what for verdict in outcome.broken],
+    }
+
+
+def apart(*arguments: str, limit_s: float) -> dict[str, object]:
+    """Return the same from a process of its own, or that it took too long."""
+    command = [sys.executable, "-m", "bench.sim", "--one", *arguments]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=limit_s, check=True)
+    except subprocess.TimeoutExpired:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return {"not_finished_within_s": limit_s, "cpu_s_of_children": round(used.ru_utime, 1)}
+    answer: dict[str, object] = json.loads(done.stdout)
+    return answer
+
+
+def wake_ups() -> dict[str, object]:
+    """Return how often per CPU second the virtual clock wakes tasks that do nothing else."""
+
+    async def main() -> None:
+        clock = SimClock()
+
+        async def sleeper(number: int) -> None:
+            for _ in range(WAKE_UPS // 100):
+                await clock.sleep(1.0 + number / 100)
+
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(100):
+                tasks.create_task(sleeper(number))
+
+    began = time.process_time()
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+    return {"per_cpu_s": round(WAKE_UPS / (time.process_time() - began)), "target": 50_000}
+
+
+def stories() -> dict[str, object]:
+    """Return how many seeds of a small story two cores would play in an hour."""
+    scenario = load_scenario(ROOT / "scenarios" / "pool-replacement.yaml")
+    run_scenario(scenario, seed=0)
+    began = time.process_time()
+    passed = sum(run_scenario(scenario, seed=seed).passed for seed in range(STORIES))
+    each_s = (time.process_time() - began) / STORIES
+    return {
+        "cpu_s_each": round(each_s, 4),
+        "per_hour_on_two_cores": round(2 * 3600 / each_s),
+        "target": 10_000,
+        "passed": passed,
+        "of": STORIES,
+    }
+
+
+def one(name: str, scale: int) -> dict[str, object]:
+    """Play one of the large runs."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    if name == "llama3":
+        return played(load_scenario(ROOT / "scenarios" / "incidents" / "llama3-pretraining.yaml"))
+    return played(a_day(scale, failures=int(name)))
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=900.0, help="seconds for each large run")
+    parser.add_argument("--without-llama3", action="store_true")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.one is not None:
+        print(json.dumps(one(chosen.one, chosen.scale)))
+        return
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+    scale, limit_s = ("--scale", str(chosen.scale)), chosen.limit
+    few = apart("240", *scale, limit_s=limit_s)
+    many = apart("480", *scale, limit_s=limit_s)
+    found: dict[str, object] = {
+        "scale": chosen.scale,
+        "day": {**few, "target_cpu_s": 10, "target_peak_mb": 1000},
+        "day_with_twice_the_failures": many,
+        "further_failure_ms": further(few, many),
+        "further_failure_target_ms": 2,
+        "wake_ups": wake_ups(),
+        "stories": stories(),
+    }
+    if not chosen.without_llama3:
+        found["llama3"] = {**apart("llama3", limit_s=limit_s), "target_cpu_s": 30}
+    print(json.dumps(found, indent=2))
+
+
+def further(few: dict[str, object], many: dict[str, object]) -> float | None:
+    """Return what one failure more costs, in milliseconds of CPU."""
+    seconds = (few.get("cpu_s"), many.get("cpu_s"))
+    counts = (few.get("injured"), many.get("injured"))
+    if not all(isinstance(x, int | float) for x in (*seconds, *counts)):
+        return None
+    spent = float(str(seconds[1])) - float(str(seconds[0]))
+    return round(1000 * spent / max(float(str(counts[1])) - float(str(counts[0])), 1), 2)
+
+
+if __name__ == "__main__":
+    main()
