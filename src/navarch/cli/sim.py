@@ -128,6 +128,25 @@ def report(outcome: Path, page: Path) -> None:
     report_file(outcome, page)
 
 
+@sim.command("import")
+@click.argument("scenario", type=FILE)
+@click.option("--nodes", type=FILE, required=True, help="A CSV table of machines.")
+@click.option("--jobs", type=FILE, help="A CSV table of jobs.")
+@click.option("--hours", type=click.IntRange(min=1), default=24, help="How much of it.  [24]")
+def import_trace(scenario: Path, nodes: Path, jobs: Path | None, hours: int) -> None:
+    r"""Make a scenario of the machines and jobs of a published trace.
+
+    \b
+    navarch sim import openb.yaml --nodes openb_node_list.csv --jobs openb_pod_list.csv
+    navarch sim import spot.yaml --nodes node_info_df.csv --jobs job_info_df.csv --hours 48
+    """
+    from datetime import timedelta
+
+    from navarch.cli.sim_trace import import_tables
+
+    import_tables(scenario, nodes=nodes, jobs=jobs, lasts=timedelta(hours=hours))
+
+
 @sim.command("replay")
 @click.argument("outcome", type=FILE)
 @with_session
