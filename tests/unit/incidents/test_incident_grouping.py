@@ -232,6 +232,16 @@ def test_nothing_that_opens_a_story_is_ever_lost_from_all_of_them(findings: list
     assert {(f.result.check, f.node.id) for f in findings if f.opens} <= told
 
 
+def test_a_sighting_without_a_process_that_is_told_of_again_belongs_where_it_did() -> None:
+    findings = [
+        xid(13, 0.0, gpu=0, pid=7),
+        xid(13, 6.0, gpu=0, pid=7),
+        xid(13, 0.0, gpu=0, pid=None),
+    ]
+    incidents = group([], findings)
+    assert {i.id for i in group(incidents, findings)} <= {i.id for i in incidents}
+
+
 @settings(max_examples=100, deadline=None)
 @given(FINDINGS)
 def test_grouping_the_same_findings_again_opens_nothing_new(findings: list[Finding]) -> None:

@@ -134,7 +134,8 @@ def _settling(known: Sequence[Incident], finding: Finding) -> list[Incident]:
         for incident in known
         if finding.node.id in incident.nodes
         and finding.gpu in incident.gpus
-        and abs(finding.at - incident.last_at) <= SETTLING
+        # Also one that is told of late, or again, and happened while the incident grew.
+        and incident.opened_at - SETTLING <= finding.at <= incident.last_at + SETTLING
     ]
 
 

@@ -1043,7 +1043,7 @@ class Symptom(_message.Message):
     def __init__(self, check: _Optional[str] = ..., reason: _Optional[str] = ..., node: _Optional[str] = ..., first_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., code: _Optional[str] = ..., gpu: _Optional[str] = ..., action: _Optional[str] = ..., rule: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Incident(_message.Message):
-    __slots__ = ("id", "kind", "node", "opened_at", "last_at", "title", "check", "code", "action", "state", "nodes", "pool", "domain", "gpus", "boot_id", "pid", "process", "symptoms", "closed_at", "note", "recovery")
+    __slots__ = ("id", "kind", "node", "opened_at", "last_at", "title", "check", "code", "action", "state", "nodes", "pool", "domain", "gpus", "boot_id", "pid", "process", "symptoms", "closed_at", "note", "recovery", "provider", "instance_type")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -1065,6 +1065,8 @@ class Incident(_message.Message):
     CLOSED_AT_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: IncidentKind
     node: str
@@ -1086,7 +1088,9 @@ class Incident(_message.Message):
     closed_at: _timestamp_pb2.Timestamp
     note: str
     recovery: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[IncidentKind, str]] = ..., node: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., check: _Optional[str] = ..., code: _Optional[str] = ..., action: _Optional[str] = ..., state: _Optional[_Union[IncidentState, str]] = ..., nodes: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., domain: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., pid: _Optional[str] = ..., process: _Optional[str] = ..., symptoms: _Optional[_Iterable[_Union[Symptom, _Mapping]]] = ..., closed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., recovery: _Optional[str] = ...) -> None: ...
+    provider: str
+    instance_type: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[IncidentKind, str]] = ..., node: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., check: _Optional[str] = ..., code: _Optional[str] = ..., action: _Optional[str] = ..., state: _Optional[_Union[IncidentState, str]] = ..., nodes: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., domain: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., pid: _Optional[str] = ..., process: _Optional[str] = ..., symptoms: _Optional[_Iterable[_Union[Symptom, _Mapping]]] = ..., closed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., recovery: _Optional[str] = ..., provider: _Optional[str] = ..., instance_type: _Optional[str] = ...) -> None: ...
 
 class IncidentList(_message.Message):
     __slots__ = ("items",)
