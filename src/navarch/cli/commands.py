@@ -18,6 +18,11 @@ HINT = "Every command also takes -s/--server, -o/--output, --timeout, --insecure
 class Command(click.Command):
     """A command that takes the shared options after its name as well."""
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what it does; examples keep their lines."""
+        self.help = verbatim(self.help)
+        super().format_help_text(ctx, formatter)
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return its own options and the shared ones."""
         return with_shared(super().get_params(ctx))
@@ -39,6 +44,11 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what it does; examples keep their lines."""
+        self.help = verbatim(self.help)
+        super().format_help_text(ctx, formatter)
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return its own options and the shared ones."""
         return with_shared(super().get_params(ctx))
@@ -47,6 +57,14 @@ class Group(click.Group):
         """Write its own options and its commands."""
         write_options(super().get_params(ctx), ctx, formatter)
         self.format_commands(ctx, formatter)
+
+
+def verbatim(text: str | None) -> str | None:
+    r"""Return a help text whose paragraphs that begin with a line `\b` keep their lines.
+
+    Click looks for the control character, which a docstring cannot hold and be raw as well.
+    """
+    return None if text is None else text.replace("\\b\n", "\b\n")
 
 
 def with_shared(own: list[click.Parameter]) -> list[click.Parameter]:
@@ -59,7 +77,8 @@ def write_options(
     params: list[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
     """Write options for a help page."""
-    rows = [row for param in params if (row := param.get_help_record(ctx)) is not None]
+    found = [row for param in params if (row := param.get_help_record(ctx)) is not None]
+    rows = [(name, text) for name, text in found if text]  # Arguments are in the usage line.
     if rows:
         with formatter.section("Options"):
             formatter.write_dl(rows)

@@ -1,5 +1,6 @@
 """The reference names what there is."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,6 +20,31 @@ def test_every_command_is_in_the_reference() -> None:
         if entry.exists() and isinstance(group := entry.load(name), click.Group):
             for command in group.list_commands(click.Context(navarch)):
                 assert f"{name} {command}" in text, (name, command)
+
+
+def helps(command: click.Command, above: click.Context) -> Iterator[tuple[str, str]]:
+    """Yield the help pages of a command and of all that are under it."""
+    context = click.Context(command, parent=above, info_name=command.name)
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            under = command.get_command(context, name)
+            assert under is not None, name
+            yield from helps(under, context)
+
+
+def test_examples_in_help_keep_their_lines_and_arguments_are_no_options() -> None:
+    pages = dict(helps(navarch, click.Context(navarch)))
+
+    assert len(pages) > 50
+    for path, page in pages.items():
+        assert "\\b" not in page, path
+        lines = page.splitlines()
+        options = lines[lines.index("Options:") + 1 :]
+        first = options[0].strip()
+        assert first.startswith("-"), (path, first)
+    run = next(page for path, page in pages.items() if path.endswith("sim run"))
+    assert "\n  navarch sim run scenarios/gpu-failure.yaml\n" in run
 
 
 @pytest.mark.parametrize("name", ["list", "status", "events", "why"])
