@@ -85,8 +85,8 @@ async def storm(policy: Policy, nodes: int, faulty: int) -> dict[str, Any]:
         try:
             return await _storm(clock, store, policy, nodes, faulty)
         finally:
+            offload.close()  # What is being written has been, before the file is closed.
             store.close()
-            offload.close()
 
 
 async def _storm(

@@ -114,8 +114,8 @@ async def measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
     disk.close()
     offload.close()
     probe.close()
-    store.close()
     commits.close()
+    store.close()
     return sent, kept
 
 

@@ -158,6 +158,8 @@ class Server:
             stack.callback(offload.close)
             store = SqliteStore.open(self._data_dir, offload, self._entropy)
             stack.callback(store.close)
+            # Closing a file under a thread that writes to it can take the process down.
+            stack.callback(offload.close)
             self._store = store
             self._policy_change = await note_policies(self._clock, store, self._policies)
             columns = self._columns(store)
