@@ -153,3 +153,14 @@ def test_a_torn_snapshot_is_ignored(share: float) -> None:
     dumped = columns.dump()
     torn = dumped[: int(len(dumped) * share)]
     assert not Columns(HandClock(), timeout=TIMEOUT, nodes=[A]).restore(torn)
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 8, 9, 20])
+def test_one_node_is_as_busy_alone_as_among_others(gpus: int) -> None:
+    columns = Columns(HandClock(), timeout=TIMEOUT)
+    columns.heard(B, readings(8))
+    columns.heard(A, readings(gpus))
+
+    assert columns.utilization([A]) == [97.0 if gpus else None]
+    assert columns.utilization([A, B])[:1] == columns.utilization([A])
+    assert columns.utilization([NodeId("nobody")]) == [None]

@@ -31,6 +31,9 @@ from navarch.ports.store import Committed, Store
 BREATH = timedelta(seconds=0.05)
 """Between two rounds. In a storm of reports the next round then answers many of them."""
 
+BREATH_MAX = timedelta(seconds=0.25)
+"""A fault that comes right after a round waits no longer than this for the next one."""
+
 HOLDS_AT_ONCE = 200
 """How many nodes are noted as held back in one commit: any of them may be changing."""
 
@@ -80,6 +83,8 @@ class RemediationReconciler:
             self._census.expire(now - self._settings().window)
             plans = self._plan(fleet, {*due, *self._waiting()}, now)
             check_plans(plans, fleet)
+            # What deciding took, not what the disk took: others work while we wait for that.
+            thought = timedelta(seconds=self._clock.monotonic() - began)
             self._agenda.done(due)
             try:
                 await self._write_down(plans, fleet, now)
@@ -87,8 +92,7 @@ class RemediationReconciler:
                 for name in due:
                     self._agenda.note(name)
                 raise
-            took = timedelta(seconds=self._clock.monotonic() - began)
-            self._not_before = self._clock.now() + max(BREATH, min(3 * took, 20 * BREATH))
+            self._not_before = self._clock.now() + max(BREATH, min(3 * thought, BREATH_MAX))
         self._wake()
         return self._agenda.next_at()
 
