@@ -99,6 +99,8 @@ def test_a_gang_that_failed_in_one_place_is_tried_in_the_next(seed: int) -> None
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 4, within_s=2 * 3600)
         assert {world.machine(node).request.zone for node in world.serving(TRAINING)} == {"south"}
+        asked = [node.gang for node in world.fleet().nodes.values() if node.gang is not None]
+        assert len(set(asked)) == 2, "one attempt in the north is enough"
 
     # In the north no block has room for four; in the south one has.
     pool = gang_pool(offerings=(NORTH, SOUTH), nodes_max=8)

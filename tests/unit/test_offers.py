@@ -70,6 +70,16 @@ def test_somebody_who_goes_up_gets_what_the_offers_show() -> None:
         assert spec.offerings == (EIGHT_ELSEWHERE, EIGHT), "and not eight machines of one"
 
 
+def test_somebody_who_goes_up_with_gangs_has_room_for_one_to_move() -> None:
+    """A broken member may find its block full: then the whole gang must be bought elsewhere."""
+    alone, together = (
+        plan_capacity(Capacity(name=PoolName("p"), gpus=32, gpu_type="h100", gang=n), [EIGHT], None)
+        for n in (0, 4)
+    )
+    assert (alone.nodes_min, alone.nodes_max) == (4, 5)
+    assert (together.nodes_min, together.nodes_max) == (4, 8)
+
+
 def test_offers_can_be_had_of_one_provider_by_name_or_by_type() -> None:
     mine = [Offer(offering=replace(EIGHT, provider=ProviderName("work")), provider_type="aws")]
     for word in ("work", "aws"):

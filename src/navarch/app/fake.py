@@ -52,6 +52,9 @@ class FakeSettings:
     bad_boots: float = 0.1
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
+    stock: Mapping[str, int] | None = None
+    reservations: Mapping[str, int] = field(default_factory=dict)
+    blocks: Mapping[str, int] = field(default_factory=lambda: BLOCKS)
 
 
 @dataclass(slots=True)
@@ -117,7 +120,9 @@ class FakeMachines:
                 boot_s=settings.boot_s,
                 call_s=(0.05, 0.4),
                 dead_on_arrival=settings.bad_boots,
-                blocks=BLOCKS,
+                stock=settings.stock,
+                reservations=settings.reservations,
+                blocks=settings.blocks,
             ),
             name=settings.name,
             prices={**{f"h100-{n}x": GPU_HOUR * n for n in (settings.gpus, 1)}, **settings.prices},

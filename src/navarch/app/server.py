@@ -29,7 +29,7 @@ from navarch.app.bringup import (
 from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.app.extensions import Extensions
-from navarch.app.fake import FakeMachines, FakeSettings
+from navarch.app.fake import BLOCKS, FakeMachines, FakeSettings
 from navarch.app.joining import INSTALL, Guide, render_user_data
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
@@ -536,6 +536,9 @@ def _fake_settings(config: FakeConfig) -> FakeSettings:
         bad_boots=config.bad_boot_share,
         prices=config.prices,
         spot_prices=config.spot_prices,
+        stock=config.stock,
+        reservations=config.reservations,
+        blocks=BLOCKS if config.blocks is None else config.blocks,
     )
 
 

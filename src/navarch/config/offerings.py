@@ -45,11 +45,13 @@ def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[O
 
 
 def _terms(pool: PoolConfig) -> Iterator[CapacityType]:
-    """Yield every kind of terms the pool buys on, its own order first."""
-    named = [*pool.capacity_types]
-    for source in pool.sources:
-        named += source.capacity_types or ()
-    yield from dict.fromkeys(named)
+    """Yield every kind of terms the pool buys on: in its own order, or in that of its providers.
+
+    A list of one has no order, so it does not go before one that says what is better.
+    """
+    lists = [pool.capacity_types, *(source.capacity_types or () for source in pool.sources)]
+    lists.sort(key=lambda named: len(named) < 2)
+    yield from dict.fromkeys(terms for named in lists for terms in named)
 
 
 def _price_order(offering: Offering) -> tuple[bool, Decimal]:

@@ -353,6 +353,18 @@ def _room_for_successors(
         )
 
 
+def _room_for_a_gang(gang: int, spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    kept = min_nodes + spares
+    if gang > 1 and gang <= kept <= max_nodes < kept + gang:
+        yield Fault(
+            at=("max_nodes",),
+            message="max_nodes leaves no room for a gang to move when its block is full: "
+            "it then stays without its broken node",
+            remedy=f"write max_nodes: {kept + gang} or more",
+            warning=True,
+        )
+
+
 def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
     if labels.get("pool", name) != name:
         yield Fault(
@@ -382,6 +394,7 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
         _terms_once,
         _room_for_spares,
         _room_for_successors,
+        _room_for_a_gang,
         _label_is_ours,
     )
 )

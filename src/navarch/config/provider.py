@@ -28,6 +28,7 @@ from navarch.config.secret import Secret
 
 GPUS = Integer(least=1, most=1024, example="8")
 PORT = Integer(least=1, most=65535, example="22")
+SOME = Integer(least=0, most=1_000_000, example="8")
 _REBUILD = "providers are connected once, when the server starts"
 
 
@@ -78,6 +79,26 @@ class FakeConfig:
         MapOf(each=MONEY),
         default_factory=dict,
         doc="price per hour of spot machines by instance type",
+        restart=_REBUILD,
+    )
+    stock: Mapping[str, int] | None = key(
+        MapOf(each=SOME),
+        default=None,
+        doc="how many machines of each type can be had at once, spot ones apart under `TYPE spot`; "
+        "none of a type that is not listed, any number if left out",
+        restart=_REBUILD,
+    )
+    reservations: Mapping[str, int] = key(
+        MapOf(each=SOME),
+        default_factory=dict,
+        doc="how many machines each capacity reservation holds, by its name",
+        restart=_REBUILD,
+    )
+    blocks: Mapping[str, int] | None = key(
+        MapOf(each=SOME),
+        default=None,
+        doc="how many machines each block of the network has room for; `ZONE/NAME` is in that "
+        "zone. Four large ones if left out",
         restart=_REBUILD,
     )
     seed: int | None = key(

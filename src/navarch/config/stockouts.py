@@ -15,8 +15,14 @@ def _pauses_in_order(
     sold_out_longest: timedelta,
     fault_first: timedelta,
     fault_longest: timedelta,
+    gang_first: timedelta,
+    gang_longest: timedelta,
 ) -> Iterator[Fault]:
-    pairs = {"sold_out": (sold_out_first, sold_out_longest), "fault": (fault_first, fault_longest)}
+    pairs = {
+        "sold_out": (sold_out_first, sold_out_longest),
+        "fault": (fault_first, fault_longest),
+        "gang": (gang_first, gang_longest),
+    }
     for name, (first, longest) in pairs.items():
         if first > longest:
             yield Fault(
@@ -54,6 +60,18 @@ class StockoutsConfig:
         doc="after many in a row; each doubles the pause up to this",
         restart=_ONCE,
     )
+    gang_first: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=1),
+        doc="for gangs of that size, after the first that was given up there",
+        restart=_ONCE,
+    )
+    gang_longest: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=10),
+        doc="after many in a row; each doubles the pause up to this",
+        restart=_ONCE,
+    )
     human: timedelta = key(
         DURATION,
         default=timedelta(minutes=15),
@@ -67,7 +85,9 @@ def to_spans(config: StockoutsConfig) -> Mapping[Refusal, tuple[timedelta, timed
     return {
         Refusal.CAPACITY: (config.sold_out_first, config.sold_out_longest),
         Refusal.TRANSIENT: (config.fault_first, config.fault_longest),
+        Refusal.BLOCK: (config.gang_first, config.gang_longest),
         Refusal.QUOTA: (config.human, config.human),
+        Refusal.REGION_QUOTA: (config.human, config.human),
         Refusal.CREDENTIAL: (config.human, config.human),
         Refusal.REJECTED: (config.human, config.human),
     }

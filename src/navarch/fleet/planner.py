@@ -82,7 +82,9 @@ def plan_pool(
     asked_again = list(_ask_again(known, kept, launches))
     if pool.gang:
         groups = group(known, [node for node in staying if node.id not in leaving])
-        grown = list(_grow_gangs(pool, known, staying, groups, launches))
+        # Where one is given up, the next begins when that is remembered, so that it goes elsewhere.
+        begin = not gangs.give_up
+        grown = list(_grow_gangs(pool, known, staying, groups, launches, begin=begin))
     else:
         grown = list(_grow(pool, known, staying, launches))
     grown += _succeed(pool, known, leaving, len(grown), replacements, launches)
@@ -196,6 +198,8 @@ def _grow_gangs(
     staying: Sequence[Node],
     groups: Sequence[Group],
     launches: _Launches,
+    *,
+    begin: bool,
 ) -> Iterator[Request]:
     """Yield who is missing in gangs that have begun, then whole gangs, as far as there is room."""
     room = pool.nodes_max - sum(not node.gone for node in known)
@@ -216,6 +220,8 @@ def _grow_gangs(
                 replaces=None if lost is None else lost.id,
                 waiting=each.waiting,
             )
+    if not begin:
+        return
     covered = _covered(staying, worth_keeping(pool, groups, now=launches.now))
     while covered < pool.target and room >= pool.gang:
         names = [pool.node_id(index + extra) for extra in range(pool.gang)]

@@ -23,7 +23,9 @@ def plan_capacity(
     Machines that hold just so many come before several smaller ones, whatever those cost.
     A pool that exists keeps its kind of machine: its nodes are counted, not their GPUs.
     Dearer offerings of the same size stay on its list, for when the cheapest is sold out.
-    One machine above the size is allowed, so that a broken node is replaced before it goes.
+    One machine above the size is allowed, so that a broken node is replaced before it goes; with
+    gangs one gang, so that it can move as a whole when its block has no room for a successor.
+    What an autoscaler may grow a pool to is not lowered: the GPUs asked for are a floor for it.
     """
     if not 1 <= capacity.gpus <= GPUS_MAX:
         raise InvalidError(f"gpus: must be 1 to {GPUS_MAX}, not {capacity.gpus}")
@@ -42,13 +44,16 @@ def plan_capacity(
     gang = capacity.gang or (known.gang if known else 0)
     if gang:
         nodes = -(-nodes // gang) * gang
+    nodes_max = nodes + max(gang, 1)
+    if known and known.autoscaling:
+        nodes_max = max(nodes_max, known.nodes_max)
     same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
-    blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes + 1)
+    blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes_max)
     return replace(
         pool_spec(known) if known else blank,
         offerings=same_size,
         nodes_min=nodes,
-        nodes_max=nodes + 1,
+        nodes_max=nodes_max,
         nodes_wanted=nodes,
         gang=gang,
     )

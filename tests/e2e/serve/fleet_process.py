@@ -37,13 +37,20 @@ def free_port() -> int:
 class FleetProcess:
     """Starts, kills and asks one server."""
 
-    def __init__(self, folder: Path, *, token: str | None = None, bad_boots: float = 0.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        token: str | None = None,
+        bad_boots: float = 0.0,
+        config: str = CONFIG,
+    ) -> None:
         self.folder = folder
         self.data_dir = folder / "state"
         self.port, self.grpc_port = free_port(), free_port()
         self.token = token
         self.config = folder / "navarch.yaml"
-        self.config.write_text(CONFIG.replace("BAD", str(bad_boots)))
+        self.config.write_text(config.replace("BAD", str(bad_boots)))
         self.log = folder / "serve.log"
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -181,6 +181,8 @@ def test_gpus_that_were_asked_for_with_up_are_a_floor_for_the_autoscaler() -> No
 
     assert pool.autoscaling == autoscaled.autoscaling
     assert plan_size(pool, [idle], now=NOW).nodes == 4
+    rush = Opinion(at=NOW, nodes=9, reason="busy")
+    assert plan_size(pool, [rush], now=NOW).nodes == 8, "it may grow as far as it could before"
 
 
 def test_nodes_that_come_in_gangs_are_counted_in_gangs() -> None:

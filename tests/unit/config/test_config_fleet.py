@@ -26,7 +26,10 @@ from navarch.config.kinds import COUNT
 from navarch.config.pool import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
+from navarch.config.stockouts import StockoutsConfig, to_spans
+from navarch.core.refusal import Refusal
 from navarch.core.schedule import Day
+from navarch.fleet.stockouts import SPANS
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples" / "config").glob("*.yaml"))
@@ -460,6 +463,43 @@ def test_warnings_do_not_make_configurations_differ() -> None:
 
     assert replace(config, warnings=()) == config
     assert config != Config()
+
+
+def test_a_providers_own_order_of_terms_counts_where_the_pool_says_nothing() -> None:
+    text = """
+providers:
+  f: {type: fake}
+  g: {type: fake}
+pools:
+  p:
+    providers: [{name: f, capacity_types: [spot, on-demand]}, {name: g}]
+    instance_type: h100-8x
+    max_nodes: 9
+"""
+    (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
+
+    bought = [(offering.provider, offering.capacity_type) for offering in spec.offerings]
+    assert bought == [("f", "spot"), ("f", "on demand"), ("g", "on demand")]
+
+
+def test_a_gang_that_could_not_move_is_warned_about() -> None:
+    text = """
+providers: {f: {type: fake}}
+pools:
+  p: {provider: f, instance_type: h100-8x, gang: 4, min_nodes: 4, max_nodes: MAX}
+"""
+    (warning,) = parse_config(text.replace("MAX", "5")).warnings
+    assert "no room for a gang to move" in warning.message
+    assert (warning.place and warning.place.line, warning.remedy) == (
+        4,
+        "write max_nodes: 8 or more",
+    )
+    assert parse_config(text.replace("MAX", "8")).warnings == ()
+
+
+def test_every_class_of_refusal_closes_for_as_long_with_a_file_as_without() -> None:
+    assert to_spans(StockoutsConfig()) == SPANS
+    assert set(to_spans(StockoutsConfig())) == set(Refusal)
 
 
 def test_reserved_machines_come_first_then_the_capacity_types_as_listed() -> None:

@@ -107,7 +107,7 @@ def test_a_gang_with_all_its_machines_is_released_at_once() -> None:
         (("a", "a", None), False, []),
         (("a", "a", None), True, [Release]),
         (("a", "a", "b"), False, [Retire, Request]),
-        (("a", "a", "b"), True, [GiveUp, Request, Request, Request]),
+        (("a", "a", "b"), True, [GiveUp]),
     ],
     ids=["one block", "not said yet", "never said", "astray", "astray too late"],
 )
@@ -171,6 +171,17 @@ def test_the_next_gang_goes_where_none_has_failed_lately_even_to_the_second_choi
 
     assert {x.launch.offering.zone for x in actions if isinstance(x, Request)} == {"south"}
     assert {x.launch.offering.zone for x in alone if isinstance(x, Request)} == {"north"}
+
+
+def test_where_a_gang_is_given_up_no_other_is_begun_before_that_is_remembered() -> None:
+    """In the same plan nobody knows yet that the first choice has no room for so many."""
+    pool = a_gang_pool(offerings=(replace(H100, zone="north"), replace(H100, zone="south")))
+    late = [member(name, age=HOLD) for name in ("0", "1")] + [refused("2")]
+
+    actions = plan(pool, late)
+
+    assert any(isinstance(action, GiveUp) for action in actions)
+    assert not any(isinstance(action, Request) for action in actions)
 
 
 def test_a_plan_that_begins_a_gang_with_a_part_of_it_is_refused_whoever_wrote_it() -> None:

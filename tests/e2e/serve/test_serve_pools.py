@@ -1,0 +1,122 @@
+"""Pools as an operator has them: a file, a server, and the command line."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fleet_process import FleetProcess
+
+from navarch.core.ids import PoolName
+from navarch.core.node import NodeStatus
+from navarch.ports.api import NodeView, Query
+
+Start = Callable[[str], FleetProcess]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Start]:
+    made: list[FleetProcess] = []
+
+    def make(config: str) -> FleetProcess:
+        server = FleetProcess(tmp_path, config=config)
+        made.append(server)
+        server.start()
+        return server
+
+    yield make
+    for server in made:
+        if server.process is not None and server.process.poll() is None:
+            server.kill()
+
+
+def nodes(server: FleetProcess, pool: str) -> list[NodeView]:
+    page = server.ask(lambda api: api.list_nodes(Query(pool=PoolName(pool))))
+    return [node for node in page.items if node.status is NodeStatus.ACTIVE]
+
+
+GANGS = """
+server:
+  heartbeat_interval: 1s
+  health_check_interval: 1s
+providers:
+  fake:
+    type: fake
+    boot_min: 100ms
+    boot_max: 300ms
+    bad_boot_share: 0
+    blocks: {north/one: 2, north/two: 3, south/one: 4}
+pools:
+  training:
+    provider: fake
+    instance_type: h100-8x
+    zones: [north, south]
+    min_nodes: 4
+    max_nodes: 8
+    gang: 4
+    gang_hold: 3s
+"""
+
+
+def test_a_gang_that_finds_no_block_is_given_back_and_bought_whole_in_the_next_zone(
+    serve: Start,
+) -> None:
+    server = serve(GANGS)
+
+    server.until(lambda: len(nodes(server, "training")) == 4)
+
+    assert {node.zone for node in nodes(server, "training")} == {"south"}
+    given_up = server.navarch("why", "gang", "training-g0").stdout
+    assert "of 4 machines in one block: not complete within 0:00:03" in given_up
+    shown = server.navarch("get", nodes(server, "training")[0].id).stdout
+    assert "Block:          south/one" in shown
+    assert "topology.navarch.dev/rack: south/one-rack-" in shown
+
+
+MARKET = """
+server:
+  heartbeat_interval: 1s
+  health_check_interval: 1s
+providers:
+  east:
+    type: fake
+    boot_min: 100ms
+    boot_max: 300ms
+    bad_boot_share: 0
+    prices: {h100-8x: 20}
+    spot_prices: {h100-8x: 5}
+    stock: {h100-8x: 1, h100-8x spot: 2}
+    reservations: {paid-for: 1}
+  west: {type: fake, boot_min: 100ms, boot_max: 300ms, bad_boot_share: 0}
+pools:
+  serving:
+    providers:
+      - {name: east, reservation: paid-for, reserved_nodes: 1, capacity_types: [spot, on-demand]}
+      - {name: west, priority: 1}
+    instance_type: h100-8x
+    min_nodes: 5
+    max_nodes: 6
+    labels: {team: research}
+"""
+
+
+def test_what_is_reserved_comes_first_then_spot_then_on_demand_then_another_provider(
+    serve: Start,
+) -> None:
+    server = serve(MARKET)
+
+    server.until(lambda: len(nodes(server, "serving")) == 5)
+
+    listed = nodes(server, "serving")
+    assert Counter(node.provider for node in listed) == {"east": 4, "west": 1}
+    last = next(node.id for node in listed if node.provider == "west")
+    table = server.navarch("why", "node", last).stdout
+    assert "h100-8x at east, reserved paid-for, 20/h" in table
+    assert "1 of 1 reserved machines are used" in table
+    assert "h100-8x at east, spot, 5/h" in table
+    assert "closed until" in table
+    assert "CapacityError: h100-8x is sold out" in table
+    assert "→ h100-8x at west" in table
+    spent = json.loads(server.navarch("cost", "--by", "team", "-o", "json").stdout)
+    assert [(line["name"], line["running"]) for line in spent["lines"]] == [("research", 5)]
