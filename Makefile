@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help setup serve proto check format test test-all clean \
-	bench-agent bench-clouds bench-control bench-governor bench-health bench-ingest bench-kernel-line \
+	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
 	bench-llama bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
 
 help: ## list the targets
@@ -41,9 +41,6 @@ test: check ## the whole gate
 test-all: check ## the gate, and what is too long for it
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
-bench-clouds: setup ## what 1,000 machines of Google Cloud and of Lambda cost to watch, as JSON
-	$(BIN)/python -m bench.cloud_listings $(ARGS)
-
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)
 
@@ -65,7 +62,7 @@ bench-sim: setup ## CPU and memory of large simulations, seeds per hour, as JSON
 bench-packing: setup ## how well policies pack next to FGD, and how long a run takes, as JSON
 	$(BIN)/python -m bench.packing $(ARGS)
 
-bench-providers: setup ## what 1,000 machines of a cloud cost to watch, and how soon a refusal is answered, as JSON
+bench-providers: setup ## what 1,000 machines of each provider cost to watch, how soon a refusal is answered, as JSON
 	$(BIN)/python -m bench.providers $(ARGS)
 
 bench-ingest: setup ## heartbeats per CPU-second, over HTTP and over gRPC, as JSON

@@ -21,6 +21,7 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.docker.engine import Answer, Engine
+from navarch.providers.readings import Readings
 
 OURS = "dev.navarch."
 """What the labels begin with that are the provider's own, and not the machine's."""
@@ -35,6 +36,28 @@ _STATUSES = {
     "exited": InstanceStatus.TERMINATED,
     "dead": InstanceStatus.TERMINATED,
 }
+
+
+class _Endpoint(msgspec.Struct):
+    ip_address: str = msgspec.field(default="", name="IPAddress")
+
+
+class _Networks(msgspec.Struct, rename="pascal"):
+    networks: dict[str, _Endpoint] | None = None
+
+
+class _Listed(msgspec.Struct, rename="pascal"):
+    """What we read of a container; there is more in a listing."""
+
+    id: str
+    state: str
+    created: int
+    labels: dict[str, str] | None = None
+    network_settings: _Networks | None = None
+
+
+_LISTINGS = msgspec.json.Decoder(list[msgspec.Raw])
+_CONTAINERS = msgspec.json.Decoder(_Listed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +81,7 @@ class Docker:
         self._engine = engine
         self._containers = containers
         self._name = name
+        self._readings = Readings(self._instance_listed)
 
     @property
     def name(self) -> str:
@@ -111,7 +135,11 @@ class Docker:
         )
         if answer.status != 200:
             raise _refusal(answer, "list")
-        return [self._instance_listed(each) for each in answer.json()]
+        try:
+            return self._readings.take(_LISTINGS.decode(answer.body))
+        except ValueError as error:
+            # A container left out would look gone; then there had better be no listing at all.
+            raise TransientError(f"a listing that makes no sense: {error}") from error
 
     def _description(self, request: ProvisionRequest) -> dict[str, Any]:
         """Return what the engine is asked for."""
@@ -175,16 +203,21 @@ class Docker:
             found["State"]["Status"],
             found["Config"]["Labels"],
             created,
-            found["NetworkSettings"].get("Networks") or {},
+            [
+                each.get("IPAddress") or ""
+                for each in (found["NetworkSettings"].get("Networks") or {}).values()
+            ],
         )
 
-    def _instance_listed(self, found: dict[str, Any]) -> Instance:
+    def _instance_listed(self, words: bytes) -> Instance:
+        found = _CONTAINERS.decode(words)
+        networks = (found.network_settings and found.network_settings.networks) or {}
         return self._instance(
-            found["Id"],
-            found["State"],
-            found["Labels"],
-            datetime.fromtimestamp(found["Created"], UTC),
-            (found.get("NetworkSettings") or {}).get("Networks") or {},
+            found.id,
+            found.state,
+            found.labels or {},
+            datetime.fromtimestamp(found.created, UTC),
+            [each.ip_address for each in networks.values()],
         )
 
     def _instance(
@@ -193,9 +226,8 @@ class Docker:
         state: str,
         labels: Mapping[str, str],
         created: datetime,
-        networks: Mapping[str, Mapping[str, Any]],
+        addresses: Sequence[str],
     ) -> Instance:
-        addresses = [each.get("IPAddress") or "" for each in networks.values()]
         return Instance(
             id=InstanceId(container),
             provider=ProviderName(self._name),

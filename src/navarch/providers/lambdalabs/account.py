@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
@@ -31,6 +33,13 @@ ANSWER_S = 15.0
 
 Json = Any
 """What a server sends may be anything; it is read with care."""
+
+
+class _Listing(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+_LISTINGS = msgspec.json.Decoder(_Listing)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -78,9 +87,14 @@ class LambdaAccount:
         """Make calls with this key from now on. The account is the same, and so are its limits."""
         self._headers = {**self._headers, "Authorization": f"Bearer {api_key}"}
 
-    async def instances(self) -> Sequence[Json]:
-        """Return every machine of the account. Lambda does not page."""
-        return _a_list(await self._get("/instances"), "instances")
+    async def instances(self) -> Sequence[msgspec.Raw]:
+        """Return every machine of the account, unread. Lambda does not page."""
+        await turn(self._clock, self._paces.calls)
+        answer = await self._answer("GET", "/instances")
+        try:
+            return _LISTINGS.decode(answer.body).data
+        except (ValueError, RecursionError) as error:
+            raise TransientError("instances: not what Lambda's API describes") from error
 
     async def instance_types(self) -> Mapping[str, Json]:
         """Return what is sold, for how much, and where it can be had now."""
@@ -119,7 +133,18 @@ class LambdaAccount:
         return await self._call("POST", path, body)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
-        """Make a call whose turn it is."""
+        """Make a call whose turn it is; return what its answer holds."""
+        answer = await self._answer(method, path, body)
+        try:
+            return json.loads(answer.body)["data"]
+        except (ValueError, KeyError, TypeError) as error:
+            what = f"{method} {path}: an answer that makes no sense"
+            raise _lost(what, changes=body is not None) from error
+
+    async def _answer(
+        self, method: str, path: str, body: Mapping[str, Json] | None = None
+    ) -> Answer:
+        """Make a call whose turn it is; return the answer if it is a yes."""
         what = f"{method} {path}"
         changes = body is not None
         content = None if body is None else json.dumps(body).encode()
@@ -141,10 +166,7 @@ class LambdaAccount:
             self._hold(path, answer)
         if not 200 <= answer.status < 300:
             raise refusal(what, answer, changes=changes)
-        try:
-            return json.loads(answer.body)["data"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise _lost(f"{what}: an answer that makes no sense", changes=changes) from error
+        return answer
 
     def _hold(self, path: str, answer: Answer) -> None:
         """Slow down: somebody else uses the account too, or an earlier life of ours did."""

@@ -26,6 +26,7 @@ from navarch.providers.lambdalabs.translation import (
     parse_instance,
     parse_offerings,
 )
+from navarch.providers.readings import Readings
 
 LISTING_LAG = timedelta(seconds=30)
 """Lambda promises nothing about its listings. A machine that was launched has been seen in them
@@ -50,6 +51,7 @@ class LambdaCloud:
         self._name = ProviderName(name)
         self._default_keys = (ssh_key,) if ssh_key else ()
         self._known_keys: dict[str, str] = {}
+        self._readings = Readings(lambda listed: parse_instance(listed, self._name))
 
     @property
     def name(self) -> str:
@@ -110,8 +112,8 @@ class LambdaCloud:
         """Return every machine of the account."""
         listed = await self.account.instances()
         try:
-            return [parse_instance(one, self._name) for one in listed]
-        except (KeyError, TypeError, AttributeError) as error:
+            return self._readings.take(listed)
+        except ValueError as error:
             # A machine left out would look gone; then there had better be no listing at all.
             raise TransientError(f"a listing that makes no sense: {error!r}") from error
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
+import msgspec
+
 from navarch.core.errors import CapacityError, RejectedError
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
@@ -82,21 +84,51 @@ def key_name(public_key: str) -> str:
     return f"navarch-{hashlib.sha256(key_material(public_key).encode()).hexdigest()[:16]}"
 
 
-def parse_instance(listed: Json, provider: ProviderName) -> Instance:
-    """Return one machine of a listing. Raises KeyError or TypeError if it makes no sense."""
-    tags = {tag["key"]: tag["value"] for tag in listed.get("tags") or ()}
-    kind = listed["instance_type"]
+class _Tag(msgspec.Struct):
+    key: str
+    value: str
+
+
+class _Region(msgspec.Struct):
+    name: str
+
+
+class _Kind(msgspec.Struct):
+    name: str
+    price_cents_per_hour: Json = None
+
+
+class _Machine(msgspec.Struct):
+    """What we read of a machine; there is more in a listing."""
+
+    id: str
+    status: str
+    instance_type: _Kind
+    region: _Region
+    ip: str | None = None
+    private_ip: str | None = None
+    tags: list[_Tag] | None = None
+
+
+_MACHINES = msgspec.json.Decoder(_Machine)
+
+
+def parse_instance(listed: bytes, provider: ProviderName) -> Instance:
+    """Return one machine of a listing. Raises ValueError if it makes no sense."""
+    machine = _MACHINES.decode(listed)
+    tags = {tag.key: tag.value for tag in machine.tags or ()}
+    kind = machine.instance_type
     return Instance(
-        id=InstanceId(listed["id"]),
+        id=InstanceId(machine.id),
         provider=provider,
-        status=STATUSES.get(listed["status"], InstanceStatus.RUNNING),
-        instance_type=kind["name"],
-        region=listed["region"]["name"],
-        public_address=listed.get("ip") or "",
-        private_address=listed.get("private_ip") or "",
+        status=STATUSES.get(machine.status, InstanceStatus.RUNNING),
+        instance_type=kind.name,
+        region=machine.region.name,
+        public_address=machine.ip or "",
+        private_address=machine.private_ip or "",
         launched_at=_moment(tags.pop(ASKED_AT, "")),
         labels=tags,
-        price_per_hour=dollars(kind.get("price_cents_per_hour")),
+        price_per_hour=dollars(kind.price_cents_per_hour),
     )
 
 

@@ -1,0 +1,56 @@
+"""What is described in the same words as before is not read again."""
+
+import msgspec
+import pytest
+
+from navarch.core.ids import InstanceId, ProviderName
+from navarch.core.instance import Instance, InstanceStatus
+from navarch.providers.readings import Readings
+
+
+class Reader:
+    """Reads a name, and counts how often it had to."""
+
+    def __init__(self) -> None:
+        self.read: list[bytes] = []
+
+    def __call__(self, words: bytes) -> Instance:
+        self.read.append(words)
+        return Instance(
+            id=InstanceId(msgspec.json.decode(words, type=str)),
+            provider=ProviderName("here"),
+            status=InstanceStatus.RUNNING,
+            instance_type="box",
+        )
+
+
+def entries(*names: str) -> list[msgspec.Raw]:
+    return [msgspec.Raw(msgspec.json.encode(name)) for name in names]
+
+
+def test_only_what_is_described_differently_is_read() -> None:
+    reader = Reader()
+    readings = Readings(reader)
+    first = readings.take(entries("a", "b"))
+    second = readings.take(entries("b", "c", "a"))
+    assert [machine.id for machine in second] == ["b", "c", "a"]
+    assert second[0] is first[1]
+    assert reader.read == [b'"a"', b'"b"', b'"c"']
+
+
+def test_a_machine_that_was_away_is_read_again_and_nothing_piles_up() -> None:
+    reader = Reader()
+    readings = Readings(reader)
+    for name in ("a", "b", "a"):
+        readings.take(entries(name))
+    assert reader.read == [b'"a"', b'"b"', b'"a"']
+
+
+def test_a_listing_that_cannot_be_read_is_not_half_remembered() -> None:
+    reader = Reader()
+    readings = Readings(reader)
+    readings.take(entries("a"))
+    with pytest.raises(msgspec.DecodeError):
+        readings.take([*entries("b"), msgspec.Raw(b"17")])
+    readings.take(entries("a", "b"))
+    assert reader.read == [b'"a"', b'"b"', b"17", b'"b"']
