@@ -327,6 +327,28 @@ def _terms_once(
             )
 
 
+def _places_once(
+    zones: tuple[str, ...],
+    region_order: tuple[str, ...],
+    providers: tuple[PoolProviderConfig, ...],
+) -> Iterator[Fault]:
+    lists: list[tuple[tuple[str | int, ...], tuple[str, ...]]] = [
+        (("zones",), zones),
+        (("region_order",), region_order),
+    ]
+    for index, each in enumerate(providers):
+        lists.append((("providers", index, "regions"), each.regions))
+        lists.append((("providers", index, "zones"), each.zones))
+    for at, names in lists:
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                yield Fault(
+                    at=(*at, place),
+                    message=f'"{name}" stands twice',
+                    remedy="keep the first of the two",
+                )
+
+
 def _room_for_spares(spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
     if spares and 0 < max_nodes < min_nodes + spares:
         yield Fault(
@@ -392,6 +414,7 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
         _weights_used,
         _one_way_to_choose,
         _terms_once,
+        _places_once,
         _room_for_spares,
         _room_for_successors,
         _room_for_a_gang,

@@ -78,7 +78,7 @@ def plan_pool(
         surplus = list(_shrink(pool, staying, loads))
     leaving = given_up | gone | {retire.node for retire in surplus}
     kept = [node for node in known if node.counts and node.id not in leaving]
-    market.waiting[pool.name] = _wanted(pool, staying, kept)
+    market.expect(pool.name, _wanted(pool, staying, kept))
     asked_again = list(_ask_again(known, kept, launches))
     if pool.gang:
         groups = group(known, [node for node in staying if node.id not in leaving])

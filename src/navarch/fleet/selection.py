@@ -51,14 +51,40 @@ Reservation = tuple[ProviderName, str]
 """A capacity reservation: whose, and its name there."""
 
 
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A part of the market that refused, as it stands in the way at some moment.
+
+    It is put into words only if somebody looks: a drought is looked at many times a second.
+    """
+
+    closure: Closure
+    opens_at: datetime
+    now: datetime
+
+    def __str__(self) -> str:
+        if self.now < self.opens_at:
+            return f"closed until {self.opens_at:%H:%M:%S}: {self.closure.reason}"
+        return f"half open, and others are trying: {self.closure.reason}"
+
+
+Bar = Closed | str
+"""What keeps a pool from buying something: a closure, or the words of a veto."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One option as it was weighed."""
 
     option: ProvisionOption
     score: float
-    obstacle: str | None
-    """Why it cannot be had now; None if it can."""
+    bar: "Bar | None"
+    """What keeps it from being had now; None if nothing does."""
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why it cannot be had now, in words; None if it can."""
+        return None if self.bar is None else str(self.bar)
 
     def __str__(self) -> str:
         offering = self.option.offering
@@ -98,6 +124,11 @@ class _Standing:
     offering: Offering
     against: tuple[tuple[Scope, Closure], ...]
 
+    @property
+    def failed_before(self) -> bool:
+        """Whether a gang of this size was given up there lately."""
+        return any(scope.gang is not None for scope, _ in self.against)
+
 
 class Market:
     """What can be bought in one round of planning, whoever is planning.
@@ -120,6 +151,7 @@ class Market:
         self._stockouts = stockouts
         self.waiting = dict(waiting or {})
         """How many machines each pool still wants, as far as it has been planned."""
+        self._crowd = sum(self.waiting.values())
         self._now = now
         self._under_way = [x for x in under_way if now < x.asked_at + PROBE_PATIENCE]
         self._vetoes = vetoes
@@ -129,6 +161,11 @@ class Market:
         self._reserved = Counter(reserved or {})
         self.turned_away: dict[PoolName, None] = {}
         """Pools that wanted to buy and could not."""
+
+    def expect(self, pool: PoolName, nodes: int) -> None:
+        """Note down how many machines `pool` is still looking for."""
+        self._crowd += nodes - self.waiting.get(pool, 0)
+        self.waiting[pool] = nodes
 
     def choose(
         self,
@@ -153,7 +190,7 @@ class Market:
             self.turned_away[pool.name] = None
             return None
         rows = self._rows(pool, scheduler, held, gang, instead_of)
-        best = next(row for row in rows if row.obstacle is None)
+        best = next(row for row in rows if row.bar is None)
         self._take(pool, best.option.offering, gang)
         return Choice(offering=best.option.offering, rows=tuple(rows))
 
@@ -179,12 +216,12 @@ class Market:
         What was refused last counts as sold out until it is sold to somebody or the refusal is
         forgotten: a pool that runs well does not go and probe a drought.
         """
-        rows = self._rows(pool, scheduler, held)
-        return next((row.option.offering for row in rows if self._is_sold(row)), None)
-
-    def _is_sold(self, row: Row) -> bool:
-        closures = self._stockouts.against(row.option.offering, self._now)
-        return row.obstacle is None and all(closure.strikes == 0 for _, closure in closures)
+        known = self._known(pool, 0)
+        for row in self._rows(pool, scheduler, held):
+            closures = known[row.option.position].against
+            if row.bar is None and all(closure.strikes == 0 for _, closure in closures):
+                return row.option.offering
+        return None
 
     def opens_at(self, pool: Pool) -> datetime | None:
         """Return when the first offering of `pool` that is closed by a date opens by halves."""
@@ -195,10 +232,6 @@ class Market:
             if until > self._now:
                 moments.append(until)
         return min(moments, default=None)
-
-    @property
-    def _crowd(self) -> int:
-        return sum(self.waiting.values())
 
     def _known(self, pool: Pool, gang: int) -> list[_Standing]:
         held = self._standings.get((pool.name, gang))
@@ -241,7 +274,7 @@ class Market:
         first = scored[0][1].offering
         scored.sort(
             key=lambda x: (
-                self._failed_before(x[1].offering, gang),
+                known[x[1].position].failed_before,
                 not x[1].offering.reservation,
                 -x[0],
                 _distance(x[1].offering, first),
@@ -252,14 +285,10 @@ class Market:
             Row(
                 option=option,
                 score=score,
-                obstacle=self._obstacle(pool, known[option.position], gang, instead_of),
+                bar=self._bar(pool, known[option.position], gang, instead_of),
             )
             for score, option in scored
         ]
-
-    def _failed_before(self, offering: Offering, gang: int) -> bool:
-        closures = self._stockouts.against(offering, self._now, gang)
-        return any(scope.gang is not None for scope, _ in closures)
 
     def _veto(self, wish: Wish, machines: int) -> str | None:
         for veto in self._vetoes:
@@ -277,27 +306,14 @@ class Market:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
-    def _obstacle(
-        self, pool: Pool, known: _Standing, gang: int, instead_of: Decimal | None
-    ) -> str | None:
-        bar = self._bar(pool, known, gang, instead_of)
-        if bar is None or isinstance(bar, str):
-            return bar
-        opens_at = bar.opens_at(self._crowd)
-        if self._now < opens_at:
-            return f"closed until {opens_at:%H:%M:%S}: {bar.reason}"
-        return f"half open, and others are trying: {bar.reason}"
-
     def _bar(
         self, pool: Pool, known: _Standing, gang: int, instead_of: Decimal | None
-    ) -> Closure | str | None:
-        """Return the closure, or the words of the veto, that keeps `pool` from buying this."""
+    ) -> Bar | None:
+        """Return what keeps `pool` from buying this, if anything does."""
         for scope, closure in known.against:
-            if (
-                self._now < closure.opens_at(self._crowd)
-                or self._probing(scope, closure.since) >= closure.allowance
-            ):
-                return closure
+            opens_at = closure.opens_at(self._crowd)
+            if self._now < opens_at or self._probing(scope, closure.since) >= closure.allowance:
+                return Closed(closure, opens_at, self._now)
         machines = gang or 1
         wish = Wish(pool=pool, offering=known.offering, instead_of=instead_of)
         return self._veto(wish, machines) or self._no_room(known.offering, machines)

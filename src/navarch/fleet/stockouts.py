@@ -62,6 +62,16 @@ class Scope:
     reservation: str | None = None
     gang: int | None = None
     """For gangs of so many machines only."""
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        # Looked up many times a second in a drought, and seven fields take long to hash.
+        place = (self.region, self.zone, self.reservation, self.gang)
+        known = hash((self.provider, self.instance_type, self.spot, *place))
+        object.__setattr__(self, "_hash", known)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         if self.instance_type is None:

@@ -100,7 +100,26 @@ MISSED = [
     (a_pool(GOOD + "disruption: {budgets: [{nodes_max: @-1}]}"), "nodes_max", "1"),
     (a_pool(GOOD + "spares: @-1"), "spares", "2"),
     (a_pool(GOOD + "min_nodes: 8\nspares: @2"), "no room for 2 spares", "max_nodes: 10"),
+    (a_pool(GOOD + "gang: @-1"), "gang must be >= 0", "leave it out"),
+    (a_pool(GOOD + "gang: @10"), "more than max_nodes", "gang: 9 or less"),
+    (a_pool(GOOD + "gang: 4\nmin_nodes: @6"), "6 cannot be had", "min_nodes: 4 or 8"),
+    (
+        a_pool(
+            "providers: [{name: c, reservation: r, reserved_nodes: @0}]\n"
+            "instance_type: x\nmax_nodes: 1"
+        ),
+        "reserved_nodes",
+        "10",
+    ),
+    (
+        a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{min_nodes: @5, max_nodes: 2}]}"),
+        "min_nodes cannot exceed max_nodes",
+        "min_nodes: 2 or less",
+    ),
+    (a_pool(GOOD + "strategy: carbon-aware\ncarbon_g_per_kwh: {r: @-3}"), "carbon_g_per_kwh", "30"),
     # Hours and days
+    (a_pool(GOOD + "disruption: {budgets: [{days: [@funday]}]}"), "day of the week", "monday"),
+    (a_pool(GOOD + SCALER + "{type: cost-aware, peak_start: @25}"), "peak_start", "0 to 24"),
     (
         a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{start: @25}]}"),
         "start",
@@ -170,6 +189,22 @@ MISSED = [
         "twice",
         "keep the first",
     ),
+    (a_pool(GOOD + "zones: [a, b, @a]"), '"a" stands twice', "keep the first"),
+    (
+        a_pool("providers: [{name: c, regions: [r, @r]}]\ninstance_type: x\nmax_nodes: 1"),
+        '"r" stands twice',
+        "keep the first",
+    ),
+    (
+        a_pool("providers: [{name: c, zones: [z, @z]}]\ninstance_type: x\nmax_nodes: 1"),
+        '"z" stands twice',
+        "keep the first",
+    ),
+    (
+        a_pool(GOOD + "strategy: region-preference\nregion_order: [r, @r]"),
+        '"r" stands twice',
+        "keep the first",
+    ),
     # The strategy, when the file is read
     (a_pool(GOOD + "strategy: @cheapest"), "unknown provider strategy: cheapest", "write "),
     (a_pool(GOOD + "strategy: @carbon-aware"), "needs carbon_g_per_kwh", "add carbon_g_per_kwh:"),
@@ -205,11 +240,20 @@ MISSED = [
         )
     ),
     (a_pool(GOOD + "disruption: {lifetime_max: @-1h}"), "lifetime_max", "1h30m"),
+    (a_pool(GOOD + "disruption: {empty_after: @-1h}"), "empty_after", "1h30m"),
+    (a_pool(GOOD + "gang: 3\ngang_hold: @-1m"), "gang_hold", "1h30m"),
+    ("server: {autoscale_interval: @-5s}\n" + a_pool(GOOD), "autoscale_interval", "1h30m"),
+    ("server: {stockouts: {human: @-5m}}\n" + a_pool(GOOD), "human", "1h30m"),
     (a_pool(GOOD + "boot_deadline: @0s"), "boot_deadline must be a duration above zero", "1h30m"),
     (
         "server: {stockouts: {sold_out_first: @5m, sold_out_longest: 1m}}\n" + a_pool(GOOD),
         "sold_out_first cannot exceed sold_out_longest",
         "make sold_out_longest the longer",
+    ),
+    (
+        "server: {stockouts: {gang_first: @5m, gang_longest: 1m}}\n" + a_pool(GOOD),
+        "gang_first cannot exceed gang_longest",
+        "make gang_longest the longer",
     ),
     # Budgets
     ("budgets: [{of: fleet, limit_per_month: @0}]\n" + a_pool(GOOD), "above zero", "5000"),
