@@ -6,7 +6,7 @@ from dataclasses import field
 from navarch.config.budget import BudgetConfig, to_budget
 from navarch.config.kinds import ListOf
 from navarch.config.nesting import Named, Nested
-from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults
+from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.problem import Problem
 from navarch.config.provider import PROVIDER, ProviderConfig
 from navarch.config.schema import Fault, block, key
@@ -77,7 +77,12 @@ class Config:
         doc="accounts to buy machines from, by name",
     )
     pools: Mapping[str, PoolConfig] = key(
-        Named(subject="pool", each=Nested(cls=PoolConfig), absent=pool_defaults),
+        Named(
+            subject="pool",
+            each=Nested(cls=PoolConfig),
+            absent=pool_defaults,
+            check=pool_name_remedy,
+        ),
         default_factory=dict,
         doc="groups of like nodes, by name",
     )

@@ -91,6 +91,8 @@ class Named:
     each: Nested[Any] | Tagged[Any]
     absent: Callable[[Mapping[str, object]], Mapping[str, object]] = lambda _: {}
     """What stands in for keys that are left out, given the rest of the file."""
+    check: Callable[[str], str | None] = name_remedy
+    """What to write in place of a name that cannot be used."""
     noun: str = "a mapping (name to settings)"
 
     def read(self, node: Tree, scope: Scope) -> Mapping[str, Any]:
@@ -117,7 +119,7 @@ class Named:
         name = entry.key.text
         subject = f'{self.subject} "{entry.key.shown}"'
         part = scope.within(name, home=entry.key.place, subject=subject)
-        remedy = name_remedy(name)
+        remedy = self.check(name)
         if remedy is not None:
             part.refuse(entry.key, f"this is not a name for a {self.subject}", remedy)
         given = {"name": name}

@@ -1,5 +1,6 @@
 """Pools: groups of like nodes, as the operator writes them down."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from enum import StrEnum
@@ -29,6 +30,7 @@ from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
 from navarch.core.bringup import Setup, check_template
 from navarch.core.errors import InvalidError
+from navarch.core.pool import is_pool_name
 
 ANY_NODES = Integer(most=100_000)
 
@@ -114,6 +116,15 @@ def pool_defaults(context: Mapping[str, object]) -> Mapping[str, object]:
         "ssh_private_key_path": defaults.ssh_private_key_path,
     }
     return {name: value for name, value in held.items() if value is not None}
+
+
+def pool_name_remedy(text: str) -> str | None:
+    """Return what to write in place of a text that cannot name a pool at every cloud."""
+    if is_pool_name(text):
+        return None
+    near = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-")
+    example = f", such as {near}" if is_pool_name(near) else ""
+    return f"use at most 40 lower-case letters, digits and dashes, a letter first{example}"
 
 
 def _some_way_to_buy(

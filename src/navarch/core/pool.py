@@ -1,5 +1,6 @@
 """Pools: groups of like nodes with a size to keep."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -9,6 +10,14 @@ from navarch.core.disruption import Disruption
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.offering import Offering
 from navarch.core.remediation import Remediation
+
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
+"""What every cloud accepts as a part of a machine's name and as a label."""
+
+
+def is_pool_name(text: str) -> bool:
+    """Return whether a pool may be called so: its machines carry the name at every cloud."""
+    return _NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,5 @@
 """What operators ask of pools: checked, and turned into records."""
 
-import re
 from collections.abc import Collection
 from dataclasses import fields
 from datetime import timedelta
@@ -8,19 +7,16 @@ from datetime import timedelta
 from navarch.core.disruption import Disruption, window
 from navarch.core.errors import InvalidError
 from navarch.core.offering import Offering
-from navarch.core.pool import Pool
+from navarch.core.pool import Pool, is_pool_name
 from navarch.core.remediation import Remediation
 from navarch.health.judgement import TIMES_MAX
 from navarch.ports.api import PoolSpec
 from navarch.service.autoscaling import check_autoscaling
 
-_NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
-"""What every cloud accepts as a part of a machine's name and as a label."""
-
 
 def check_spec(spec: PoolSpec) -> None:
     """Raise InvalidError, naming the field, if no pool can be made of `spec`."""
-    if not _NAME.fullmatch(spec.name):
+    if not is_pool_name(spec.name):
         raise InvalidError(
             f"name: {spec.name!r} must be lower-case letters, digits and dashes, begin with a "
             "letter, not end with a dash, and have at most 40 characters"

@@ -176,6 +176,14 @@ MISSED = [
         "priority",
         "0 to 1000000",
     ),
+    # Names that a cloud would not take
+    (
+        a_pool(GOOD).replace("  p:", "  @My_Pool:"),
+        'pool "My_Pool": this is not a name for a pool',
+        "such as my-pool",
+    ),
+    (a_pool(GOOD).replace("  p:", '  @"":'), 'pool "": this is not a name', "a letter first"),
+    (a_pool(GOOD).replace("  p:", "  @7b:"), 'pool "7b": this is not a name', "a letter first"),
     # Names that stand twice
     (
         a_pool("providers: [{name: c}, {name: @c}]\ninstance_type: x\nmax_nodes: 1"),
