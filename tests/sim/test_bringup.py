@@ -6,9 +6,11 @@ import pytest
 
 from navarch.control.bringup import BringUp
 from navarch.core.bringup import BringUpLog, Setup
+from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.shell import Ran
 from navarch.providers.simulated import Habits, Machine
+from navarch.service.held import HeldService
 from navarch.sim.world import World, simulate
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.bringup import MemoryBringUpLogs
@@ -25,6 +27,8 @@ class Rack:
     setup: Setup = field(default_factory=lambda: Setup(commands=COMMANDS))
     cursed: set[str] = field(default_factory=set)
     """Nodes whose first command always fails."""
+    broken: bool = False
+    """Whether the first command fails everywhere: somebody has made a mistake in it."""
     moody: dict[str, int] = field(default_factory=dict)
     """Nodes whose first command fails so often, and then works."""
     logs: MemoryBringUpLogs = field(default_factory=MemoryBringUpLogs)
@@ -57,7 +61,7 @@ class Rack:
         assert self.world is not None
         machine = self.machine(address)
         node = machine.request.name
-        if command == "install-driver" and node in self.cursed:
+        if command == "install-driver" and (self.broken or node in self.cursed):
             return Ran(exit_code=2, stderr="no such package")
         if command == "install-driver" and self.moody.get(node, 0) > 0:
             self.moody[node] -= 1
@@ -171,3 +175,59 @@ def test_a_machine_that_turns_into_another_is_told_nothing_more() -> None:
         assert sum(where == address for where, _ in shells.said) == said
 
     simulate(story, seed=1, pools=[a_pool(size=1)], prepare=rack.prepare)
+
+
+def expect_failures(world: World) -> None:
+    """Let nodes be given up: whatever is bought in these stories does not come up."""
+    names = {NodeId(f"training-{number}") for number in range(200)}
+    world.checkers.may_be_retired.update(names)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_mistake_in_the_setup_costs_a_dozen_machines_a_night_and_not_a_thousand(
+    seed: int,
+) -> None:
+    rack = Rack(broken=True)
+
+    async def story(world: World) -> None:
+        expect_failures(world)
+        for _ in range(8):
+            await world.clock.sleep(3600)
+            # A memory that a restart forgets would buy anew each time.
+            world.crash()
+        bought = len(world.cloud.machines)
+        assert 4 + 6 <= bought <= 4 + 3 + 14, "four at first, three instead of them, then probes"
+        (pool,) = world.store.fleet().pools.values()
+        assert pool.braked is not None
+        assert "command 1 failed: exit code 2" in pool.braked
+        kinds = [entry.event.kind for entry in await world.store.events()]
+        assert "pool.braked" in kinds
+        assert "pool.unbraked" not in kinds
+
+        rack.broken = False
+        await filled(world, 4)
+        (pool,) = world.store.fleet().pools.values()
+        assert pool.braked is None
+        assert len(world.cloud.machines) <= bought + 5, "one was tried, and then all were bought"
+        kinds = [entry.event.kind for entry in await world.store.events()]
+        assert "pool.unbraked" in kinds
+
+    simulate(story, seed=seed, pools=[a_pool(size=4)], prepare=rack.prepare)
+
+
+def test_whoever_has_mended_the_setup_need_not_wait() -> None:
+    rack = Rack(broken=True)
+
+    async def story(world: World) -> None:
+        expect_failures(world)
+        await world.clock.sleep(4 * 3600)
+        rack.broken = False
+        held = HeldService(world.clock, world.store)
+        assert await held.release_held(pool=TRAINING, reason="the script is mended") == []
+        begun = world.clock.monotonic()
+        await filled(world, 4)
+        assert world.clock.monotonic() - begun < 600
+        with pytest.raises(NotPossibleError, match="nothing is held back"):
+            await held.release_held(pool=TRAINING, reason="again")
+
+    simulate(story, seed=1, pools=[a_pool(size=4)], prepare=rack.prepare)

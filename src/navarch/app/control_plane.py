@@ -45,6 +45,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.core.table import Table
+from navarch.fleet.brake import find_brake
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
@@ -354,6 +355,7 @@ def _plan_size(
             market=market,
             surveyed=surveyed,
             loads=loads,
+            brake=find_brake(pool, nodes.values(), now=now),
         )
         return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 

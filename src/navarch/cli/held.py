@@ -78,6 +78,8 @@ def release_held(
     if session.output is Output.TABLE:
         for each in found:
             click.echo(f"Node {each.node} released: to be dealt with ({each.held.action})")
+        if not found:
+            click.echo(f"Pool {name} released: it buys machines again")
         return
     session.show(found, lambda canvas: render_held(found, canvas))
 

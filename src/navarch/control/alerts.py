@@ -19,6 +19,8 @@ NOTABLE = frozenset(
         "provider.strangers",
         "pool.deleted",
         "pool.held",
+        "pool.braked",
+        "pool.unbraked",
         "gang.given_up",
         "recovery.ticket",
         "recovery.ordered",

@@ -281,7 +281,7 @@ class BringUpReconciler:
                 return None
             if newest.phase is not Phase.BOOTING or newest.retiring is not None:
                 return None  # Its agent has reported in after all, or it is on its way out.
-            after = retired(newest, Retirement(reason=reason), now=now)
+            after = retired(newest, Retirement(reason=reason, failed_at=now), now=now)
             event = Event(
                 at=now,
                 about=about("node", newest.id),

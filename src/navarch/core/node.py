@@ -85,6 +85,8 @@ class Retirement:
     """Whether the pool simply wants fewer: nothing is wrong with it, and nothing replaces it."""
     urgent: bool = False
     """Whether its machine will be gone in minutes, so that its work cannot wait for a successor."""
+    failed_at: datetime | None = None
+    """When its machine was given up because its agent never reported in; None for other reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

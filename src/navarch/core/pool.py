@@ -64,6 +64,10 @@ class Pool:
     """What is done about nodes that are not well."""
     held: str | None = None
     """Why something that should be done about its nodes is not done at present."""
+    braked: str | None = None
+    """Why no machines are bought for it at present: those before did not come up."""
+    brake_released_at: datetime | None = None
+    """When somebody last let it buy again: what failed before that does not count any more."""
     deleted: bool = False
     """Torn down. The record stays, so that a later pool of this name goes on counting."""
 

@@ -24,6 +24,7 @@ from navarch.fleet.plan import (
     Release,
     Request,
     Retire,
+    SetBrake,
     Terminate,
     Uncordon,
 )
@@ -53,6 +54,10 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
             if isinstance(action, Hold):
                 after = replace(after, held=action.reason)
                 events.append(_held(pool, action, now))
+                continue
+            if isinstance(action, SetBrake):
+                after = replace(after, braked=action.reason)
+                events.append(_braked(pool, action, now))
                 continue
             if isinstance(action, Release | GiveUp):
                 written, news = _gang_written(action, fleet, now)
@@ -129,9 +134,14 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
         case HoldBack(node=name, held=held, reason=reason):
             node = replace(fleet.nodes[name], held=held)
             return node, _event(node, *_held_back(held, reason), now)
-        case Retire(node=name, reason=reason, surplus=surplus, urgent=urgent, automatic=automatic):
+        case Retire(node=name, reason=reason, surplus=surplus, automatic=automatic):
             before = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
-            retirement = Retirement(reason=reason, surplus=surplus, urgent=urgent)
+            retirement = Retirement(
+                reason=reason,
+                surplus=surplus,
+                urgent=action.urgent,
+                failed_at=now if action.failed else None,
+            )
             node = retired(before, retirement, now=now)
             because = (about("pool", before.pool),) if surplus and before.pool else ()
             return node, _event(node, "node.retiring", reason, now, because)
@@ -222,6 +232,12 @@ def _event(
 def _held(pool: Pool, hold: Hold, now: datetime) -> Event:
     kind = "pool.released" if hold.reason is None else "pool.held"
     reason = hold.reason or "nothing is held back any more"
+    return Event(at=now, about=about("pool", pool.name), kind=kind, reason=reason)
+
+
+def _braked(pool: Pool, brake: SetBrake, now: datetime) -> Event:
+    kind = "pool.unbraked" if brake.reason is None else "pool.braked"
+    reason = brake.reason or "machines come up again, or may be tried again"
     return Event(at=now, about=about("pool", pool.name), kind=kind, reason=reason)
 
 

@@ -75,6 +75,8 @@ class Retire:
     surplus: bool = False
     urgent: bool = False
     automatic: bool = False
+    failed: bool = False
+    """Whether its agent never reported in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +98,13 @@ class Terminate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """Note that automation holds back in this pool while `reason` holds; None: no longer."""
+
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBrake:
+    """Note why this pool buys nothing at present; None: it buys again."""
 
     reason: str | None
 
@@ -130,6 +139,7 @@ Action = (
     | Drain
     | Terminate
     | Hold
+    | SetBrake
     | Release
     | GiveUp
 )

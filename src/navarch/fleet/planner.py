@@ -12,10 +12,11 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.fleet.brake import Brake, came_too_late, too_late
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.gangs import Group, group, plan_gangs, surplus_gangs, worth_keeping
 from navarch.fleet.pacing import pause
-from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire
+from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire, SetBrake
 from navarch.fleet.selection import Choice, Market
 from navarch.fleet.stockouts import Stockouts
 from navarch.ports.provision import ProvisionScheduler
@@ -41,6 +42,7 @@ def plan_pool(
     replacements: Replacements | None = None,
     surveyed: Collection[ProviderName] = (),
     loads: Loads = lambda _: {},
+    brake: Brake | None = None,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
@@ -48,15 +50,15 @@ def plan_pool(
     those that are meant to stay count towards the size. Nothing is asked for where the
     market is closed: those who wait longest are served first when it opens. `surveyed`
     are the providers that say where machines stand; `loads` says how busy nodes are: of
-    those that are too many, the idle go first.
+    those that are too many, the idle go first. A `brake` says how much may be bought at all.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
-    launches = _Launches(pool, known, now, new_tokens, scheduler or FirstAvailable(), market)
+    launches = _Launches(pool, known, now, new_tokens, scheduler or FirstAvailable(), market, brake)
     late = [
-        Retire(node=node.id, reason=f"did not register within {pool.boot_deadline}")
+        Retire(node=node.id, reason=too_late(pool), failed=True)
         for node in known
-        if node.counts and node.phase is Phase.BOOTING and now >= node.since + pool.boot_deadline
+        if came_too_late(pool, node, now)
     ]
     replacements = replacements or Replacements()
     given_up = {retire.node for retire in late}
@@ -89,7 +91,9 @@ def plan_pool(
         grown = list(_grow(pool, known, staying, launches))
     grown += _succeed(pool, known, leaving, len(grown), replacements, launches)
     wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
+    reason = None if brake is None else brake.reason
     actions: tuple[Action, ...] = (
+        *([] if reason == pool.braked else [SetBrake(reason=reason)]),
         *late,
         *gangs.release,
         *gangs.give_up,
@@ -112,8 +116,11 @@ class _Launches:
         new_tokens: Iterator[Token],
         scheduler: ProvisionScheduler,
         market: Market,
+        brake: Brake | None,
     ) -> None:
         self._pool = pool
+        self._brake = brake
+        self._allowance = None if brake is None else brake.allowance
         self.now = now
         self._new_tokens = new_tokens
         self._scheduler = scheduler
@@ -128,6 +135,8 @@ class _Launches:
 
         `instead_of` is the node whose place it takes, if that one is broken or lost.
         """
+        if self._is_braked(1):
+            return None
         price = None if instead_of is None else _price(instead_of)
         choice = self._market.choose(self._pool, self._scheduler, self._held, instead_of=price)
         if choice is None:
@@ -137,6 +146,8 @@ class _Launches:
 
     def begin(self, gang: str, names: Sequence[NodeId]) -> tuple[list[Launch], Choice] | None:
         """Return attempts to buy a whole gang at one place; None while nobody would sell it."""
+        if self._is_braked(len(names)):
+            return None
         choice = self._market.choose(self._pool, self._scheduler, self._held, gang=len(names))
         if choice is None:
             self._turned_away = True
@@ -146,6 +157,8 @@ class _Launches:
 
     def join(self, node: NodeId, gang: Gang, instead_of: Node | None = None) -> Launch | None:
         """Return an attempt to buy one more machine for a gang; None if that may not be."""
+        if self._is_braked(1):
+            return None
         price = None if instead_of is None else _price(instead_of)
         if self._market.join(self._pool, gang, instead_of=price) is not None:
             self._turned_away = True
@@ -154,6 +167,8 @@ class _Launches:
 
     def _written(self, node: NodeId, offering: Offering, gang: Gang | None = None) -> Launch:
         self._held[offering.provider] += 1
+        if self._allowance is not None:
+            self._allowance -= 1
         return Launch(
             token=next(self._new_tokens),
             node=node,
@@ -165,8 +180,13 @@ class _Launches:
             gang=gang,
         )
 
+    def _is_braked(self, machines: int) -> bool:
+        return self._allowance is not None and self._allowance < machines
+
     def look_again_at(self) -> datetime | None:
-        """Return when to try again what nobody would sell."""
+        """Return when to try again what nobody would sell, or what the brake keeps back."""
+        if self._brake is not None and self.now < self._brake.until:
+            return self._brake.until
         if not self._turned_away:
             return None
         return _first(self._market.opens_at(self._pool), self.now + LOOK_AGAIN)

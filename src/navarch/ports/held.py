@@ -31,6 +31,7 @@ class HeldApi(Protocol):
     ) -> Sequence[HeldNode]:
         """Let automation go ahead with some nodes, or with all that wait in a pool.
 
+        A pool that has stopped buying, because its machines did not come up, buys again.
         Raises NotPossibleError where nothing waits, or where the pool's remediation is a dry run.
         """
         ...

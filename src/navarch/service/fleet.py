@@ -63,7 +63,7 @@ from navarch.service.capacity import plan_capacity
 from navarch.service.costs import cost_report
 from navarch.service.offers import Closed, sift_offers
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
-from navarch.service.specs import check_spec, check_strategy, pool_from
+from navarch.service.specs import check_spec, check_strategy, comes_up_differently, pool_from
 from navarch.service.views import (
     count_by_status,
     gpus_of,
@@ -230,6 +230,8 @@ class FleetService:
             after = self._sized(pool_from(spec, before), before)
             if after == before:
                 return pool_view(after, fleet.in_pool(after.name).values())
+            if before is not None and before.braked and comes_up_differently(before, after):
+                after = replace(after, brake_released_at=self._clock.now())
             kind = "pool.created" if before is None or before.deleted else "pool.changed"
             return await self._commit_pool(fleet, after, kind, reason)
 

@@ -9,6 +9,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
+from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.ports.clock import Clock
 from navarch.ports.held import HeldNode
@@ -44,12 +45,14 @@ class HeldService:
         self, names: Sequence[NodeId], pool: PoolName | None, reason: str
     ) -> Sequence[HeldNode]:
         fleet = self._store.fleet()
+        braked: list[Pool] = []
         if pool is None:
             waiting = [_waiting(fleet, name) for name in names]
         else:
             held = await self.list_held(pool=pool)
             waiting = [fleet.nodes[x.node] for x in held if x.held.by is not HeldBy.DRY_RUN]
-            if not waiting:
+            braked = [fleet.pools[pool]] if fleet.pools[pool].braked else []
+            if not waiting and not braked:
                 dry = " but a dry run" if held else ""
                 raise NotPossibleError(f"nothing is held back in pool {pool}{dry}")
         now = self._clock.now()
@@ -59,7 +62,13 @@ class HeldService:
             Event(at=now, about=about("node", node.id), kind="node.released", reason=why)
             for node in after
         ]
-        await self._store.commit(Change(nodes=after, events=events), based_on=fleet.revision)
+        events += [
+            Event(at=now, about=about("pool", each.name), kind="pool.unbraked", reason=why)
+            for each in braked
+        ]
+        pools = [replace(each, braked=None, brake_released_at=now) for each in braked]
+        change = Change(pools=pools, nodes=after, events=events)
+        await self._store.commit(change, based_on=fleet.revision)
         return [shown for node in after if (shown := _shown(node)) is not None]
 
     async def list_recoveries(self, *, node: NodeId | None = None) -> Sequence[Recovery]:

@@ -109,6 +109,14 @@ def _check_reservation(offering: Offering) -> None:
         raise InvalidError(f"{name}: reserved_nodes must be 1 or more")
 
 
+def comes_up_differently(before: Pool, after: Pool) -> bool:
+    """Return whether anything has changed that decides whether machines come up."""
+    return any(
+        getattr(before, name) != getattr(after, name)
+        for name in ("offerings", "user_data", "ssh_keys", "boot_deadline")
+    )
+
+
 def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
     """Return the pool that `spec` makes of the one `before`.
 
@@ -126,4 +134,6 @@ def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
         next_index=before.next_index if before else 0,
         scaled_at=before.scaled_at if before else None,
         held=before.held if before and not before.deleted else None,
+        braked=before.braked if before and not before.deleted else None,
+        brake_released_at=before.brake_released_at if before else None,
     )

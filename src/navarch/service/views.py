@@ -165,6 +165,8 @@ def _message(node: Node) -> str:
 def _note(pool: Pool, present: list[Node]) -> str:
     if pool.deleted:
         return f"being deleted: {len(present)} machines left"
+    if pool.braked is not None:
+        return pool.braked
     if pool.held is not None:
         return pool.held
     staying = [node for node in present if node.counts]

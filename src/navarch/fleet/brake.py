@@ -1,0 +1,117 @@
+"""The brake on a pool whose machines do not come up: buying more of them mends nothing.
+
+A bad image, a script with a typo or a firewall fails every machine alike, and each is paid for
+until it is given up. So after a few in a row the pool stops buying, waits, and tries one; each that
+fails doubles the wait. The first whose agent reports in lets the pool buy as before.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from navarch.core.node import Node, Phase
+from navarch.core.pool import Pool
+
+MACHINES_MAX = 3
+"""So many in a row are no accident. Fewer would brake for one bad host that is lent twice."""
+
+FIRST_PAUSE = timedelta(minutes=5)
+LONGEST_PAUSE = timedelta(hours=1)
+"""Long enough that a night of failures costs a dozen machine-hours and not hundreds; short enough
+that the repair is noticed. Whoever has made it need not wait: the brake is released by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brake:
+    """Why a pool does not buy, until when, and how much it may try."""
+
+    reason: str
+    until: datetime
+    allowance: int
+    """How many machines may be bought now: none, or as many as it takes to see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Failure:
+    """One machine that never came up."""
+
+    node: Node
+    at: datetime
+    reason: str
+
+    @property
+    def asked_at(self) -> datetime:
+        return self.node.launch.asked_at if self.node.launch else self.node.created_at
+
+
+def came_too_late(pool: Pool, node: Node, now: datetime) -> bool:
+    """Return whether the agent of `node` should have reported in by now."""
+    return node.counts and node.phase is Phase.BOOTING and now >= node.since + pool.boot_deadline
+
+
+def too_late(pool: Pool) -> str:
+    """Return why such a node is given up."""
+    return f"did not register within {pool.boot_deadline}"
+
+
+def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | None:
+    """Return the brake on `pool`, None if it may buy. `nodes` are all that are remembered."""
+    known = list(nodes)
+    failures = [] if pool.deleted else _failures(pool, known, now)
+    if len(failures) < MACHINES_MAX:
+        return None
+    came_up_at = max((node.registered_at for node in known if node.registered_at), default=None)
+    if came_up_at is not None:
+        failures = [each for each in failures if each.at > came_up_at]
+    if len(failures) < MACHINES_MAX:
+        return None
+    strikes, since = _strikes(failures)
+    until = since + min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
+    on_their_way = sum(_is_coming(node) and not came_too_late(pool, node, now) for node in known)
+    last = failures[-1]
+    return Brake(
+        reason=(
+            f"{len(failures)} machines in a row did not come up, at last {last.node.id}: "
+            f"{last.reason}; the next is tried at {until:%H:%M:%S} UTC, or now with "
+            f"`navarch held release --pool {pool.name}`"
+        ),
+        until=until,
+        allowance=0 if now < until else max((pool.gang or 1) - on_their_way, 0),
+    )
+
+
+def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[_Failure]:
+    """Return what never came up, in the order in which it was given up."""
+    since = pool.brake_released_at
+    found = []
+    for node in nodes:
+        if node.retiring is not None:
+            at, reason = node.retiring.failed_at, node.retiring.reason
+        elif came_too_late(pool, node, now):
+            at, reason = now, too_late(pool)
+        else:
+            continue
+        if at is not None and (since is None or at > since):
+            found.append(_Failure(node=node, at=at, reason=reason))
+    return sorted(found, key=lambda each: (each.at, each.node.id))
+
+
+def _strikes(failures: Sequence[_Failure]) -> tuple[int, datetime]:
+    """Return how often the brake has closed, and when it last did.
+
+    What was asked for before it closed has nothing new to say when it fails too.
+    """
+    strikes, since = 1, failures[MACHINES_MAX - 1].at
+    for failure in failures[MACHINES_MAX:]:
+        if failure.asked_at >= since:
+            strikes, since = strikes + 1, failure.at
+    return strikes, since
+
+
+def _is_coming(node: Node) -> bool:
+    """Return whether a machine is on its way that may yet come up."""
+    if not node.counts or node.registered_at is not None:
+        return False
+    return node.phase is Phase.BOOTING or (
+        node.phase is Phase.REQUESTED and node.launch is not None
+    )

@@ -1,0 +1,193 @@
+"""A pool whose machines do not come up stops buying them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
+from navarch.core.launch import Launch
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.fleet.brake import FIRST_PAUSE, LONGEST_PAUSE, MACHINES_MAX, Brake, find_brake
+from navarch.fleet.plan import Request, Retire, SetBrake
+from navarch.fleet.planner import plan_pool
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HERE = Offering(provider=ProviderName("here"), instance_type="h100-8x")
+POOL = Pool(
+    name=PoolName("training"),
+    offerings=(HERE,),
+    nodes_min=0,
+    nodes_max=20,
+    nodes_wanted=10,
+    next_index=100,
+)
+
+
+def a_node(number: int, phase: Phase, *, asked: float = 0, **more: object) -> Node:
+    """Return a node that was asked for so many minutes from now."""
+    name = NodeId(f"training-{number}")
+    at = NOW + timedelta(minutes=asked)
+    launch = Launch(
+        token=Token(f"t-{number}"),
+        node=name,
+        pool=POOL.name,
+        offering=HERE,
+        asked_at=at,
+        instance=InstanceId(f"i-{number}"),
+        launched_at=at,
+    )
+    node = Node(id=name, pool=POOL.name, phase=phase, since=at, created_at=at, launch=launch)
+    return replace(node, **more)  # type: ignore[arg-type]
+
+
+def failed(number: int, at: float, *, asked: float | None = None) -> Node:
+    """Return a node that was given up so many minutes from now; asked for just before."""
+    moment = NOW + timedelta(minutes=at)
+    why = Retirement(reason="setting it up failed 3 times", failed_at=moment)
+    return a_node(number, Phase.GONE, asked=at - 1 if asked is None else asked, retiring=why)
+
+
+def served(number: int, at: float) -> Node:
+    return a_node(number, Phase.READY, registered_at=NOW + timedelta(minutes=at))
+
+
+def brake_on(*nodes: Node, pool: Pool = POOL, now: datetime = NOW) -> Brake | None:
+    return find_brake(pool, nodes, now=now)
+
+
+def bought(brake: Brake | None, *nodes: Node, pool: Pool = POOL, now: datetime = NOW) -> int:
+    tokens = (Token(f"new-{number}") for number in range(1000))
+    plan = plan_pool(pool, nodes, now=now, new_tokens=tokens, brake=brake)
+    return sum(isinstance(action, Request) for action in plan.actions)
+
+
+def test_a_few_machines_that_do_not_come_up_are_replaced_like_any_other() -> None:
+    nodes = [failed(number, at=-number - 1.0) for number in range(MACHINES_MAX - 1)]
+    assert brake_on(*nodes) is None
+    assert bought(None, *nodes) == 10
+
+
+def test_the_third_in_a_row_stops_the_pool_and_the_reason_says_what_happened() -> None:
+    nodes = [failed(number, at=number - 3.0) for number in range(3)]
+    brake = brake_on(*nodes)
+    assert brake is not None
+    assert bought(brake, *nodes) == 0
+    assert brake.reason == (
+        "3 machines in a row did not come up, at last training-2: setting it up failed 3 times; "
+        "the next is tried at 12:04:00 UTC, or now with `navarch held release --pool training`"
+    )
+
+
+def test_after_the_pause_one_is_tried_and_no_other_while_it_is_on_its_way() -> None:
+    nodes = [failed(number, at=number - 3.0) for number in range(3)]
+    later = NOW + FIRST_PAUSE
+    assert bought(brake_on(*nodes, now=later), *nodes, now=later) == 1
+    nodes.append(a_node(7, Phase.BOOTING, asked=5))
+    assert bought(brake_on(*nodes, now=later), *nodes, now=later) == 0
+
+
+def test_each_probe_that_fails_doubles_the_pause_up_to_an_hour() -> None:
+    nodes = [failed(number, at=-1) for number in range(3)]
+    pauses, at = [], -1.0
+    for number in range(3, 9):
+        brake = brake_on(*nodes)
+        assert brake is not None
+        pauses.append(brake.until - (NOW + timedelta(minutes=at)))
+        at += pauses[-1] / timedelta(minutes=1) + 2
+        nodes.append(failed(number, at=at))
+    assert pauses == [FIRST_PAUSE * 2**doublings for doublings in range(4)] + [LONGEST_PAUSE] * 2
+
+
+def test_a_hundred_that_were_bought_together_close_it_once() -> None:
+    nodes = [failed(number, at=number / 100, asked=-9) for number in range(100)]
+    brake = brake_on(*nodes, now=NOW + timedelta(minutes=1))
+    assert brake is not None
+    assert brake.until == NOW + timedelta(minutes=0.02) + FIRST_PAUSE
+
+
+def test_the_first_that_reports_in_lets_the_pool_buy_as_before() -> None:
+    nodes = [failed(number, at=-9) for number in range(5)]
+    assert brake_on(*nodes) is not None
+    assert brake_on(*nodes, served(7, at=-1)) is None
+    assert brake_on(*nodes, served(7, at=-30)) is not None
+
+
+def test_what_failed_before_somebody_released_the_brake_does_not_count() -> None:
+    nodes = [failed(number, at=-9) for number in range(5)]
+    assert brake_on(*nodes, pool=replace(POOL, brake_released_at=NOW)) is None
+
+
+def test_a_machine_that_was_taken_away_while_it_booted_is_nobodys_failure() -> None:
+    lost = Retirement(reason="the provider is taking the machine away")
+    nodes = [a_node(number, Phase.GONE, retiring=lost) for number in range(9)]
+    assert brake_on(*nodes) is None
+
+
+def test_machines_that_are_late_all_at_once_are_given_up_and_not_bought_again() -> None:
+    nodes = [a_node(number, Phase.BOOTING, asked=-30) for number in range(10)]
+    brake = brake_on(*nodes)
+    tokens = (Token(f"new-{number}") for number in range(100))
+    plan = plan_pool(POOL, nodes, now=NOW, new_tokens=tokens, brake=brake)
+    retired = [action for action in plan.actions if isinstance(action, Retire)]
+    assert len(retired) == 10
+    assert all(action.failed for action in retired)
+    assert not any(isinstance(action, Request) for action in plan.actions)
+    assert brake is not None
+    assert plan.actions[0] == SetBrake(reason=brake.reason)
+    assert plan.wake_at == brake.until
+
+
+def test_the_brake_is_written_down_once_and_taken_off_once() -> None:
+    nodes = [failed(number, at=-1) for number in range(3)]
+    brake = brake_on(*nodes)
+    assert brake is not None
+    tokens = (Token(f"new-{number}") for number in range(100))
+    known = replace(POOL, braked=brake.reason)
+    assert not plan_pool(known, nodes, now=NOW, new_tokens=tokens, brake=brake).actions
+    plan = plan_pool(known, nodes, now=NOW, new_tokens=tokens)
+    assert plan.actions[0] == SetBrake(reason=None)
+
+
+def test_a_gang_is_tried_as_a_whole() -> None:
+    pool = replace(POOL, gang=4, nodes_wanted=8)
+    nodes = [failed(number, at=-30) for number in range(3)]
+    assert bought(brake_on(*nodes, pool=pool), *nodes, pool=pool) == 4
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["failed", "served", "booting", "late"]),
+            st.floats(min_value=-600, max_value=0),
+        ),
+        max_size=30,
+    )
+)
+def test_a_braked_pool_never_buys_more_than_one_machine_and_an_unbraked_one_all(
+    lives: list[tuple[str, float]],
+) -> None:
+    nodes = []
+    for number, (life, at) in enumerate(lives):
+        match life:
+            case "failed":
+                nodes.append(failed(number, at=at))
+            case "served":
+                nodes.append(served(number, at=at))
+            case "booting":
+                nodes.append(a_node(number, Phase.BOOTING, asked=-1))
+            case _:
+                nodes.append(a_node(number, Phase.BOOTING, asked=min(at, -10)))
+    brake = brake_on(*nodes)
+    staying = [n for n in nodes if n.counts and n.since > NOW - POOL.boot_deadline]
+    staying += [n for n in nodes if n.phase is Phase.READY and n not in staying]
+    room = POOL.nodes_max - sum(not node.gone for node in nodes)
+    missing = max(min(POOL.target - len(staying), room), 0)
+    pool_nodes = [node for node in nodes if not node.gone]
+    assert bought(brake, *pool_nodes) == (
+        missing if brake is None else min(missing, brake.allowance)
+    )
+    assert brake is None or brake.allowance <= 1
