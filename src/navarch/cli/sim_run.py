@@ -1,6 +1,7 @@
 """Playing scenarios."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -36,6 +37,7 @@ def play(
     scenario = load_scenario(path)
     with progress_line(session, scenario.name) as told:
         outcome = run_scenario(scenario, seed=seed, progress=told)
+    outcome = replace(outcome, source=str(path))
     return tell(session, scenario, outcome, out=out, html=html, json=json)
 
 

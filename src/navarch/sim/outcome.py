@@ -119,6 +119,8 @@ class Outcome:
     heartbeats_lost: int = 0
     """Those that no answer came to, for whatever reason."""
     real_time: bool = False
+    source: str = ""
+    """The scenario's file, beside which others are that it names."""
     format: int = FORMAT
 
     @property

@@ -8,7 +8,7 @@ import yaml
 
 from navarch.core.errors import InvalidError
 from navarch.sim.outcome import FORMAT, Outcome
-from navarch.sim.scenario.loading import parse_scenario
+from navarch.sim.scenario.loading import parse_scenario, read_file
 from navarch.sim.scenario.scenario import Scenario
 
 
@@ -36,7 +36,8 @@ def load_outcome(path: Path) -> Outcome:
 def scenario_of(outcome: Outcome) -> Scenario:
     """Return the scenario that an outcome came from."""
     text = yaml.safe_dump(msgspec.to_builtins(outcome.configuration), sort_keys=False)
-    return parse_scenario(text, source=outcome.scenario)
+    folder = Path(outcome.source).absolute().parent
+    return parse_scenario(text, source=outcome.scenario, folder=folder, read_file=read_file)
 
 
 def _plain(value: object) -> object:

@@ -272,6 +272,7 @@ CASES: dict[str, Case] = {
 }
 
 ELSEWHERE = {
+    "FleetNode.recording": "test_recorded_machines",
     "Scenario.policy": "test_schema: refused, or handed over",
     "PlaneConfig.replicas": "test_schema: refused",
     "CloudConfig.capacity_trace": "test_schema: the same as capacity",

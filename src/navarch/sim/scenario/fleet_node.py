@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from navarch.config.kinds import TEXT, Integer, MapOf
 from navarch.config.schema import block, key
+from navarch.sim.scenario.recorded import RecordingFile, RecordingPath
 
 
 @block()
@@ -22,6 +23,17 @@ class FleetNode:
         default_factory=dict,
         doc="what its agent says about itself; `rack` tells which machines stand together",
     )
+    recording: RecordingFile | None = key(
+        RecordingPath(),
+        default=None,
+        doc="what `navarch agent record` wrote on a real machine, for this one to live through; "
+        "the real agent reads it",
+    )
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it has: those of its recording, if it has one."""
+        return self.gpu_count if self.recording is None else len(self.recording.recording.gpus)
 
     @property
     def rack(self) -> str:

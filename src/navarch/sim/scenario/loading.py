@@ -27,7 +27,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
             [Problem(source=source, message=reason)], stage="reading scenario"
         ) from error
     return parse_scenario(
-        text, source=source, folder=Path(source).absolute().parent, read_file=_read_file
+        text, source=source, folder=Path(source).absolute().parent, read_file=read_file
     )
 
 
@@ -78,7 +78,8 @@ def _names(tree: Entries, section: str) -> tuple[str, ...]:
     return tuple(each.key.text for each in entry.value.entries)
 
 
-def _read_file(path: Path) -> FileText:
+def read_file(path: Path) -> FileText:
+    """Return the text of a file that a scenario names."""
     with path.open("rb") as file:
         held = file.read(4 * TEXT_MAX + 1)
     if len(held) > 4 * TEXT_MAX:

@@ -58,6 +58,22 @@ _ABOUT_NODES = (
     Action.WAIT_FOR_STATUS,
     Action.RECLAIM,
 )
+
+
+def _recorded_live_their_own_lives(
+    fleet: tuple[FleetNode, ...], events: tuple[Event, ...]
+) -> Iterator[Fault]:
+    recorded = {node.id for node in fleet if node.recording is not None}
+    for index, event in enumerate(events):
+        broken = event.action in (Action.INJECT_FAILURE, Action.RECOVER_FAILURE)
+        if broken and event.target in recorded:
+            yield Fault(
+                at=("events", index, "target"),
+                message=f"{event.target} lives through its recording; nothing else breaks there",
+                remedy="choose another node, or leave the recording out",
+            )
+
+
 _ABOUT_POOLS = (Action.SCALE, Action.SET_LOAD)
 
 
@@ -151,6 +167,7 @@ def _jobs_find_their_pool(
         _a_name,
         _some_fleet,
         _names_once,
+        _recorded_live_their_own_lives,
         _targets_exist,
         _sound_asserts,
         _queues_exist,

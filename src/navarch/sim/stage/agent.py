@@ -74,6 +74,8 @@ class StageAgent:
     """When it beats, if that can be computed; else each beat is some time after the last."""
     computed: bool = False
     """Whether beats that change nothing are left out, since others can compute them."""
+    lead: Callable[["StageAgent"], Awaitable[None]] | None = None
+    """Who speaks instead of it, where its machine lives through a recording."""
     on_rest: Callable[["StageAgent"], None] = lambda _: None
     on_rise: Callable[["StageAgent"], None] = lambda _: None
     _report_due: bool = False
@@ -87,7 +89,9 @@ class StageAgent:
 
     async def run(self) -> None:
         """Live until cancelled."""
-        if self.pulse is None:
+        if self.lead is not None:
+            await self.lead(self)
+        elif self.pulse is None:
             await self._run_by_chance()
         else:
             await self._run_by_pulse(self.pulse)
@@ -169,7 +173,7 @@ class StageAgent:
             place=self.place,
             inventory=inventory,
         )
-        welcome = await self._send(lambda: self.api().register(registration))
+        welcome = await self.send(lambda: self.api().register(registration))
         if self.obedient:
             self.interval_s = welcome.heartbeat_interval.total_seconds()
             self.report_interval_s = welcome.health_check_interval.total_seconds()
@@ -178,7 +182,7 @@ class StageAgent:
     async def _beat(self) -> None:
         self.beats += 1
         try:
-            commands = await self._send(self._heartbeat)
+            commands = await self.send(self._heartbeat)
         except NavarchError:
             self.beats_lost += 1
             raise
@@ -186,7 +190,7 @@ class StageAgent:
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)
             name = command.id
-            await self._send(lambda name=name: self._finish(name))  # type: ignore[misc]
+            await self.send(lambda name=name: self._finish(name))  # type: ignore[misc]
             if command.kind is CommandKind.TERMINATE:
                 self.on_terminate()
 
@@ -198,7 +202,7 @@ class StageAgent:
         report = HealthReport(
             results=tuple(found.values()), stream=self.machine.id, number=self.reports
         )
-        await self._send(lambda: self.api().report_health(self.node, report))
+        await self.send(lambda: self.api().report_health(self.node, report))
         self.said = found
 
     async def _heartbeat(self) -> Sequence[Command]:
@@ -213,7 +217,7 @@ class StageAgent:
     async def _finish(self, command: CommandId) -> None:
         await self.api().finish(self.node, command, succeeded=True, result="done")
 
-    async def _send(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def send(self, call: Callable[[], Awaitable[T]]) -> T:
         """Send one message over a network that may lose it, repeat it, or lose the answer."""
         if self.unreachable:
             raise UnreachableError("the machine has no network")

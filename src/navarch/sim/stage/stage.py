@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
@@ -18,6 +19,7 @@ from navarch.sim.scenario.words import FailureType, Scope
 from navarch.sim.stage.agent import StageAgent
 from navarch.sim.stage.failure import Failure
 from navarch.sim.stage.ground import Ground
+from navarch.sim.stage.recorded import live_through
 
 OnInjury = Callable[[NodeId, Failure, str, int], None]
 """Hears of a node, what broke there, by what cause, and at which step of a cascade."""
@@ -84,7 +86,7 @@ class Stage:
             entropy=self.ground.entropy(f"agent/{node.id}"),
             machine=machine,
             api=self.ground.api_for(name),
-            gpus=node.gpu_count,
+            gpus=node.gpus,
             gpu_type=node.gpu_type or "NVIDIA H100 80GB HBM3",
             labels=node.labels,
             place=Offering(
@@ -92,11 +94,13 @@ class Stage:
                 instance_type=node.instance_type,
                 region=node.region,
                 zone=node.zone,
-                gpus=node.gpu_count,
+                gpus=node.gpus,
                 gpu_type=node.gpu_type,
             ),
             on_terminate=lambda: self.stop(name, by_command=True),
         )
+        if node.recording is not None:
+            agent.lead = partial(live_through, node.recording.recording)
         self.equip(agent)
         self.facts[name] = node
         self.ground.run_agent(agent, after_s=after_s)
@@ -180,8 +184,9 @@ class Stage:
         return [node for node in self.agents if self.where(node, scope) == target]
 
     def sound(self, node: NodeId) -> bool:
-        """Return whether a machine is up and nothing is wrong with it."""
-        return node in self.agents and not self._wounds.get(node)
+        """Return whether a machine is up and nothing is wrong with it that was done here."""
+        agent = self.agents.get(node)
+        return agent is not None and agent.lead is None and not self._wounds.get(node)
 
     def stops_work(self, node: NodeId) -> bool:
         """Return whether a program on that machine would end at once."""
@@ -200,6 +205,8 @@ class Stage:
         wounds = self._wounds.setdefault(node, [])
         if agent is None or any(_same(wound.failure, failure) for wound in wounds):
             return False
+        if agent.lead is not None:
+            return False  # It lives through its recording; nothing else befalls it.
         now = self.ground.clock.now()
         passing = failure.harm is Health.HEALTHY
         injury = Injury(
