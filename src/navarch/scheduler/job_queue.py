@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass
+from bisect import insort
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,6 @@ if TYPE_CHECKING:
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
     from navarch.scheduler.state.queues import Queue
-
-
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """The job that a queue would hand out next, and the leaf it is in."""
-
-    job: Job
-    leaf: str
 
 
 class _Reversed:
@@ -42,6 +33,20 @@ class _Reversed:
     __hash__ = None  # type: ignore[assignment]
 
 
+Entry = tuple[Any, int, "Job"]
+"""A job with its place in the order; the counter only separates it from views of itself."""
+
+
+class _Leaf:
+    """The jobs of one leaf queue in order, and how many of them have been handed out."""
+
+    __slots__ = ("entries", "next")
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = entries
+        self.next = 0
+
+
 class JobQueue:
     """Hands out one job at a time: best queue at each level, then the best job in it.
 
@@ -54,8 +59,7 @@ class JobQueue:
         self._session = session
         self._victims = victims
         self._key = self._sort_key()
-        self._heaps: dict[str, list[tuple[object, int, Job]]] = {}
-        self._bests: dict[str, _Best] = {}
+        self._leaves: dict[str, _Leaf] = {}
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
         self._rank = None if victims else session.queue_rank()
@@ -74,21 +78,33 @@ class JobQueue:
     ) -> JobQueue:
         """Return a queue that holds `jobs`, at most `depth` of the best per leaf."""
         queue = cls(session, victims=victims)
-        for job in jobs:
-            queue.push(job)
-        if depth is not None:
-            queue._cut(depth)
+        queue._fill(jobs, depth)
         return queue
+
+    def _fill(self, jobs: Iterable[Job], depth: int | None) -> None:
+        """Add jobs to a queue that is empty."""
+        found: dict[str, list[Entry]] = {}
+        key = self._key
+        for number, job in enumerate(jobs):
+            entries = found.get(job.queue)
+            if entries is None:
+                entries = found[job.queue] = []
+            entries.append((key(job), number, job))
+            self._pushes = number + 1
+        for name, entries in found.items():
+            if self._session.queues.leaf(name) is not None:
+                entries.sort()
+                self._leaves[name] = _Leaf(entries if depth is None else entries[:depth])
 
     def push(self, job: Job) -> None:
         """Add a job; one whose queue does not exist or is not a leaf is left out."""
-        leaf = self._session.queues.leaf(job.queue)
+        leaf = self._leaves.get(job.queue)
         if leaf is None:
-            return
+            if self._session.queues.leaf(job.queue) is None:
+                return
+            leaf = self._leaves[job.queue] = _Leaf([])
+        insort(leaf.entries, (self._key(job), self._pushes, job), lo=leaf.next)
         self._pushes += 1
-        # The counter only separates a job from views of itself, which compare as equal.
-        entry = (self._key(job), self._pushes, job)
-        heapq.heappush(self._heaps.setdefault(leaf.name, []), entry)
 
     def _sort_key(self) -> Callable[[Job], Any]:
         """Return a key by which the best job of a leaf is the smallest.
@@ -108,18 +124,15 @@ class JobQueue:
         best = self._best_of_siblings(self._session.queues.roots)
         if best is None:
             return None
-        heapq.heappop(self._heaps[best.leaf])
-        self._popped.setdefault(best.leaf, []).append(best.job)
-        return best.job
+        self._leaves[best.queue].next += 1
+        if self._victims:
+            self._popped.setdefault(best.queue, []).append(best)
+        return best
 
-    def _cut(self, depth: int) -> None:
-        for name, heap in self._heaps.items():
-            self._heaps[name] = heapq.nsmallest(depth, heap)
-
-    def _best_of_siblings(self, queues: Sequence[Queue]) -> _Best | None:
+    def _best_of_siblings(self, queues: Sequence[Queue]) -> Job | None:
         if self._rank is not None:
             return self._best_by_rank(queues, self._rank)
-        best: _Best | None = None
+        best: Job | None = None
         best_queue: Queue | None = None
         for queue in queues:
             candidate = self._best_in(queue)
@@ -135,21 +148,22 @@ class JobQueue:
 
     def _best_by_rank(
         self, queues: Sequence[Queue], rank: Callable[[Queue, Job], Any]
-    ) -> _Best | None:
+    ) -> Job | None:
         """Return what `_best_of_siblings` would, working out only ranks that may have changed."""
         if len(queues) == 1:
             return self._best_in(queues[0])
-        best: _Best | None = None
+        best: Job | None = None
         best_queue: Queue | None = None
         best_rank: Any = None
+        ranks = self._ranks
         for queue in queues:
             candidate = self._best_in(queue)
             if candidate is None:
                 continue
-            known = self._ranks.get(queue.name)
-            if known is None or known[0] != queue.changes or known[1] is not candidate.job:
-                known = (queue.changes, candidate.job, rank(queue, candidate.job))
-                self._ranks[queue.name] = known
+            known = ranks.get(queue.name)
+            if known is None or known[0] != queue.changes or known[1] is not candidate:
+                known = (queue.changes, candidate, rank(queue, candidate))
+                ranks[queue.name] = known
             if best is None or best_queue is None:
                 first = True
             elif known[2] != best_rank:
@@ -160,7 +174,7 @@ class JobQueue:
                 best, best_queue, best_rank = candidate, queue, known[2]
         return best
 
-    def _wins_tie(self, left: Queue, left_best: _Best, right: Queue, right_best: _Best) -> bool:
+    def _wins_tie(self, left: Queue, left_best: Job, right: Queue, right_best: Job) -> bool:
         pair = (left.name, right.name)
         tie = self._ties.get(pair)
         if tie is None:
@@ -168,27 +182,22 @@ class JobQueue:
             self._ties[pair] = tie
         return tie
 
-    def _best_in(self, queue: Queue) -> _Best | None:
-        if queue.is_leaf:
-            heap = self._heaps.get(queue.name)
-            if not heap:
-                return None
-            job = heap[0][2]
-            known = self._bests.get(queue.name)
-            if known is None or known.job is not job:
-                known = self._bests[queue.name] = _Best(job, queue.name)
-            return known
-        return self._best_of_siblings(queue.children)
+    def _best_in(self, queue: Queue) -> Job | None:
+        """Return the job that a queue would hand out next."""
+        if queue.children:
+            return self._best_of_siblings(queue.children)
+        leaf = self._leaves.get(queue.name)
+        if leaf is None or leaf.next == len(leaf.entries):
+            return None
+        return leaf.entries[leaf.next][2]
 
-    def _compare_queues(
-        self, left: Queue, left_best: _Best, right: Queue, right_best: _Best
-    ) -> int:
+    def _compare_queues(self, left: Queue, left_best: Job, right: Queue, right_best: Job) -> int:
         memory = self._session.min_gpu_memory_mib
         if not self._victims:
-            jobs = (left_best.job, right_best.job)
+            jobs = (left_best, right_best)
             return self._session.compare_queues(left, right, jobs, ((), ()), memory)
         victims = (self._taken_with(left_best), self._taken_with(right_best))
         return -self._session.compare_queues(left, right, (None, None), victims, memory)
 
-    def _taken_with(self, best: _Best) -> Taken:
-        return Taken(self._popped.setdefault(best.leaf, []), best.job)
+    def _taken_with(self, best: Job) -> Taken:
+        return Taken(self._popped.setdefault(best.queue, []), best)

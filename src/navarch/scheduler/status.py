@@ -42,4 +42,7 @@ ACTIVE_USED_MASK = ACTIVE_ALLOCATED_MASK | TaskStatus.RELEASING.value
 ALIVE_MASK = ACTIVE_ALLOCATED_MASK | TaskStatus.PENDING.value | TaskStatus.GATED.value
 """May still do work."""
 
+ANY_MASK = (1 << len(TaskStatus)) - 1
+"""Every state there is."""
+
 STATUS_BY_TITLE = {status.title: status for status in TaskStatus}

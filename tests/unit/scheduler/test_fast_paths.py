@@ -69,6 +69,11 @@ def test_decisions_on_random_clusters_are_those_of_the_slow_way() -> None:
     assert different == []
 
 
+@pytest.mark.parametrize("seed", [10_434, 10_503, 10_510, 11_268])
+def test_decisions_on_clusters_that_once_differed_are_those_of_the_slow_way(seed: int) -> None:
+    assert decided(seed, fast=True) == decided(seed, fast=False)
+
+
 @pytest.mark.long
 def test_decisions_on_many_random_clusters_are_those_of_the_slow_way() -> None:
     seeds = range(10_000, 11_500)

@@ -27,7 +27,8 @@ def _allocate_job(session: Session, job: Job) -> bool:
         if not place_job(session, statement, job, session.node_list, real=True):
             session.on_job_unplaced(job)
             return False
-        waits = statement.promises and _must_wait(job)
+        # Members that were promised a place before keep the others waiting, too.
+        waits = (ran_before or statement.promises) and _must_wait(job)
         if waits:
             statement.convert_all_allocated_to_pipelined(job)
         if statement.commit() is not None:

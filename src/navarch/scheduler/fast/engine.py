@@ -132,6 +132,7 @@ class Engine:
                 return places
         if wanted == 1 or not ranking.foreseeable:
             row = ranking.best()
+            ahead.forget()
             return [] if row is None else [self._columns.nodes[row]]
         rows = order_of(self._columns, ranking, wanted, real=real)
         nodes = self._columns.nodes
@@ -208,6 +209,10 @@ class Ahead:
         self._next = 0
         if len(nodes) < min(self._size, CUT_SHORT):
             self._careful = ONE_BY_ONE
+
+    def forget(self) -> None:
+        """Drop what is left: a place was found without looking here, so the next may differ."""
+        self._nodes, self._next = [], 0
 
     def confirm(self, log_length: int) -> None:
         """Take note of how far the log goes with what was taken from here."""

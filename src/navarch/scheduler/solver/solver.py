@@ -145,7 +145,7 @@ class JobSolver:
             leaving = search.candidates_beside(str(nodes.pop()))
             search.record(leaving)
             recorded += leaving
-        return recorded if taken_whole(recorded) else None
+        return recorded if taken_whole(self._session, recorded) else None
 
     def _known_units(self) -> Units:
         if self._units is None:
@@ -154,7 +154,7 @@ class JobSolver:
 
     def _solve_part(self, part: Job, recorded: Sequence[Task]) -> _Solution | None:
         room = GpuRoom(list(part.tasks.values()), self._session.nodes.values())
-        if self._session.parameters.fast_paths and taken_whole(recorded):
+        if self._session.parameters.fast_paths and taken_whole(self._session, recorded):
             search = VictimSearch(self._session, recorded)
             steps = search.steps_of(self._known_units())
         else:

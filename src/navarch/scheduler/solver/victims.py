@@ -76,7 +76,7 @@ class VictimSearch:
                 put_back(queue, job, self._recorded_uids)
 
     def steps_of(self, units: Units) -> Iterator[list[Task]]:
-        """Yield what `steps` would, where every recorded victim's job is one as a whole."""
+        """Yield what `steps` would, where every recorded victim's job is taken whole."""
         yield []
         for name, unit in units:
             if unit[0].uid not in self._recorded_uids:
@@ -107,13 +107,20 @@ class VictimSearch:
         return [task for name in names for task in self.candidates[name]]
 
 
-def taken_whole(recorded: Sequence[Task]) -> bool:
-    """Say whether nothing is left of any job that one of the victims is from."""
+def taken_whole(session: Session, recorded: Sequence[Task]) -> bool:
+    """Say whether each job that one of the victims is from goes as a whole, in one unit.
+
+    A job that was taken task by task comes up as often in the order of units, and each time
+    stands in the way of others of its queue; as a victim that is known it comes up once.
+    """
     uids = {task.uid for task in recorded}
     jobs = {task.job.name: task.job for task in recorded}
-    return all(
-        task.uid in uids for job in jobs.values() for task in job.tasks_in(ACTIVE_ALLOCATED_MASK)
-    )
+    for job in jobs.values():
+        if any(task.uid not in uids for task in job.tasks_in(ACTIVE_ALLOCATED_MASK)):
+            return False
+        if len(job.tasks) > 1 and tasks_to_evict(session, job)[1]:
+            return False
+    return True
 
 
 def put_back(queue: JobQueue, job: Job, without: set[str]) -> None:

@@ -13,6 +13,7 @@ from navarch.scheduler.status import (
     ACTIVE_ALLOCATED_MASK,
     ACTIVE_USED_MASK,
     ALIVE_MASK,
+    ANY_MASK,
     TaskStatus,
 )
 
@@ -191,9 +192,12 @@ class Job:
     def has_pending(self) -> bool:
         """Whether a task waits for a place."""
         for pod_set in self.pod_sets.values():
-            if pod_set.untouched(TaskStatus.PENDING) and pod_set.tasks:
+            if pod_set.untouched(ANY_MASK):
+                if pod_set.found is TaskStatus.PENDING:
+                    return True
+            elif any(task.placement.status is TaskStatus.PENDING for task in pod_set.tasks):
                 return True
-        return any(task.placement.status is TaskStatus.PENDING for task in self.tasks.values())
+        return False
 
     def remember(self, key: object, work_out: Callable[[], T]) -> T:
         """Return what `work_out` gives, worked out again only after a task has changed."""

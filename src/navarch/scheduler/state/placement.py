@@ -1,7 +1,7 @@
 """Where a task stands, as a value: what a change must book, and what undoing it must restore."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from navarch.scheduler.cluster import Device
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
@@ -20,8 +20,7 @@ class Hold(StrEnum):
     """It takes what somebody who is leaving gives up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Booking:
+class Booking(NamedTuple):
     """One task's weight on one node. A task that moves has two: where it was, where it will be."""
 
     node: str
@@ -31,8 +30,7 @@ class Booking:
     """Per claim, the devices it stands for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Everything about a task that scheduling can change."""
 
     status: TaskStatus

@@ -48,32 +48,40 @@ def rank(share: QueueShare, request: Amounts, total: Amounts) -> Keys:
 
 
 def _keys(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
-    allocatable = share.allocatable_share()
-    allocated, fair, deserved = share.allocated, share.fair_share, share.deserved
-    with_job = allocated.plus(request)
-    after = with_job if taken is NOTHING else with_job.minus(taken)
+    # Asked for with every job that is placed, so it is written out resource by resource.
+    allocatable, deserved = share.allocatable_share(), share.deserved
+    has_cpu, has_memory, has_gpu = share.allocated
+    fair_cpu, fair_memory, fair_gpu = share.fair_share
+    cpu, memory, gpu = has_cpu + request[0], has_memory + request[1], has_gpu + request[2]
+    quota_cpu, quota_memory, quota_gpu = deserved
+    may_cpu, may_memory, may_gpu = allocatable
+    lost_cpu, lost_memory, lost_gpu = taken
     return (
-        allocated.cpu > fair.cpu and allocated.memory > fair.memory and allocated.gpu > fair.gpu,
-        not with_job.within(deserved),
+        has_cpu > fair_cpu and has_memory > fair_memory and has_gpu > fair_gpu,
+        not (
+            (quota_cpu == UNLIMITED or cpu <= quota_cpu)
+            and (quota_memory == UNLIMITED or memory <= quota_memory)
+            and (quota_gpu == UNLIMITED or gpu <= quota_gpu)
+        ),
         -share.queue.priority,
-        (allocatable.cpu == 0 and with_job.cpu > 0)
-        or (allocatable.memory == 0 and with_job.memory > 0)
-        or (allocatable.gpu == 0 and with_job.gpu > 0),
-        dominant_share(after, allocatable, total),
-        dominant_share(allocated, allocatable, total),
-    )
-
-
-def dominant_share(allocated: Amounts, allocatable: Amounts, total: Amounts) -> float:
-    """Return the largest part that the queue has of what it is due of any resource."""
-    return max(
-        _part(allocated.cpu, allocatable.cpu, total.cpu),
-        _part(allocated.memory, allocatable.memory, total.memory),
-        _part(allocated.gpu, allocatable.gpu, total.gpu),
+        (may_cpu == 0 and cpu > 0)
+        or (may_memory == 0 and memory > 0)
+        or (may_gpu == 0 and gpu > 0),
+        max(
+            _part(cpu - lost_cpu, may_cpu, total[0]),
+            _part(memory - lost_memory, may_memory, total[1]),
+            _part(gpu - lost_gpu, may_gpu, total[2]),
+        ),
+        max(
+            _part(has_cpu, may_cpu, total[0]),
+            _part(has_memory, may_memory, total[1]),
+            _part(has_gpu, may_gpu, total[2]),
+        ),
     )
 
 
 def _part(use: float, share: float, whole: float) -> float:
+    """Return which part of what a queue is due it has of a resource."""
     due = whole if share == UNLIMITED else share
     return use * ZERO_SHARE_FACTOR if due == 0 else use / due
 
