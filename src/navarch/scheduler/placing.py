@@ -40,14 +40,8 @@ class JobPlacing:
         self._job = job
         self._real = real
 
-    def place(self, nodes: Sequence[Node]) -> bool:
-        """Place the tasks whose turn it is on some of `nodes`; say whether it worked."""
-        self._session.pre_job_allocation(self._job)
-        tasks = tasks_to_place(self._session, self._job, real=self._real)
-        verdict = self._session.is_job_over_capacity(self._job, tasks)
-        if not verdict.schedulable:
-            self._note(JobMisfit(summary=verdict.message))
-            return False
+    def place(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+        """Place the tasks, whose turn it is, on some of `nodes`; say whether it worked."""
         if self._is_plain(tasks, nodes):
             checkpoint = self._statement.checkpoint()
             alike = self._job.root.pod_sets[0].alike
@@ -224,7 +218,20 @@ def place_job(
     session: Session, statement: Statement, job: Job, nodes: Sequence[Node], *, real: bool
 ) -> bool:
     """Place the tasks of `job` whose turn it is; say whether it worked."""
-    return JobPlacing(session, statement, job, real=real).place(nodes)
+    tasks = admitted(session, job, real=real)
+    return tasks is not None and JobPlacing(session, statement, job, real=real).place(tasks, nodes)
+
+
+def admitted(session: Session, job: Job, *, real: bool) -> list[Task] | None:
+    """Return the tasks of `job` whose turn it is, or nothing if queues do not allow them."""
+    session.pre_job_allocation(job)
+    tasks = tasks_to_place(session, job, real=real)
+    verdict = session.is_job_over_capacity(job, tasks)
+    if verdict.schedulable:
+        return tasks
+    if real:
+        session.note_job_misfit(job, JobMisfit(summary=verdict.message))
+    return None
 
 
 def _runs(engine: Engine, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:

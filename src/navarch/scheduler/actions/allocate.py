@@ -2,10 +2,12 @@
 
 from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
 from navarch.scheduler.decision import MarkStarted
+from navarch.scheduler.fast.express import Express
 from navarch.scheduler.fit import JobMisfit
-from navarch.scheduler.placing import place_job
+from navarch.scheduler.placing import JobPlacing, admitted
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, ALLOCATED_MASK, TaskStatus
 
 
@@ -15,16 +17,33 @@ def allocate(session: Session) -> None:
         session.forget_misfits(lost)
         session.note_job_misfit(lost, _lost(session, lost))
     queue = pending_jobs(session, "allocate")
+    express = Express(session, "allocate")
     while (job := queue.pop()) is not None:
-        if _allocate_job(session, job) and job.has_pending:
+        if _allocate_job(session, job, express):
             queue.push(job)
 
 
-def _allocate_job(session: Session, job: Job) -> bool:
-    ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
+def _allocate_job(session: Session, job: Job, express: Express) -> bool:
+    """Place the tasks of a job whose turn it is; say whether others of it are to follow."""
     session.forget_misfits(job)
+    tasks = admitted(session, job, real=True)
+    if tasks is None:
+        session.on_job_unplaced(job)
+        return False
+    if express.takes(job, tasks):
+        placed = express.place(job, tasks)
+        if placed is not None:
+            if not placed:
+                session.on_job_unplaced(job)
+            return False
+    return _allocate_tasks(session, job, tasks) and job.has_pending
+
+
+def _allocate_tasks(session: Session, job: Job, tasks: list[Task]) -> bool:
+    """Place tasks of a job, with a statement that can take back any of them."""
+    ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
     with session.attempt("allocate") as statement:
-        if not place_job(session, statement, job, session.node_list, real=True):
+        if not JobPlacing(session, statement, job, real=True).place(tasks, session.node_list):
             session.on_job_unplaced(job)
             return False
         # Members that were promised a place before keep the others waiting, too.

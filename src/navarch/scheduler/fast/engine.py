@@ -146,6 +146,10 @@ class Engine:
         self._ahead.keep(ranking, places, real=True)
         return self._ahead.take(len(tasks))
 
+    def put_back(self, count: int) -> None:
+        """Take note that the nodes returned last have not been taken."""
+        self._ahead.put_back(count)
+
     def placed(self) -> None:
         """Write down that the nodes returned last have been taken, and nothing else has changed."""
         self._ahead.confirm(len(self._columns.log.rows))
@@ -179,6 +183,10 @@ class Ahead:
         start = self._next
         self._next = min(len(self._nodes), start + count)
         return self._nodes[start : self._next]
+
+    def put_back(self, count: int) -> None:
+        """Have the places taken last still to take; none were taken where a look sufficed."""
+        self._next = max(0, self._next - count)
 
     def wanted(self, ranking: Ranking, count: int) -> int:
         """Return how many places to work out when `count` are asked for.
