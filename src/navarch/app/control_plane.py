@@ -33,11 +33,13 @@ from navarch.control.recoveries import RecoveryReconciler
 from navarch.control.remediation import RemediationReconciler
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.stockouts import StockoutMemory
+from navarch.control.stragglers import StragglerReconciler
 from navarch.control.terminations import TerminationReconciler
 from navarch.control.topology import TopologyReconciler
+from navarch.control.wear import WearReconciler
 from navarch.core.budget import Budget
 from navarch.core.governor import GovernorSettings
-from navarch.core.health import CheckResult
+from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, Phase
@@ -192,6 +194,24 @@ def build_control_plane(
     def closed(offering: Offering) -> tuple[str, datetime] | None:
         return memories[-1].closed(offering) if memories else None
 
+    def overheard(node: NodeId, report: HealthReport) -> None:
+        wear.hear(node, report)
+        stragglers.hear(node, report)
+
+    agents = AgentService(
+        clock,
+        store,
+        hearing,
+        timing=timing,
+        policies=policies or (lambda: default_book),
+        utilization=hearing.utilization,
+        overheard=overheard,
+    )
+    wear = WearReconciler(clock, store, agents.note_findings)
+    stragglers = StragglerReconciler(
+        clock, store, agents.note_findings, interval=lambda: timing().health_check_interval
+    )
+
     def reconcilers(errands: Errands) -> list[Reconciler]:
         evidence = Evidence(started_at=clock.now())
         budgets = BudgetReconciler(clock, store, opinions.budgets, ledger)
@@ -237,6 +257,8 @@ def build_control_plane(
             EmptinessReconciler(clock, store, hearing, is_scaled=is_scaled),
             IncidentReconciler(clock, store),
             BadHostReconciler(clock, store),
+            wear,
+            stragglers,
             budgets,
         ]
         found += [
@@ -290,14 +312,7 @@ def build_control_plane(
             ledger=ledger,
             strategies=lambda: (*BUILT_IN, *opinions.remediators),
         ),
-        agents=AgentService(
-            clock,
-            store,
-            hearing,
-            timing=timing,
-            policies=policies or (lambda: default_book),
-            utilization=hearing.utilization,
-        ),
+        agents=agents,
         reconcilers=reconcilers,
         strict=strict,
     )

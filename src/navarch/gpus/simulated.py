@@ -1,11 +1,12 @@
 """GPUs that do not exist, with faults that can be asked for."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
 from navarch.ports.clock import Clock, Entropy
-from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError
+from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError, SpareRows
 
 MEMORY_BYTES = 80 * 1024**3
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -41,6 +42,8 @@ class SimulatedGpus:
         self._heat: dict[int, float] = {}
         self._ecc: dict[int, int] = {}
         self._driver_trouble = ""
+        self._worn: dict[int, SpareRows] = {}
+        self._work: dict[int, tuple[int, int, float]] = {}
 
     # Faults
 
@@ -65,6 +68,14 @@ class SimulatedGpus:
     def corrupt(self, errors: int, *, index: int = 0) -> None:
         """Give a GPU uncorrected memory errors."""
         self._ecc[index] = errors
+
+    def wear(self, rows: SpareRows, *, index: int = 0) -> None:
+        """Let a GPU have so many spare memory rows left. Nothing repairs that."""
+        self._worn[index] = rows
+
+    def work(self, pid: int, *, clock_mhz: int, power_w: float, index: int = 0) -> None:
+        """Let a process keep a GPU busy."""
+        self._work[index] = (pid, clock_mhz, power_w)
 
     def lose(self, index: int = 0) -> None:
         """Take a GPU off the bus: the driver still lists it, and cannot reach it."""
@@ -111,7 +122,20 @@ class SimulatedGpus:
             temperature_c=self._temperature(gpu),
             slowdown_c=SLOWDOWN_C,
             ecc_uncorrected=self._ecc.get(gpu.index, 0),
+            spare_rows=self._worn.get(gpu.index),
+            **self._at_work(gpu),
         )
+
+    def _at_work(self, gpu: Gpu) -> dict[str, Any]:
+        if gpu.index not in self._work:
+            return {}
+        pid, clock_mhz, power_w = self._work[gpu.index]
+        return {
+            "utilization_pct": 99.0,
+            "sm_clock_mhz": clock_mhz,
+            "power_w": power_w,
+            "holders": (pid,),
+        }
 
     def events(self) -> Sequence[GpuEvent]:
         """Return what has happened; the kernel's log can be read with no driver at all."""

@@ -119,18 +119,60 @@ class LinuxHost:
 
     def process_states(self, pids: Sequence[int]) -> Mapping[int, str] | None:
         """Return the letter that `/proc/PID/stat` gives each process."""
-        try:
-            namespace = (self._proc / "self" / "ns" / "pid").stat().st_ino
-        except OSError:
-            return None
-        if namespace != INITIAL_PID_NAMESPACE:
+        if not self._sees_all():
             return None
         states = {pid: word(self._proc / str(pid) / "stat") for pid in pids}
         # The name is in brackets and may hold anything, a closing bracket included.
         return {pid: text.rpartition(")")[2].split()[0] for pid, text in states.items() if text}
 
+    def job_of(self, pid: int) -> str:
+        """Return what a workload system has left in a process' environment; nothing else is read.
+
+        The driver counts processes as the whole machine does; from inside a container another
+        process would be asked.
+        """
+        if not self._sees_all():
+            return ""
+        try:
+            environment = (self._proc / str(pid) / "environ").read_bytes()
+        except OSError:
+            return ""  # It has ended, or is not ours to look at.
+        return parse_job(environment)
+
+    def _sees_all(self) -> bool:
+        """Return whether process numbers here are those of the whole machine."""
+        try:
+            namespace = (self._proc / "self" / "ns" / "pid").stat().st_ino
+        except OSError:
+            return False
+        return namespace == INITIAL_PID_NAMESPACE
+
     def _read(self, name: str) -> str:
         return read_text(self._proc / name)
+
+
+JOB_VARIABLES = (
+    "NAVARCH_JOB_ID",
+    "SLURM_JOB_ID",
+    "PBS_JOBID",
+    "LSB_JOBID",
+    "FLUX_JOB_ID",
+    "TORCHELASTIC_RUN_ID",
+)
+"""Where workload systems name the job of a process: ours first, then Slurm, PBS, LSF, Flux, and
+the launcher of PyTorch."""
+
+
+def parse_job(environment: bytes) -> str:
+    """Return the job that an environment, as in `/proc/PID/environ`, names; empty if none."""
+    found: dict[str, str] = {}
+    for line in environment.split(b"\0"):
+        name, _, value = line.partition(b"=")
+        if name.decode("ascii", "replace") in JOB_VARIABLES:
+            found[name.decode("ascii")] = value.decode("utf-8", "replace").strip()
+    # `none` is what PyTorch's launcher calls a run that nobody has named.
+    named = (found.get(name, "") for name in JOB_VARIABLES)
+    return next((job for job in named if job and job != "none"), "")
 
 
 def parse_module_version(text: str) -> str:

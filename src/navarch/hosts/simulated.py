@@ -26,6 +26,7 @@ class SimulatedHost:
     gpus_on_bus: int | None = None
     module: str = ""
     processes: dict[int, str] | None = None
+    jobs: dict[int, str] | None = None
 
     def boot_id(self) -> str:
         """Return the boot it was given."""
@@ -86,3 +87,7 @@ class SimulatedHost:
         if self.processes is None:
             return None
         return {pid: state for pid, state in self.processes.items() if pid in pids}
+
+    def job_of(self, pid: int) -> str:
+        """Return that of the processes it was given."""
+        return (self.jobs or {}).get(pid, "")

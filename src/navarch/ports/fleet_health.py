@@ -38,6 +38,18 @@ class LemonView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuWarning:
+    """A GPU that still works: it wears out, or holds up the others of its job."""
+
+    node: NodeId
+    gpu: str
+    kind: str
+    """`wear` or `straggler`."""
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRate:
     """How often one kind of machine of one provider fails."""
 
@@ -58,6 +70,7 @@ class FleetHealth:
     now: datetime
     pools: tuple[PoolHealth, ...] = ()
     lemons: tuple[LemonView, ...] = ()
+    warnings: tuple[GpuWarning, ...] = ()
     rates: tuple[FailureRate, ...] = ()
     window_days: int = 30
     """How far back lemons and rates look."""

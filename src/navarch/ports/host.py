@@ -130,6 +130,10 @@ class Host(Protocol):
         """Return the kernel's letter for each process that exists; None if not all can be seen."""
         ...
 
+    def job_of(self, pid: int) -> str:
+        """Return the job of a workload system that a process is part of; empty if it is of none."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRecord:

@@ -9,7 +9,7 @@ from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
-from navarch.core.health import HealthReport
+from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
@@ -35,6 +35,15 @@ class Timing:
     def silence(self) -> timedelta:
         """How long a node may go unheard before it is held to be unhealthy."""
         return self.heartbeat_timeout or 3 * self.heartbeat_interval
+
+
+Overheard = Callable[[NodeId, HealthReport], None]
+"""Hears every report that an agent makes, also those that change nothing."""
+
+
+def unheard(node: NodeId, report: HealthReport) -> None:
+    """Let a report pass."""
+    del node, report
 
 
 def nobody_knows(nodes: Sequence[NodeId]) -> Sequence[float | None]:
@@ -66,11 +75,13 @@ class AgentService:
         timing: Callable[[], Timing] = Timing,
         policies: Callable[[], PolicyBook] | None = None,
         utilization: Utilization = nobody_knows,
+        overheard: Overheard = unheard,
     ) -> None:
         self._clock = clock
         self._store = store
         self._heard = heard
         self._timing = timing
+        self._overheard = overheard
         believing = policy_book(BELIEVE_CHECKS)
         self._weighing = Weighing(
             clock, store, policies=policies or (lambda: believing), utilization=utilization
@@ -144,7 +155,9 @@ class AgentService:
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Weigh what the checks found."""
         async with self._weighing.turn(node):
-            return await until_no_conflict(lambda: self._report_health(node, report))
+            status = await until_no_conflict(lambda: self._report_health(node, report))
+        self._overheard(node, report)
+        return status
 
     async def _report_health(self, name: NodeId, report: HealthReport) -> NodeStatus | None:
         fleet = self._store.fleet()
@@ -161,6 +174,22 @@ class AgentService:
             )
         weighed.note()
         return node_status(weighed.node)
+
+    async def note_findings(self, node: NodeId, results: Sequence[CheckResult]) -> None:
+        """Weigh what the control plane itself has found out about a node, as any other finding."""
+        report = HealthReport(results=tuple(results))
+        async with self._weighing.turn(node):
+            await until_no_conflict(lambda: self._note_findings(node, report))
+
+    async def _note_findings(self, name: NodeId, report: HealthReport) -> None:
+        fleet = self._store.fleet()
+        node = fleet.nodes.get(name)
+        if node is None or node.gone or node.registered_at is None:
+            return
+        weighed = await self._weighing.weigh(fleet, node, report)
+        if not weighed.change.empty:
+            await self._store.commit(weighed.change, based_on=fleet.revision)
+        weighed.note()
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Take readings that come late."""

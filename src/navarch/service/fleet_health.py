@@ -12,8 +12,16 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.health.learning.lemons import WINDOW, exposure_days, is_strike, score_lemons
 from navarch.health.learning.rates import rate
+from navarch.health.learning.stragglers import STRAGGLER
+from navarch.health.learning.wear import WEAR
 from navarch.ports.clock import Clock
-from navarch.ports.fleet_health import FailureRate, FleetHealth, LemonView, PoolHealth
+from navarch.ports.fleet_health import (
+    FailureRate,
+    FleetHealth,
+    GpuWarning,
+    LemonView,
+    PoolHealth,
+)
 from navarch.ports.store import Store
 
 LEMONS_MAX = 10
@@ -47,6 +55,7 @@ class FleetHealthService:
                 )
                 for each in lemons[:LEMONS_MAX]
             ),
+            warnings=tuple(sorted(_warnings(fleet), key=_worst_first)),
             rates=tuple(failure_rates(fleet, past, now=now)),
             window_days=WINDOW.days,
         )
@@ -77,6 +86,27 @@ def _pool(
         replacing=sum(n.retiring is not None and not n.retiring.surplus for n in there),
         dry_run=dry_run,
     )
+
+
+def _warnings(fleet: Fleet) -> Iterable[GpuWarning]:
+    """Yield what the control plane has found out itself about GPUs that still work."""
+    for node in fleet.nodes.values():
+        if node.gone:
+            continue
+        for condition in node.conditions:
+            kind, _, gpu = condition.check.partition("/")
+            if kind in (WEAR, STRAGGLER):
+                yield GpuWarning(
+                    node=node.id,
+                    gpu=gpu,
+                    kind=kind,
+                    reason=condition.reason,
+                    since=condition.since,
+                )
+
+
+def _worst_first(warning: GpuWarning) -> tuple[bool, datetime, str, str]:
+    return warning.kind != WEAR, warning.since, warning.node, warning.gpu
 
 
 def failure_rates(fleet: Fleet, past: Iterable[Launch], *, now: datetime) -> list[FailureRate]:

@@ -21,10 +21,11 @@ from navarch.health.checks.nvml import NvmlCheck
 from navarch.health.checks.pcie import PcieCheck
 from navarch.health.checks.power import PowerCheck
 from navarch.health.checks.recovery import RecoveryCheck
-from navarch.health.checks.rows import RowsCheck
+from navarch.health.checks.rows import RowsCheck, spare_rows
 from navarch.health.checks.settings import SettingsCheck
 from navarch.health.checks.standard import gpu_checks, standard_checks
 from navarch.health.checks.throttle import ThrottleCheck
+from navarch.health.checks.work import GpuWork, WorkCheck, gpus_at_work
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.gpu import (
@@ -357,3 +358,40 @@ def test_every_check_has_a_name_of_its_own() -> None:
     names = [check.name for check in standard_checks()]
 
     assert len(set(names)) == len(names)
+
+
+def test_rows_that_are_used_up_are_told_of_before_they_are_anything_to_worry_about() -> None:
+    worn = replace(SOUND, spare_rows=SpareRows(full=630, high=9, partial=1))
+    result = Round(Cards([SOUND, worn])).look(RowsCheck())
+
+    assert result.health is Health.HEALTHY
+    assert dict(spare_rows(result.facts)) == {"GPU-1": (630, 9, 1, 0, 0)}
+
+
+def test_nonsense_about_spare_rows_is_left_out() -> None:
+    nonsense = {"spare/a": "1 2 3", "spare/b": "1 2 3 4 x", "spare/c": "", "code": "48"}
+
+    assert list(spare_rows({**nonsense, "spare/d": "1 0 0 0 0"})) == [("d", (1, 0, 0, 0, 0))]
+
+
+def test_a_gpu_at_work_says_for_whom_and_how_fast() -> None:
+    busy = replace(SOUND, utilization_pct=98.0, holders=(7, 8), sm_clock_mhz=1755, power_w=655.25)
+    machine = Round(Cards([busy, SOUND, replace(busy, holders=(9,))]))
+    machine.host.jobs = {7: "train 3", 8: "train 3"}
+
+    found = list(gpus_at_work(machine.look(WorkCheck()).facts))
+
+    assert found == [GpuWork(gpu="GPU-0", job="train 3", clock_mhz=1755.0, power_w=655.2)]
+
+
+def test_a_gpu_that_two_jobs_share_is_compared_with_nobody() -> None:
+    shared = replace(SOUND, utilization_pct=98.0, holders=(7, 8))
+    machine = Round(Cards([shared]))
+    machine.host.jobs = {7: "one", 8: "other"}
+
+    assert machine.look(WorkCheck()).facts == {}
+
+
+@pytest.mark.parametrize("words", ["", "fast 600 job", "1980 600", "nan 600 job", "-1 600 job"])
+def test_nonsense_about_work_is_left_out(words: str) -> None:
+    assert list(gpus_at_work({"work/GPU-0": words})) == []

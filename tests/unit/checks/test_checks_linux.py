@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from navarch.hosts.filesystems import parse_mount, read_filesystems
-from navarch.hosts.linux import LinuxHost, parse_module_version
+from navarch.hosts.linux import LinuxHost, parse_job, parse_module_version
 from navarch.ports.host import MemoryErrors, NetworkPort
 
 
@@ -123,3 +123,25 @@ def test_a_disk_that_the_kernel_made_read_only_is_seen_by_its_superblock() -> No
     line = r"29 1 8:1 / /my\040data rw,relatime shared:1 master:2 - ext4 /dev/sda1 ro,discard"
 
     assert parse_mount(line) == ("8:1", "/my data", "ext4", True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "job"),
+    [
+        (b"HOME=/root\0SLURM_JOB_ID=4711\0PATH=/bin\0", "4711"),
+        (b"TORCHELASTIC_RUN_ID=none\0", ""),
+        (b"TORCHELASTIC_RUN_ID=none\0PBS_JOBID=8.head\0", "8.head"),
+        (b"SLURM_JOB_ID=4711\0NAVARCH_JOB_ID=mine\0", "mine"),
+        (b"XSLURM_JOB_ID=1\0=\0SLURM_JOB_ID\0\xff=\xfe\0", ""),
+        (b"", ""),
+    ],
+    ids=["slurm", "unnamed", "pbs", "ours first", "nonsense", "nothing"],
+)
+def test_the_job_of_a_process_is_in_its_environment(environment: bytes, job: str) -> None:
+    assert parse_job(environment) == job
+
+
+def test_from_inside_a_container_nobodys_environment_is_read(tmp_path: Path) -> None:
+    write(tmp_path, {"proc/7/environ": "SLURM_JOB_ID=1\0", "proc/self/ns/pid": ""})
+
+    assert a_host(tmp_path).job_of(7) == "", "7 is somebody else out there"

@@ -4,9 +4,15 @@ from dataclasses import replace
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import bold, count
+from navarch.cli.render.words import age, bold, count
 from navarch.core.health import Health
-from navarch.ports.fleet_health import FailureRate, FleetHealth, LemonView, PoolHealth
+from navarch.ports.fleet_health import (
+    FailureRate,
+    FleetHealth,
+    GpuWarning,
+    LemonView,
+    PoolHealth,
+)
 
 POOLS = (
     Column(name="Pool"),
@@ -25,6 +31,13 @@ LEMONS = (
     Column(name="Failures"),
     Column(name="With", width_min=20),
 )
+WARNINGS = (
+    Column(name="Node"),
+    Column(name="Kind"),
+    Column(name="Since", rank=1),
+    Column(name="What", width_min=20, wrap=True),
+)
+WARNINGS_MAX = 10
 RATES = (
     Column(name="Provider"),
     Column(name="Type"),
@@ -47,6 +60,12 @@ def render_fleet_health(found: FleetHealth, canvas: Canvas) -> str:
         days = f"in {found.window_days} days, against the fleet's rate"
         table = render_table(LEMONS, [_lemon(lemon) for lemon in found.lemons], canvas)
         blocks.append(f"Machines that failed {days} (* lemon):\n{table}")
+    if found.warnings:
+        rows = [_warning(warning, canvas) for warning in found.warnings[:WARNINGS_MAX]]
+        more = len(found.warnings) - WARNINGS_MAX
+        rest = f"\n... and {more} more: navarch health -o json" if more > 0 else ""
+        table = render_table(WARNINGS, rows, canvas)
+        blocks.append(f"GPUs that wear out, or hold up others of their job:\n{table}{rest}")
     known = [rate for rate in found.rates if rate.node_days]
     if known:
         table = render_table(RATES, [_rate(rate) for rate in known], canvas)
@@ -83,6 +102,10 @@ def _lemon(lemon: LemonView) -> list[str]:
         str(lemon.strikes),
         "; ".join(lemon.causes),
     ]
+
+
+def _warning(warning: GpuWarning, canvas: Canvas) -> list[str]:
+    return [warning.node, warning.kind, age(warning.since, canvas.now), warning.reason]
 
 
 def _rate(rate: FailureRate) -> list[str]:

@@ -1,19 +1,29 @@
 """Is there memory left to replace bad memory with?"""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
 from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
 from navarch.ports.checks import MachineView
-from navarch.ports.gpu import GpuHealth
+from navarch.ports.gpu import GpuHealth, SpareRows
+
+SPARE = "spare/"
+"""How a fact begins that tells of a GPU's spare rows; the GPU's UUID follows."""
+
+Banks = tuple[int, int, int, int, int]
+"""Memory banks by how many spare rows they have left: full, high, partial, low and none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsCheck:
-    """Watches rows replaced and pages retired, pending and failed ones, and the spare ones left."""
+    """Watches rows replaced and pages retired, pending and failed ones, and the spare ones left.
+
+    GPUs that have used up some of their spare rows are told of with every result, also when that
+    is nothing to worry about: the control plane sees how fast they go.
+    """
 
     name: str = "rows"
     interval: timedelta | None = None
@@ -23,7 +33,14 @@ class RowsCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, self._judge)
+        worn: dict[str, str] = {}
+
+        def judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+            if facts.spare_rows is not None and _is_worn(facts.spare_rows):
+                worn[f"{SPARE}{gpu.uuid}"] = _words(facts.spare_rows)
+            yield from self._judge(gpu, facts)
+
+        yield replace(judge_each(self.name, view, judge), facts=worn)
 
     def _judge(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
         name = f"GPU {gpu.index}"
@@ -41,3 +58,25 @@ class RowsCheck:
             yield unhealthy(f"{name} has retired {facts.pages_retired} memory pages")
         if facts.pages_pending:
             yield degraded(f"{name} must be reset to retire a bad memory page")
+
+
+def spare_rows(facts: Mapping[str, str]) -> Iterator[tuple[str, Banks]]:
+    """Yield each GPU of which the facts of a result tell, with its banks; nonsense is left out."""
+    for name, words in facts.items():
+        numbers = words.split()
+        if not name.startswith(SPARE) or len(numbers) != 5 or not all(map(_is_number, numbers)):
+            continue
+        full, high, partial, low, none = map(int, numbers)
+        yield name.removeprefix(SPARE), (full, high, partial, low, none)
+
+
+def _is_worn(rows: SpareRows) -> bool:
+    return bool(rows.high or rows.partial or rows.low or rows.none)
+
+
+def _words(rows: SpareRows) -> str:
+    return f"{rows.full} {rows.high} {rows.partial} {rows.low} {rows.none}"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 10

@@ -19,6 +19,7 @@ from navarch.health.checks.recovery import RecoveryCheck
 from navarch.health.checks.rows import RowsCheck
 from navarch.health.checks.settings import SettingsCheck
 from navarch.health.checks.throttle import ThrottleCheck
+from navarch.health.checks.work import WorkCheck
 from navarch.health.checks.xid import XidCheck
 from navarch.ports.checks import HealthCheck
 
@@ -48,6 +49,7 @@ def gpu_checks() -> tuple[HealthCheck, ...]:
         CountCheck(),
         HoldersCheck(),
         SettingsCheck(),
+        WorkCheck(),
     )
 
 

@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
+STRAGGLER = "straggler"
+"""The check that the control plane makes of GPUs that work together."""
+
 PEERS_MIN = 4
 """Of fewer nobody can say who is the odd one."""
 
@@ -11,6 +14,10 @@ DEVIATIONS_MIN = 4.0
 SHORTFALL_MIN = 0.05
 """A straggler is far from its peers by their own measure, and by a twentieth of what they do: where
 all are alike to the last digit, any difference is many deviations."""
+
+ODD_SHARE_MAX = 0.2
+"""If more than this share of the peers fall behind, they do something else: the first stage of a
+pipeline, say. One may always be the odd one."""
 
 CONFIRMATIONS = 4
 MISSES_MAX = 1
@@ -52,7 +59,8 @@ def behind(values: Mapping[str, float]) -> dict[str, float]:
     typical = median(values.values())
     spread = MAD_TO_SIGMA * median(abs(value - typical) for value in values.values())
     allowed = max(DEVIATIONS_MIN * spread, SHORTFALL_MIN * typical)
-    return {name: typical for name, value in values.items() if typical - value > allowed}
+    slow = {name: typical for name, value in values.items() if typical - value > allowed}
+    return slow if len(slow) <= max(1.0, ODD_SHARE_MAX * len(values)) else {}
 
 
 def watch(

@@ -5,7 +5,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import sqrt
 
+from navarch.core.health import CheckResult, Condition, Health
+from navarch.health.checks.rows import Banks
 from navarch.health.learning.rates import Z95
+
+WEAR = "wear"
+"""The check that the control plane makes of every GPU that uses up its spare rows."""
+
+LOOK_BACK = timedelta(days=90)
+"""How old a reading may be that a trend begins with: as far as the journal reaches."""
+
+WARN_DAYS = 30.0
+CALM_DAYS = 45.0
+"""A GPU whose spares last less than a month is told of, until they last a month and a half."""
 
 WEIGHTS = (0, 1, 2, 3, 4)
 """How many of a bank's spare rows are held to be used, by where it stands in the histogram:
@@ -22,7 +34,7 @@ class WearReading:
     """How many memory banks had how many spare rows left at one moment."""
 
     at: datetime
-    banks: tuple[int, int, int, int, int]
+    banks: Banks
     """Full, high, partial, low and none."""
 
     @property
@@ -43,6 +55,54 @@ class DaysLeft:
     days: float
     low: float
     """It will hardly be sooner than this."""
+
+
+def judge_wear(
+    gpu: str,
+    label: str,
+    readings: Sequence[WearReading],
+    before: Condition | None,
+    *,
+    now: datetime,
+) -> CheckResult | None:
+    """Return what the control plane has to say about the spares of a GPU; None: nothing new.
+
+    `label` is what people call the GPU, `before` what was said of it the last time.
+    """
+    left = days_left(recent(readings, now=now))
+    limit = WARN_DAYS if before is None else CALM_DAYS
+    if left is None or left.days > limit:
+        healthy = CheckResult(check=f"{WEAR}/{gpu}", health=Health.HEALTHY, facts={"gpu": gpu})
+        return None if before is None else healthy
+    reason = f"{label}: spare memory rows for about {left.days:.0f} days, {left.low:.0f} at least"
+    if readings[-1].exhausted:
+        reason = f"{label} has a memory bank without any spare row left"
+    if before is not None and before.reason.startswith(reason):
+        return None
+    return CheckResult(
+        check=f"{WEAR}/{gpu}",
+        health=Health.DEGRADED,
+        reason=reason,
+        facts={
+            "gpu": gpu,
+            "event_type": "memory",
+            "days_left": f"{left.days:.1f}",
+            "days_left_low": f"{left.low:.1f}",
+        },
+    )
+
+
+def recent(readings: Sequence[WearReading], *, now: datetime) -> list[WearReading]:
+    """Return the readings that a trend is made of: the lately ones, what they began from, and now.
+
+    A GPU that has not worn since its last reading has lasted until now: that is part of its rate.
+    """
+    if not readings:
+        return []
+    old = [reading for reading in readings if reading.at <= now - LOOK_BACK]
+    young = [reading for reading in readings if reading.at > now - LOOK_BACK]
+    start = [WearReading(at=now - LOOK_BACK, banks=old[-1].banks)] if old else []
+    return [*start, *young, WearReading(at=now, banks=readings[-1].banks)]
 
 
 def days_left(readings: Sequence[WearReading]) -> DaysLeft | None:

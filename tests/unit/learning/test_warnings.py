@@ -1,0 +1,115 @@
+"""What the control plane finds out itself: judged by policies, shown with everything else."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.fleet_health import render_fleet_health
+from navarch.core.fleet import Change
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.core.ownership import Cluster
+from navarch.health.learning.wear import WearReading, judge_wear
+from navarch.health.policy.book import policy_book
+from navarch.health.policy.policy import Policy, Rule
+from navarch.service.agents import AgentService
+from navarch.service.fleet_health import FleetHealthService
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+NODE = NodeId("training-0")
+THREE_DAYS = Rule(
+    name="worn-out",
+    condition='event.check == "wear" && event.metrics.days_left < 3.0',
+    result=Health.UNHEALTHY,
+    fatal=True,
+    action="replace",
+)
+
+
+def wearing(per_day: int) -> CheckResult:
+    """Return what is found of a GPU that has worn for ten days."""
+    steps = 10 * per_day
+    readings = [
+        WearReading(at=NOW, banks=(640, 0, 0, 0, 0)),
+        WearReading(at=NOW + timedelta(days=10), banks=(640 - steps, steps, 0, 0, 0)),
+    ]
+    found = judge_wear("GPU-a", "GPU 3", readings, None, now=NOW + timedelta(days=10))
+    assert found is not None
+    return found
+
+
+def play(
+    story: Callable[[AgentService, MemoryStore], Awaitable[None]], *rules: Rule
+) -> tuple[Node, MemoryStore]:
+    clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
+    book = policy_book(Policy(name="test", rules=rules))
+
+    async def main() -> None:
+        hearing = Columns(clock, timeout=timedelta(hours=1))
+        agents = AgentService(clock, store, hearing, policies=lambda: book)
+        await store.commit(Change(pools=[a_pool()], nodes=[a_node(NODE)]), based_on=0)
+        await story(agents, store)
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+    return store.fleet().nodes[NODE], store
+
+
+def test_a_rule_may_make_more_of_it_than_a_warning() -> None:
+    async def story(agents: AgentService, _: MemoryStore) -> None:
+        await agents.note_findings(NODE, [wearing(2)])
+
+    without, _ = play(story)
+    assert (without.health, without.conditions[0].fatal) == (Health.DEGRADED, False)
+    by_rule, store = play(story, THREE_DAYS)
+    assert (by_rule.health, by_rule.conditions[0].fatal) == (Health.UNHEALTHY, True)
+    assert by_rule.conditions[0].action == "replace"
+    assert [i.title for i in store.fleet().incidents.values()], "it is an incident like any other"
+
+
+def test_an_agents_next_report_is_still_the_next_and_takes_nothing_back() -> None:
+    sound = HealthReport(results=(CheckResult(check="rows", health=Health.HEALTHY),))
+
+    async def story(agents: AgentService, store: MemoryStore) -> None:
+        heat = CheckResult(check="gpu", health=Health.DEGRADED, reason="hot")
+        numbered = HealthReport(results=(heat,), stream="s", number=7)
+        await agents.report_health(NODE, numbered)
+        await agents.note_findings(NODE, [wearing(1)])
+        assert store.fleet().nodes[NODE].report_number == 7
+        await agents.report_health(NODE, sound)
+
+    node, _ = play(story)
+    assert {condition.check for condition in node.conditions} == {"gpu", "wear/GPU-a"}
+
+
+def test_the_fleets_view_shows_what_wears_out() -> None:
+    async def story(agents: AgentService, store: MemoryStore) -> None:
+        await agents.note_findings(NODE, [wearing(1)])
+        found = await FleetHealthService(SimClock(), store).fleet_health()
+        assert [(w.node, w.kind, w.gpu) for w in found.warnings] == [(NODE, "wear", "GPU-a")]
+        text = render_fleet_health(found, Canvas(width=80, now=NOW))
+        assert "GPU 3: spare memory rows for about 3 days" in text
+        assert all(len(line) <= 80 for line in text.splitlines())
+
+    play(story)
+
+
+def test_what_has_been_said_is_not_said_again_until_it_changes() -> None:
+    readings = [
+        WearReading(at=NOW, banks=(640, 0, 0, 0, 0)),
+        WearReading(at=NOW + timedelta(days=2), banks=(630, 10, 0, 0, 0)),
+    ]
+    node, _ = play(lambda agents, _: agents.note_findings(NODE, [wearing(1)]))
+    (said,) = node.conditions
+
+    again = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=10))
+    assert again is None, "still three days"
+    calm = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=200))
+    assert calm is not None
+    assert calm.health is Health.HEALTHY, "it has not worn for months"
