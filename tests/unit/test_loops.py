@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.control.agenda import Agenda
+from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.errands import Errands
-from navarch.control.loop import Loop
+from navarch.control.loop import Loop, Turns
 from navarch.control.providers import DressedProvider
 from navarch.core.errors import (
     CapacityError,
@@ -75,6 +75,119 @@ def test_a_loop_without_a_deadline_looks_around_now_and_then() -> None:
 
 def test_a_poke_wakes_a_loop_at_once() -> None:
     assert rounds_of(Scripted(50.0, 50.0), until_s=60, poke_at=7.0) == [0, 7, 57]
+
+
+class Foreseen(Scripted):
+    """One that knows when there is something to do."""
+
+    due: datetime | None = None
+
+    def due_at(self) -> datetime | None:
+        return self.due
+
+
+def test_a_poke_leaves_asleep_who_has_nothing_to_do() -> None:
+    assert rounds_of(Foreseen(50.0), until_s=60, poke_at=7.0) == [0, 50]
+
+
+def test_a_poke_wakes_who_has_something_to_do() -> None:
+    reconciler = Foreseen(50.0, 50.0)
+    reconciler.due = LONG_AGO
+    assert rounds_of(reconciler, until_s=60, poke_at=7.0) == [0, 7, 57]
+
+
+def test_who_would_sleep_past_a_new_deadline_is_woken_then() -> None:
+    reconciler = Foreseen(50.0, 13.0)
+    reconciler.due = EPOCH + timedelta(seconds=20)
+    assert rounds_of(reconciler, until_s=40, poke_at=7.0) == [0, 20, 33]
+
+
+def test_what_turns_up_during_a_round_is_seen_to_after_it() -> None:
+    class Surprised(Foreseen):
+        async def reconcile(self) -> datetime | None:
+            self.due = None
+            wake_at = await super().reconcile()
+            await asyncio.sleep(2.0)
+            if len(self.rounds) == 1:
+                self.due = LONG_AGO
+            return wake_at
+
+    assert rounds_of(Surprised(50.0, 50.0), until_s=40, poke_at=1.0) == [0, 2]
+
+
+class Chatty(Scripted):
+    """One whose first rounds after the start concern others, who are poked."""
+
+    def __init__(self, name: str, told: list[str], concerned: list[Loop]) -> None:
+        super().__init__()
+        self.name = name
+        self.told = told
+        self.concerned = concerned
+
+    async def reconcile(self) -> datetime | None:
+        self.told.append(self.name)
+        for loop in self.concerned:
+            loop.poke()
+        self.concerned.clear()
+        return await super().reconcile()
+
+
+def turns_taken(*pokes: str, concerned: dict[str, str]) -> list[str]:
+    """Return who took a turn in which order, of those who stand in line as a, b, c, d."""
+    told: list[str] = []
+
+    async def story() -> None:
+        turns = Turns()
+        reconcilers = {name: Chatty(name, told, []) for name in "abcd"}
+        loops = {
+            name: Loop(SimClock(), SeededEntropy("1"), each, strict=True, turns=turns)
+            for name, each in reconcilers.items()
+        }
+        tasks = [asyncio.create_task(loop.run()) for loop in loops.values()]
+        await asyncio.sleep(1.0)
+        told.clear()
+        for name, others in concerned.items():
+            reconcilers[name].concerned = [loops[other] for other in others]
+        for name in pokes:
+            loops[name].poke()
+        await asyncio.sleep(1.0)
+        for task in tasks:
+            task.cancel()
+
+    on_virtual_time(story)
+    return told
+
+
+def test_turns_are_taken_in_line_whoever_was_poked_first() -> None:
+    assert turns_taken("d", "a", "c", concerned={}) == ["a", "c", "d"]
+
+
+def test_who_is_concerned_by_a_turn_takes_one_before_those_behind() -> None:
+    assert turns_taken("d", "a", concerned={"a": "c"}) == ["a", "c", "d"]
+
+
+def test_nobody_takes_a_second_turn_before_all_who_were_called_had_one() -> None:
+    assert turns_taken("a", "d", concerned={"a": "ab"}) == ["a", "b", "d", "a"]
+
+
+def test_whoever_wakes_at_the_same_moment_takes_turns_in_line() -> None:
+    told: list[str] = []
+
+    async def story() -> None:
+        turns = Turns()
+        sleeps = {"a": [5.0, 2.0, 50.0], "b": [7.0, 50.0], "c": [1.0, 6.0, 50.0]}
+        for name, script in sleeps.items():
+            reconciler = Chatty(name, told, [])
+            reconciler.script = list(script)
+            loop = Loop(SimClock(), SeededEntropy("1"), reconciler, strict=True, turns=turns)
+            lives.append(asyncio.create_task(loop.run()))
+        await asyncio.sleep(10.0)
+        for life in lives:
+            life.cancel()
+
+    lives: list[asyncio.Task[None]] = []
+    on_virtual_time(story)
+    assert "".join(told) == "abc" + "c" + "a" + "abc"
 
 
 def test_a_conflict_is_tried_again_at_once() -> None:

@@ -24,13 +24,14 @@ from navarch.control.incidents import IncidentReconciler
 from navarch.control.launches import LaunchReconciler, UserData
 from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
-from navarch.control.loop import Loop, Reconciler
+from navarch.control.loop import Loop, Reconciler, Turns
 from navarch.control.notices import NoticeReconciler
 from navarch.control.observation import ObservationReconciler
 from navarch.control.planning import PlanPool, PoolPlanning
 from navarch.control.providers import Providers
 from navarch.control.recoveries import RecoveryReconciler
 from navarch.control.remediation import RemediationReconciler
+from navarch.control.rolls import Rolls
 from navarch.control.snapshots import SnapshotReconciler
 from navarch.control.stockouts import StockoutMemory
 from navarch.control.stragglers import StragglerReconciler
@@ -46,13 +47,12 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
-from navarch.core.table import Table
-from navarch.fleet.brake import find_brake
+from navarch.fleet.brake import find_brake, may_be_braked
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.plan import Plan
-from navarch.fleet.planner import plan_pool, was_lost
+from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.ports.alerts import AlertNotifier
@@ -119,8 +119,9 @@ class Plane:
             errands = Errands(
                 self._clock, self._entropy, tasks, done=self._poke, strict=self._strict
             )
+            turns = Turns()
             self._loops = [
-                Loop(self._clock, self._entropy, reconciler, strict=self._strict)
+                Loop(self._clock, self._entropy, reconciler, strict=self._strict, turns=turns)
                 for reconciler in self.reconcilers(errands)
             ]
             leave = self.store.subscribe(lambda _: self._poke())
@@ -218,6 +219,8 @@ def build_control_plane(
         memory = StockoutMemory(clock, store, vetoes=[budgets.veto], spans=opinions.stockout_spans)
         memories[:] = [memory]
 
+        rolls = Rolls(store)
+
         def is_scaled(pool: Pool) -> bool:
             asked = pool.name in opinions.autoscalers or pool.autoscaling is not None
             return asked and metrics_source is not None
@@ -230,11 +233,12 @@ def build_control_plane(
             clock,
             store,
             name="pools",
-            plan=_plan_size(entropy, opinions, memory, dressed, hearing),
+            plan=_plan_size(entropy, opinions, memory, rolls, dressed, hearing),
             begin=begin,
+            sees=seen_by_size,
         )
         memory.look_at = sizes.look_at
-        drains = DrainWatch(clock, store, notifier, errands)
+        drains = DrainWatch(clock, store, notifier, errands, rolls)
         found: list[Reconciler] = [
             RemediationReconciler(
                 clock,
@@ -341,6 +345,7 @@ def _plan_size(
     entropy: Entropy,
     opinions: Opinions,
     memory: StockoutMemory,
+    rolls: Rolls,
     providers: Providers,
     hearing: Hearing,
 ) -> PlanPool:
@@ -354,8 +359,12 @@ def _plan_size(
         said = zip(names, hearing.utilization(names), strict=True)
         return {name: used for name, used in said if used is not None}
 
-    def plan(pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
-        known = _present(nodes, pool)
+    def plan(pool: Pool, now: datetime) -> Plan:
+        roll = rolls.of(pool.name)
+        shown, beside = roll.shown_for(pool, now)
+        known = _present(shown, pool)
+        braked = may_be_braked(pool, roll.may_have_failed(pool, now), now=now)
+        brake = find_brake(pool, roll.everybody(), now=now) if braked else None
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
         dear = pool.disruption.savings_min is not None
@@ -370,23 +379,20 @@ def _plan_size(
             market=market,
             surveyed=surveyed,
             loads=loads,
-            brake=find_brake(pool, nodes.values(), now=now),
+            brake=brake,
+            beside=beside,
         )
         return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 
     return plan
 
 
-def _present(nodes: Table[NodeId, Node], pool: Pool | None = None) -> list[Node]:
+def _present(nodes: Iterable[Node], pool: Pool) -> list[Node]:
     """Return the nodes that exist, and those that `pool` has lost.
 
     A pool that churns remembers many that are gone, which concern no plan any more.
     """
-    return [
-        node
-        for node in nodes.values()
-        if node.phase is not Phase.GONE or (pool is not None and was_lost(pool, node))
-    ]
+    return [node for node in nodes if node.phase is not Phase.GONE or was_lost(pool, node)]
 
 
 def _sooner(*moments: datetime | None) -> datetime | None:

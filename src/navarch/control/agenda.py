@@ -1,10 +1,13 @@
 """What a loop has to look at: what changed since it last looked, and what has come due."""
 
 import heapq
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=str)
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+"""When what needs a look now came due, for those who only compare."""
 
 
 class Agenda(Generic[K]):
@@ -49,6 +52,10 @@ class Agenda(Generic[K]):
         """Return when something comes due next."""
         self._drop_stale()
         return self._queue[0][0] if self._queue else None
+
+    def due_at(self) -> datetime | None:
+        """Return from when on a look is needed: long ago, if something is noted already."""
+        return LONG_AGO if self._noted else self.next_at()
 
     def _drop_stale(self) -> None:
         while self._queue and self._wake_at.get(self._queue[0][1]) != self._queue[0][0]:

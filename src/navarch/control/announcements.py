@@ -39,6 +39,10 @@ class AnnouncementReconciler:
             await self._hear()
         return self._due
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._due
+
     async def _hear(self) -> None:
         standing: dict[InstanceId, list[Notice]] = {}
         for each in await self._provider.notices():

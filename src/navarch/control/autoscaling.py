@@ -101,6 +101,10 @@ class AutoscalingReconciler:
             await self._scale(name, answer.result(), now)
         return self._due
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._due
+
     def _is_scaled(self, pool: Pool) -> bool:
         return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from navarch.control.agenda import Agenda
+from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
@@ -54,6 +54,10 @@ class BadHostReconciler:
                 await self._look_at(fleet, node)
             self._agenda.done([name])
         return None
+
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return LONG_AGO if self._read_to < 0 else self._agenda.due_at()
 
     async def _remember(self) -> None:
         number = 0

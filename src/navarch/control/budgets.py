@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from navarch.control.agenda import LONG_AGO
 from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget
 from navarch.core.event import Event, about
@@ -54,6 +55,12 @@ class BudgetReconciler:
             await self._store.commit(Change(events=events), based_on=self._store.fleet().revision)
             self._told |= {str(spending.budget): level for spending, level in reached}
         return now + COUNT_EVERY
+
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do: with budgets, what is spent grows."""
+        if self._budgets or self._counted_for or self._counted_at is None:
+            return LONG_AGO
+        return self._counted_at + COUNT_EVERY
 
     async def count(self, now: datetime) -> None:
         """Bring the count up to date, unless it was taken lately for the same budgets."""

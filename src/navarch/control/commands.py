@@ -48,6 +48,10 @@ class CommandReconciler:
             self._agenda.done(due)
         return self._agenda.next_at()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._agenda.due_at()
+
     def _changed(self, committed: Committed) -> None:
         for command in committed.change.commands:
             self._agenda.wake(command.id, _due_at(command))

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from navarch.control.errands import Errands
 from navarch.control.nodes import NodeFollower
 from navarch.control.planning import PoolPlanning
+from navarch.control.rolls import Rolls
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase, Told
 from navarch.core.pool import Pool
-from navarch.core.table import Table
-from navarch.fleet.drains import plan_drains
+from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
@@ -24,28 +24,42 @@ class DrainWatch:
     name = "drain-watch"
 
     def __init__(
-        self, clock: Clock, store: Store, notifier: WorkloadNotifier, errands: Errands
+        self,
+        clock: Clock,
+        store: Store,
+        notifier: WorkloadNotifier,
+        errands: Errands,
+        rolls: Rolls,
     ) -> None:
         self._clock = clock
         self._notifier = notifier
         self._errands = errands
+        self._rolls = rolls
         self._drained: set[NodeId] = set()
         self._asked_at: dict[NodeId, datetime] = {}
         self._nodes = NodeFollower(
             clock, store, concerns=_is_draining, advance=self._advance, forget=self._forget
         )
-        self.planning = PoolPlanning(clock, store, name="drains", plan=self._plan)
+        self.planning = PoolPlanning(
+            clock, store, name="drains", plan=self._plan, sees=seen_by_drains
+        )
 
     async def reconcile(self) -> datetime | None:
         """Ask about every draining node that was not asked about lately."""
         return self._nodes.round()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._nodes.due_at()
+
     def _forget(self, node: NodeId) -> None:
         self._drained.discard(node)
         self._asked_at.pop(node, None)
 
-    def _plan(self, pool: Pool, nodes: Table[NodeId, Node], now: datetime) -> Plan:
-        return plan_drains(pool, nodes.values(), drained=self._drained, now=now)
+    def _plan(self, pool: Pool, now: datetime) -> Plan:
+        roll = self._rolls.of(pool.name)
+        beside = roll.beside().nodes
+        return plan_drains(pool, roll.others(), drained=self._drained, now=now, beside=beside)
 
     def _advance(self, node: Node, now: datetime) -> datetime | None:
         key = f"drained/{node.id}"

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from navarch.control.agenda import LONG_AGO
 from navarch.control.usage import Readings, Usage
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
@@ -11,6 +12,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
+from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.empty import empty
 from navarch.fleet.invariants import check_plans
@@ -44,12 +46,21 @@ class EmptinessReconciler:
         self._is_scaled = is_scaled
         self._due = clock.now()
         self._found: dict[PoolName, frozenset[NodeId]] = {}
+        self._pools: Table[PoolName, Pool] | None = None
+        """As they were at the last round."""
+        self._watched = False
+        """Whether any of them was to be watched then."""
+        self._spared = False
+        """Whether any was not because it has an autoscaler, which may be taken away any time."""
 
     async def reconcile(self) -> datetime | None:
         """Look at every pool that wants to be rid of empty nodes, if it is time to."""
         now = self._clock.now()
         fleet = self._store.fleet()
-        watched = [pool for pool in fleet.pools.values() if self._concerns(pool)]
+        wanting = [pool for pool in fleet.pools.values() if _wants_none_empty(pool)]
+        watched = [pool for pool in wanting if not self._is_scaled(pool)]
+        self._pools, self._watched = fleet.pools, bool(watched)
+        self._spared = len(watched) < len(wanting)
         if not watched:
             self._found.clear()
             return None
@@ -61,9 +72,11 @@ class EmptinessReconciler:
             await self._look(fleet, pool, now)
         return self._due
 
-    def _concerns(self, pool: Pool) -> bool:
-        wanted = pool.disruption.empty_after is not None
-        return wanted and not pool.deleted and not self._is_scaled(pool)
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        if self._spared or self._store.fleet().pools is not self._pools:
+            return LONG_AGO
+        return self._due if self._watched else None
 
     async def _look(self, fleet: Fleet, pool: Pool, now: datetime) -> None:
         window = pool.disruption.empty_after
@@ -105,3 +118,7 @@ class EmptinessReconciler:
         except ConflictError:
             # The pool was just changed; the next look sees how.
             return
+
+
+def _wants_none_empty(pool: Pool) -> bool:
+    return pool.disruption.empty_after is not None and not pool.deleted

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from navarch.control.agenda import LONG_AGO
 from navarch.core.event import Event
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
@@ -20,7 +21,7 @@ class HeartbeatReconciler:
     """Turns silence into a condition of the node, and speech into its end.
 
     No timer runs per node. One sweep looks at all of them, and the loop then sleeps until
-    the first of them could be overdue.
+    the first of them could be overdue, but never for longer than a timeout.
     """
 
     name = "heartbeats"
@@ -30,14 +31,21 @@ class HeartbeatReconciler:
         self._store = store
         self._liveness = liveness
         self._marked: dict[NodeId, None] = {}
+        self._silent = False
+        """Whether somebody was overdue at the last sweep."""
+        self._sweep_at = LONG_AGO
         for node in store.fleet().nodes.values():
             self._note(node)
         store.subscribe(self._changed)
 
-    async def reconcile(self) -> datetime | None:
-        """Sweep once; return when the next node could be overdue."""
+    async def reconcile(self) -> datetime:
+        """Sweep if it is time to; return when the next node could be overdue."""
         now = self._clock.now()
+        if now < self._sweep_at:
+            return self._sweep_at
         fleet = self._store.fleet()
+        # Asked in this order, nobody can fall silent between the two answers.
+        next_change = self._liveness.next_change()
         silent = self._liveness.silent()
         judged = [
             *judge_silence(fleet, silent, timeout=self._liveness.timeout, now=now),
@@ -53,14 +61,26 @@ class HeartbeatReconciler:
             fleet = await self._store.commit(
                 Change(nodes=nodes, events=events), based_on=fleet.revision
             )
+        self._silent = bool(silent)
         moments = [
-            self._liveness.next_change(),
+            next_change,
             next_verdict_at(fleet, silent, timeout=self._liveness.timeout),
             # Somebody who is held to be silent may speak at any time; nothing pokes us then.
             now if self._marked else None,
+            # Nor when somebody is first heard of, who has a whole timeout from then on.
+            now + self._liveness.timeout,
         ]
-        wake_at = min((moment for moment in moments if moment is not None), default=None)
-        return None if wake_at is None else _next_sweep(max(wake_at, now))
+        wake_at = min(moment for moment in moments if moment is not None)
+        self._sweep_at = _next_sweep(max(wake_at, now))
+        return self._sweep_at
+
+    def due_at(self) -> datetime:
+        """Return from when on a sweep may find something.
+
+        While nobody is silent no commit brings that closer: only time does, and the next sweep
+        comes before anybody can be overdue, whoever has been heard of since the last.
+        """
+        return self._sweep_at
 
     def _note(self, node: Node) -> None:
         if heartbeat_condition(node) and not node.gone:
@@ -73,6 +93,9 @@ class HeartbeatReconciler:
             self._note(node)
         for name in committed.change.forget_nodes:
             self._marked.pop(name, None)
+        if self._silent or self._marked:
+            # A silent node may have become one whose silence counts, or for more than before.
+            self._sweep_at = min(self._sweep_at, _next_sweep(self._clock.now()))
 
 
 def _next_sweep(moment: datetime) -> datetime:

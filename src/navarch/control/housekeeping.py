@@ -50,6 +50,11 @@ class HousekeepingReconciler:
         next_at = self._agenda.next_at()
         return self._prune_at if next_at is None else min(next_at, self._prune_at)
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        due_at = self._agenda.due_at()
+        return self._prune_at if due_at is None else min(due_at, self._prune_at)
+
     def _note(self, node: Node) -> None:
         if node.gone:
             self._agenda.wake(node.id, node.since + KEEP)

@@ -60,6 +60,10 @@ class IncidentReconciler:
                     raise
         return self._agenda.next_at()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._agenda.due_at()
+
     async def _settle(self, due: list[IncidentId], now: datetime) -> None:
         fleet = self._store.fleet()
         moved: list[Incident] = []

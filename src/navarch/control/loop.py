@@ -1,9 +1,8 @@
 """Running reconcilers: one activation at a time, on a poke or at the next known deadline."""
 
 import asyncio
-import contextlib
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 
@@ -36,28 +35,143 @@ class Reconciler(Protocol):
         ...
 
 
+@runtime_checkable
+class Foreseeing(Protocol):
+    """A reconciler that can tell whether a round would find anything to do.
+
+    Most commits concern few reconcilers. Those that foresee are left asleep by the others; who
+    cannot tell is woken by every one of them.
+    """
+
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do; None while only a change can bring it.
+
+        It must never be later than the truth: what it hides is not looked at in time.
+        """
+        ...
+
+
+class Turns:
+    """Gives those who are called their turns, in the order in which they stand.
+
+    Who decides stands before who acts. So what one thing that happens brings about is decided as
+    a whole before any of it is carried out, whoever heard of it first. Nobody is called twice
+    before everybody else who is called has had a turn.
+    """
+
+    def __init__(self) -> None:
+        self._line: list[Loop] = []
+        self._next = 0
+        self._calling = False
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def join(self, loop: "Loop") -> None:
+        """Put `loop` behind all others."""
+        self._line.append(loop)
+
+    def call(self) -> None:
+        """Have turns given to those who have been called."""
+        if not self._calling:
+            self._calling = True
+            asyncio.get_running_loop().call_soon(self._give_turn)
+
+    def ring_at(self, moment_s: float) -> None:
+        """Call whoever wants to be woken by that moment on the loop's clock."""
+        if self._alarm is not None:
+            if self._alarm.when() <= moment_s:
+                return
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(moment_s, self._ring)
+
+    def stop(self) -> None:
+        """Let the alarm be."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def _give_turn(self) -> None:
+        for place in (*range(self._next, len(self._line)), *range(self._next)):
+            if self._line[place].take_turn():
+                self._next = place + 1
+                # Behind the one who has just been woken, and who may call others.
+                asyncio.get_running_loop().call_soon(self._give_turn)
+                return
+        self._next = 0
+        self._calling = False
+
+    def _ring(self) -> None:
+        assert self._alarm is not None
+        now_s, self._alarm = self._alarm.when(), None
+        for loop in self._line:
+            if loop.asleep_until_s is not None:
+                if loop.asleep_until_s <= now_s:
+                    loop.call()
+                else:
+                    self.ring_at(loop.asleep_until_s)
+
+
 class Loop:
     """Wakes one reconciler for ever."""
 
     def __init__(
-        self, clock: Clock, entropy: Entropy, reconciler: Reconciler, *, strict: bool
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        reconciler: Reconciler,
+        *,
+        strict: bool,
+        turns: Turns | None = None,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
         self._reconciler = reconciler
         self._strict = strict
-        self._poke = asyncio.Event()
+        self._foreseeing = reconciler if isinstance(reconciler, Foreseeing) else None
+        self._turns = turns or Turns()
+        self._turns.join(self)
+        self._called = False
+        self._turn: asyncio.Future[None] | None = None
+        """What is waited for while asleep."""
+        self._asleep_until: datetime | None = None
+        self.asleep_until_s: float | None = None
+        """The same moment on the clock of the event loop."""
         self._failures = 0
 
     def poke(self) -> None:
+        """Ask for a round soon, unless there is nothing to do before the next one."""
+        if self._called:
+            return
+        if self._foreseeing is not None and self._asleep_until is not None:
+            due_at = self._foreseeing.due_at()
+            if due_at is None or due_at >= self._asleep_until:
+                return
+            now = self._clock.now()
+            if due_at > now:
+                self._sleep_until(due_at, now)
+                return
+        self.call()
+
+    def call(self) -> None:
         """Ask for a round soon."""
-        self._poke.set()
+        self._called = True
+        if self._turn is not None:
+            self._turns.call()
+
+    def take_turn(self) -> bool:
+        """Begin a round if one was asked for and none is under way; return whether it did."""
+        if not self._called or self._turn is None or self._turn.done():
+            return False
+        self._turn.set_result(None)
+        return True
 
     async def run(self) -> None:
         """Reconcile on every poke and at every deadline, until cancelled."""
-        while True:
-            self._poke.clear()
-            await self._wait(await self._round())
+        try:
+            while True:
+                self._called = False
+                await self._wait(await self._round())
+        finally:
+            self._turns.stop()
 
     async def _round(self) -> datetime | None:
         try:
@@ -85,10 +199,30 @@ class Loop:
         return self._clock.now() + timedelta(seconds=seconds * self._entropy.uniform(0.5, 1.0))
 
     async def _wait(self, wake_at: datetime | None) -> None:
-        pause = LONGEST_SLEEP
+        now = self._clock.now()
+        until = now + LONGEST_SLEEP
         if wake_at is not None:
-            pause = min(pause, wake_at - self._clock.now())
-        with contextlib.suppress(TimeoutError):
-            # Even when nothing is to be waited for, others get their turn.
-            async with asyncio.timeout(max(pause.total_seconds(), 0.0)):
-                await self._poke.wait()
+            until = min(until, wake_at)
+        if self._called and self._foreseeing is not None:
+            # Poked during the round, which may have seen to it already.
+            due_at = self._foreseeing.due_at()
+            if due_at is None or due_at > now:
+                self._called = False
+                until = until if due_at is None else min(until, due_at)
+        self._turn = asyncio.get_running_loop().create_future()
+        self._sleep_until(until, now)
+        if self._called or until <= now:
+            # Nothing is to be waited for, but others get their turn.
+            self.call()
+        try:
+            await self._turn
+        finally:
+            self._turn = self._asleep_until = self.asleep_until_s = None
+
+    def _sleep_until(self, until: datetime, now: datetime) -> None:
+        self._asleep_until = until
+        # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
+        now_s = round(asyncio.get_running_loop().time(), 6)
+        self.asleep_until_s = round(now_s + (until - now).total_seconds(), 6)
+        if until > now:
+            self._turns.ring_at(self.asleep_until_s)

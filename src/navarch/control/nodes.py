@@ -51,6 +51,10 @@ class NodeFollower:
         self._agenda.done(due)
         return self._agenda.next_at()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on some node needs a look."""
+        return self._agenda.due_at()
+
     def _note(self, node: Node) -> None:
         if self._concerns(node):
             self._agenda.note(node.id)

@@ -82,6 +82,10 @@ class ObservationReconciler:
             self._due = min(self._due, begun_at + BUSY)
         return self._due
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._due
+
     def _compare(self, listing: Listing, missing: Sequence[NodeId], fleet: Fleet) -> Lesson:
         return Comparison(
             fleet,

@@ -1,21 +1,21 @@
 """The reconciler of everything that is decided pool by pool: plan, check, write down."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
-from navarch.core.fleet import pools_touched
-from navarch.core.ids import NodeId, PoolName
+from navarch.core.fleet import Fleet, pools_touched
+from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
-from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
-PlanPool = Callable[[Pool, Table[NodeId, Node], datetime], Plan]
+PlanPool = Callable[[Pool, datetime], Plan]
 
 
 class PoolPlanning:
@@ -33,10 +33,15 @@ class PoolPlanning:
         name: str,
         plan: PlanPool,
         begin: Callable[[datetime], Awaitable[None]] | None = None,
+        sees: Callable[[Node], object] = lambda node: node,
     ) -> None:
-        """`begin` is awaited before each round that has pools to plan."""
+        """`begin` is awaited before each round that has pools to plan.
+
+        `sees` returns what a plan looks at in a node: a change of anything else is passed over.
+        """
         self.name = name
         self._begin = begin
+        self._sees = sees
         self._clock = clock
         self._store = store
         self._plan = plan
@@ -59,13 +64,13 @@ class PoolPlanning:
             await self._plan_pools(due, now)
         return self._agenda.next_at()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._agenda.due_at()
+
     async def _plan_pools(self, due: list[PoolName], now: datetime) -> None:
         fleet = self._store.fleet()
-        plans = [
-            self._plan(fleet.pools[name], fleet.in_pool(name), now)
-            for name in due
-            if name in fleet.pools
-        ]
+        plans = [self._plan(fleet.pools[name], now) for name in due if name in fleet.pools]
         check_plans(plans, fleet)
         change = changes(plans, fleet, now=now)
         # Crossed off first: what the commit itself changes must be looked at again.
@@ -81,5 +86,12 @@ class PoolPlanning:
             self._agenda.wake(plan.pool, plan.wake_at)
 
     def _changed(self, committed: Committed) -> None:
-        for pool in pools_touched(committed.before, committed.change):
-            self._agenda.note(pool)
+        change = committed.change
+        seen = [node for node in change.nodes if self._looks_different(node, committed.before)]
+        if seen or change.pools or change.forget_nodes:
+            for pool in pools_touched(committed.before, replace(change, nodes=seen)):
+                self._agenda.note(pool)
+
+    def _looks_different(self, node: Node, fleet: Fleet) -> bool:
+        before = fleet.nodes.get(node.id)
+        return before is None or self._sees(before) != self._sees(node)

@@ -75,6 +75,10 @@ class RecoveryReconciler:
             self._agenda.wake(name, wake_at)
         return self._agenda.next_at()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._agenda.due_at()
+
     async def _advance(self, fleet: Fleet, recovery: Recovery, now: datetime) -> datetime | None:
         node = fleet.nodes.get(recovery.node)
         if recovery.over or node is None:

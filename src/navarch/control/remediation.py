@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from navarch.control.agenda import Agenda
+from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Fleet, pools_touched
@@ -69,6 +69,8 @@ class RemediationReconciler:
         for pool in fleet.pools:
             self._agenda.note(pool)
         self._not_before = clock.now()
+        self._governed_by: GovernorSettings | None = None
+        """The settings by which the nodes that wait were last given a date."""
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
@@ -96,6 +98,12 @@ class RemediationReconciler:
         self._wake()
         return self._agenda.next_at()
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do: not before it has caught its breath."""
+        same = self._settings() == self._governed_by
+        due_at = self._agenda.due_at() if same else LONG_AGO
+        return None if due_at is None else max(due_at, self._not_before)
+
     def _waiting(self) -> Iterator[PoolName]:
         """Yield the pools with nodes that are held back: room may have been made elsewhere."""
         for pool, nodes in self._census.pools.items():
@@ -103,8 +111,9 @@ class RemediationReconciler:
                 yield pool
 
     def _wake(self) -> None:
+        self._governed_by = self._settings()
         oldest = self._census.next_expiry()
-        moment = None if oldest is None else oldest + self._settings().window
+        moment = None if oldest is None else oldest + self._governed_by.window
         for pool in self._waiting():
             self._agenda.wake(pool, moment)
 

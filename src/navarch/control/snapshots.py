@@ -25,3 +25,7 @@ class SnapshotReconciler:
             await self._save()
             self._due = self._clock.now() + SNAPSHOT_EVERY
         return self._due
+
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._due

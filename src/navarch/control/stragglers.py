@@ -94,6 +94,10 @@ class StragglerReconciler:
                 await self._maybe_take_back(gpu)
         return now + self._window
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        return self._begun_at + self._window
+
     def _compare(self) -> dict[str, tuple[str, Straggler, int]]:
         """Return each straggler with the measure it shows by, and how many it was compared with."""
         slow: dict[str, tuple[str, Straggler, int]] = {}

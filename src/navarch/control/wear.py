@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.control.agenda import LONG_AGO
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Condition, HealthReport
@@ -77,6 +78,10 @@ class WearReconciler:
         for gpu, node in sorted(self._on.items()):
             await self._judge(gpu, node, now)
         return now + LOOK_EVERY
+
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do: while no GPU wears, never."""
+        return LONG_AGO if self._heard or self._on or not self._read else None
 
     async def _remember(self) -> None:
         number = 0

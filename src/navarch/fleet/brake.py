@@ -54,6 +54,11 @@ def too_late(pool: Pool) -> str:
     return f"did not register within {pool.boot_deadline}"
 
 
+def may_be_braked(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> bool:
+    """Return whether so many of `nodes` never came up that there may be a brake on `pool`."""
+    return not pool.deleted and len(_failures(pool, nodes, now)) >= MACHINES_MAX
+
+
 def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | None:
     """Return the brake on `pool`, None if it may buy. `nodes` are all that are remembered."""
     known = list(nodes)

@@ -10,17 +10,22 @@ from navarch.fleet.plan import Action, Drain, Plan, Terminate
 
 
 def plan_drains(
-    pool: Pool, nodes: Iterable[Node], *, drained: Container[NodeId], now: datetime
+    pool: Pool,
+    nodes: Iterable[Node],
+    *,
+    drained: Container[NodeId],
+    now: datetime,
+    beside: int = 0,
 ) -> Plan:
     """Return which retiring nodes of `pool` move on.
 
     A node that is replaced waits until its replacement has been asked for, so that the
     pool is short for as little time as possible; where the maximum leaves no room for
-    both, it goes first.
+    both, it goes first. `beside` more nodes only count.
     """
     present = [node for node in nodes if not node.gone]
-    covered = sum(node.counts for node in present) >= pool.size
-    full = len(present) >= pool.nodes_max
+    covered = beside + sum(node.counts for node in present) >= pool.size
+    full = beside + len(present) >= pool.nodes_max
     actions: list[Action] = []
     moments: list[datetime] = []
     for node in present:
@@ -48,3 +53,8 @@ def _may_be_cut_short(node: Node) -> bool:
     # can wait for a scheduler that is down. A node that is broken cannot.
     assert node.retiring is not None, node.id
     return node.told is Told.DRAINING or not node.retiring.surplus
+
+
+def seen_by_drains(node: Node) -> object:
+    """Return what a plan of drains looks at in `node`: where nothing of it changes, it holds."""
+    return node.phase, node.since, node.retiring, node.told

@@ -17,6 +17,7 @@ from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.gangs import Group, group, plan_gangs, surplus_gangs, worth_keeping
 from navarch.fleet.pacing import pause
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire, SetBrake
+from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import Choice, Market
 from navarch.fleet.stockouts import Stockouts
 from navarch.ports.provision import ProvisionScheduler
@@ -43,6 +44,7 @@ def plan_pool(
     surveyed: Collection[ProviderName] = (),
     loads: Loads = lambda _: {},
     brake: Brake | None = None,
+    beside: Beside = NOBODY,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
 
@@ -51,10 +53,13 @@ def plan_pool(
     market is closed: those who wait longest are served first when it opens. `surveyed`
     are the providers that say where machines stand; `loads` says how busy nodes are: of
     those that are too many, the idle go first. A `brake` says how much may be bought at all.
+    `beside` are nodes that only count.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
-    launches = _Launches(pool, known, now, new_tokens, scheduler or FirstAvailable(), market, brake)
+    launches = _Launches(
+        pool, known, now, new_tokens, scheduler or FirstAvailable(), market, brake, beside.held
+    )
     late = [
         Retire(node=node.id, reason=too_late(pool), failed=True)
         for node in known
@@ -77,10 +82,11 @@ def plan_pool(
     if pool.gang:
         surplus = list(_shrink_gangs(pool, staying, groups, loads))
     else:
-        surplus = list(_shrink(pool, staying, loads))
+        # Who only counts is never too many: where somebody is, all are shown.
+        surplus = [] if beside.nodes else list(_shrink(pool, staying, loads))
     leaving = given_up | gone | {retire.node for retire in surplus}
     kept = [node for node in known if node.counts and node.id not in leaving]
-    market.expect(pool.name, _wanted(pool, staying, kept))
+    market.expect(pool.name, _wanted(pool, len(staying) + beside.nodes, kept))
     asked_again = list(_ask_again(known, kept, launches))
     if pool.gang:
         groups = group(known, [node for node in staying if node.id not in leaving])
@@ -88,9 +94,10 @@ def plan_pool(
         begin = not gangs.give_up
         grown = list(_grow_gangs(pool, known, staying, groups, launches, begin=begin))
     else:
-        grown = list(_grow(pool, known, staying, launches))
-    grown += _succeed(pool, known, leaving, len(grown), replacements, launches)
-    wake_at = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
+        grown = list(_grow(pool, known, len(staying), beside.nodes, launches))
+    grown += _succeed(pool, known, leaving, len(grown), beside.nodes, replacements, launches)
+    late_at = beside.booting_since and beside.booting_since + pool.boot_deadline
+    wake_at = _first(_wake_at(pool, kept, now), late_at, launches.look_again_at(), gangs.wake_at)
     reason = None if brake is None else brake.reason
     actions: tuple[Action, ...] = (
         *([] if reason == pool.braked else [SetBrake(reason=reason)]),
@@ -105,6 +112,20 @@ def plan_pool(
     return Plan(pool=pool.name, actions=actions, wake_at=wake_at)
 
 
+def seen_by_size(node: Node) -> object:
+    """Return what a plan of the size looks at in `node`: where nothing of it changes, it holds.
+
+    How often something was seen, who was told of it and what an agent said last is not in it.
+    """
+    held_against = [(c.check, c.health, c.reason) for c in node.conditions]
+    return (
+        (node.phase, node.since, node.retiring, node.replaces, node.registered_at),
+        (node.launch, node.attempts, node.retry_at, node.offering),
+        (node.gang, node.waiting, node.topology),
+        (node.cordoned, node.health, held_against),
+    )
+
+
 class _Launches:
     """Writes the attempts of one plan."""
 
@@ -117,6 +138,7 @@ class _Launches:
         scheduler: ProvisionScheduler,
         market: Market,
         brake: Brake | None,
+        beside: Mapping[ProviderName, int],
     ) -> None:
         self._pool = pool
         self._brake = brake
@@ -128,6 +150,7 @@ class _Launches:
         self._held: Counter[ProviderName] = Counter(
             node.provider for node in known if not node.gone and node.provider is not None
         )
+        self._held.update(beside)
         self._turned_away = False
 
     def launch(self, node: NodeId, instead_of: Node | None = None) -> tuple[Launch, Choice] | None:
@@ -193,10 +216,11 @@ class _Launches:
 
 
 def _grow(
-    pool: Pool, known: Sequence[Node], staying: Sequence[Node], launches: _Launches
+    pool: Pool, known: Sequence[Node], staying: int, beside: int, launches: _Launches
 ) -> Iterator[Request]:
-    missing = pool.target - len(staying)
-    room = pool.nodes_max - sum(not node.gone for node in known)
+    staying += beside
+    missing = pool.target - staying
+    room = pool.nodes_max - beside - sum(not node.gone for node in known)
     unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
         lost = next(unreplaced, None)
@@ -206,7 +230,7 @@ def _grow(
         launch, choice = found
         yield Request(
             launch=launch,
-            reason=f"{len(staying)} of {pool.target} nodes",
+            reason=f"{staying} of {pool.target} nodes",
             replaces=None if lost is None else lost.id,
             table=choice.table,
         )
@@ -296,11 +320,12 @@ def _succeed(
     known: Sequence[Node],
     leaving: Set[NodeId],
     grown: int,
+    beside: int,
     replacements: Replacements,
     launches: _Launches,
 ) -> Iterator[Request]:
     """Yield successors for sound nodes, where the maximum has room for both."""
-    room = pool.nodes_max - sum(not node.gone for node in known) - grown
+    room = pool.nodes_max - beside - sum(not node.gone for node in known) - grown
     staying = [each for each in replacements.begin if each.node not in leaving]
     gangs = {node.id: node.gang for node in known if node.gang is not None}
     for extra, candidate in enumerate(staying[: max(room, 0)], start=grown):
@@ -366,9 +391,9 @@ def _ask_again(
         yield AskAgain(launch=launch, reason=reason, table=table)
 
 
-def _wanted(pool: Pool, staying: Sequence[Node], kept: Sequence[Node]) -> int:
+def _wanted(pool: Pool, staying: int, kept: Sequence[Node]) -> int:
     """Return how many machines are still to be found."""
-    return max(pool.target - len(staying), 0) + sum(_waits_to_ask(node) for node in kept)
+    return max(pool.target - staying, 0) + sum(_waits_to_ask(node) for node in kept)
 
 
 def _waits_to_ask(node: Node) -> bool:

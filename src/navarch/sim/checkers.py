@@ -6,7 +6,27 @@ from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NEXT_PHASES, Node, Phase
+from navarch.core.pool import Pool
 from navarch.ports.store import Committed
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many nodes of a pool there are, and in which sense."""
+
+    present: int = 0
+    serving: int = 0
+    counting: int = 0
+
+    def plus(self, node: Node | None, times: int = 1) -> "Tally":
+        """Return the tally with `node` in it so many times more."""
+        if node is None or node.gone:
+            return self
+        return Tally(
+            self.present + times,
+            self.serving + times * node.serving,
+            self.counting + times * node.counts,
+        )
 
 
 @dataclass(slots=True)
@@ -16,6 +36,9 @@ class Checkers:
     may_be_retired: set[NodeId] = field(default_factory=set)
     """Nodes that the story itself asked to be given back, or whose machines it took away."""
     born: dict[NodeId, object] = field(default_factory=dict)
+    _tallies: dict[PoolName, Tally] = field(default_factory=dict)
+    """Of the pools as they were at the revision that was watched last."""
+    _watched: int | None = None
 
     def watch(self, committed: Committed) -> None:
         """Check one revision against the one before."""
@@ -27,10 +50,28 @@ class Checkers:
             if old is not None:
                 _check_move(old, node)
                 self._check_disturbance(old, node, after)
-        for pool in {node.pool for node in committed.change.nodes if node.pool is not None}:
-            _check_size(before, after, pool)
+        self._check_sizes(committed)
         for node in committed.change.nodes:
             assert committed.change.events, f"{node.id} was changed without a reason"
+
+    def _check_sizes(self, committed: Committed) -> None:
+        before, after, change = committed.before, committed.after, committed.change
+        if self._watched != before.revision:
+            self._tallies.clear()
+        self._watched = after.revision
+        moved: dict[PoolName, list[NodeId]] = {}
+        for name in (*(node.id for node in change.nodes), *change.forget_nodes):
+            node = after.nodes.get(name) or before.nodes.get(name)
+            if node is not None and node.pool is not None:
+                moved.setdefault(node.pool, []).append(name)
+        for pool, names in moved.items():
+            had = has = self._tallies.get(pool) or _count(before, pool)
+            for name in dict.fromkeys(names):
+                has = has.plus(before.nodes.get(name), -1).plus(after.nodes.get(name))
+            self._tallies[pool] = has
+            changed = [after.nodes[name] for name in names if name in after.nodes]
+            if changed:
+                _check_size(after.pools[pool], had, has, shrinks=_shrinks(before, changed))
 
     def _check_birth(self, node: Node) -> None:
         born = self.born.setdefault(node.id, node.created_at)
@@ -58,18 +99,29 @@ def _check_move(old: Node, new: Node) -> None:
         assert new.registered_at == old.registered_at, f"{new.id} was born again"
 
 
-def _check_size(before: Fleet, after: Fleet, name: PoolName) -> None:
-    pool = after.pools[name]
-    had = [node for node in before.in_pool(name).values() if not node.gone]
-    has = [node for node in after.in_pool(name).values() if not node.gone]
-    machines_max = max(pool.nodes_max, len(had))
-    assert len(has) <= machines_max, f"{name}: {len(has)} of {pool.nodes_max} nodes"
-    if any(x.retiring and x.retiring.surplus and _stayed(before, x) for x in has):
-        served, serving = (sum(node.serving for node in nodes) for nodes in (had, has))
-        assert serving >= min(served, pool.size), f"{name} shrank to {serving} serving nodes"
-    staying = sum(node.counts for node in has)
-    assert staying <= machines_max, f"{name} wants {staying} of {pool.nodes_max}"
+def _count(fleet: Fleet, pool: PoolName) -> Tally:
+    tally = Tally()
+    for node in fleet.in_pool(pool).values():
+        tally = tally.plus(node)
+    return tally
 
 
-def _stayed(before: Fleet, node: Node) -> bool:
-    return before.nodes[node.id].retiring is None
+def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
+    name = pool.name
+    machines_max = max(pool.nodes_max, had.present)
+    assert has.present <= machines_max, f"{name}: {has.present} of {pool.nodes_max} nodes"
+    if shrinks:
+        enough = has.serving >= min(had.serving, pool.size)
+        assert enough, f"{name} shrank to {has.serving} serving nodes"
+    assert has.counting <= machines_max, f"{name} wants {has.counting} of {pool.nodes_max}"
+
+
+def _shrinks(before: Fleet, changed: list[Node]) -> bool:
+    """Return whether any of those that changed is too many from now on."""
+    return any(
+        not node.gone
+        and node.retiring is not None
+        and node.retiring.surplus
+        and before.nodes[node.id].retiring is None
+        for node in changed
+    )

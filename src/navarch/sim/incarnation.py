@@ -168,7 +168,11 @@ class WiredProvider:
 
     async def terminate(self, instance: InstanceId) -> None:
         """End one machine, which nobody may want any more."""
-        for node in self.store.fleet().nodes.values():
+        machine = self.cloud.machines.get(instance)
+        # A machine belongs to the node it was bought for, or to nobody: the label says which.
+        name = None if machine is None else NodeId(machine.request.name)
+        node = None if name is None else self.store.fleet().nodes.get(name)
+        if node is not None:
             wanted = node.instance == instance and node.counts
             assert not wanted, f"{instance} is the machine of {node.id}, which is {node.phase}"
         await self.wire.call("terminate", lambda: self.cloud.terminate(instance))

@@ -142,6 +142,8 @@ class World:
     _on_duty: dict[NodeId, Resting] = field(default_factory=dict)
     _resting: dict[NodeId, Pulse] = field(default_factory=dict)
     _hearing: ComputedHearing | None = None
+    _running: dict[PoolName, dict[InstanceId, Machine]] = field(default_factory=dict)
+    """The machines that are being paid for, by the pool they were bought for."""
 
     # Looking
 
@@ -462,16 +464,19 @@ class World:
 
         Machines whose existence the cloud denied are its own fault, not ours.
         """
-        known = [m for m in self.alive() if m is not machine and not m.denied]
+        name = PoolName(machine.request.labels[POOL])
+        running = self._running.setdefault(name, {})
+        known = [m for m in running.values() if not m.denied]
         twins = [m for m in known if m.request.name == machine.request.name]
         assert not twins, f"seed {self.seed}: {machine.request.name} was bought twice"
-        name = PoolName(machine.request.labels[POOL])
-        machines = 1 + sum(m.request.labels[POOL] == name for m in known)
+        machines = 1 + len(known)
+        running[machine.id] = machine
         limit = self.fleet().pools[name].nodes_max
         assert machines <= limit, f"seed {self.seed}: {machines} machines of {limit} in {name}"
 
     def machine_ended(self, machine: Machine) -> None:
         """Stop the machine's agent."""
+        self._running.get(PoolName(machine.request.labels[POOL]), {}).pop(machine.id, None)
         node = self.fleet().nodes.get(NodeId(machine.request.name))
         if node and node.launch and node.launch.token == machine.request.token:
             self.checkers.may_be_retired.add(node.id)

@@ -1,0 +1,188 @@
+"""Who in a pool needs a look, and how many are simply there.
+
+Of most nodes a plan has to know no more than that they count. A roll keeps them apart from the
+others, node by node, so that planning a large pool costs what is going on in it.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from navarch.core.health import Health
+from navarch.core.ids import NodeId, ProviderName
+from navarch.core.node import Node, Phase
+from navarch.core.pool import Pool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """Nodes that a plan is not shown, because all that matters is how many there are."""
+
+    nodes: int = 0
+    held: Mapping[ProviderName, int] = field(default_factory=dict)
+    """How many of them each provider has sold us."""
+    booting_since: datetime | None = None
+    """When the first of them that has not reported in began to boot."""
+
+
+NOBODY = Beside()
+
+
+class Roll:
+    """The nodes of one pool, those that only count apart from the rest.
+
+    It says nothing that the nodes do not say themselves: after a restart it is made anew.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
+        self._nodes: dict[NodeId, Node] = {}
+        self._places: dict[NodeId, int] = {}
+        self._next_place = 0
+        self._others: dict[NodeId, Node] = {}
+        self._counted: dict[NodeId, Node] = {}
+        self._held: Counter[ProviderName] = Counter()
+        self._booting: list[tuple[datetime, NodeId]] = []
+        self._failed: dict[NodeId, Node] = {}
+        """Those that were given up because they never came up."""
+        self._successors: dict[NodeId, dict[NodeId, None]] = {}
+        """Who was bought to take whose place."""
+        for node in nodes:
+            self.note(node)
+
+    def note(self, node: Node) -> None:
+        """Take in what has become of `node`."""
+        before = self._nodes.get(node.id)
+        if before is None:
+            self._places[node.id] = self._next_place
+            self._next_place += 1
+        self._nodes[node.id] = node
+        if node.retiring is not None and node.retiring.failed_at is not None:
+            self._failed[node.id] = node
+        else:
+            self._failed.pop(node.id, None)
+        self._sort(node.id)
+        if before is None:
+            self._relate(node.id)
+        if before is None or before.replaces != node.replaces:
+            self._succeed(node, None if before is None else before.replaces)
+
+    def drop(self, name: NodeId) -> None:
+        """Forget a node that the store has forgotten."""
+        node = self._nodes.pop(name, None)
+        if node is None:
+            return
+        del self._places[name]
+        self._failed.pop(name, None)
+        self._sort(name)
+        self._relate(name)
+        if node.replaces is not None:
+            self._unsucceed(name, node.replaces)
+
+    def everybody(self) -> list[Node]:
+        """Return all nodes, in the order in which they were requested."""
+        return list(self._nodes.values())
+
+    def others(self) -> list[Node]:
+        """Return the nodes that do not only count, in the same order."""
+        return sorted(self._others.values(), key=lambda node: self._places[node.id])
+
+    def beside(self) -> Beside:
+        """Return what there is beside the others."""
+        return Beside(
+            nodes=len(self._counted), held=self._held, booting_since=self._booting_since()
+        )
+
+    def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], Beside]:
+        """Return the nodes by which the size of `pool` is planned, and who is there beside them.
+
+        Everybody is shown where any of them may have to go: because there are too many, for their
+        age, kind or price, or because they boot for too long; and where they belong to gangs.
+        """
+        disruption = pool.disruption
+        picky = (
+            disruption.lifetime_max is not None
+            or disruption.replace_drifted
+            or disruption.savings_min is not None
+        )
+        others = self.others()
+        late = self._is_somebody_late(pool, now)
+        counts = len(self._counted) + sum(node.counts for node in others)
+        if pool.gang or picky or late or counts > pool.target:
+            return self.everybody(), NOBODY
+        return others, self.beside()
+
+    def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
+        """Return every node that never came up, and some more."""
+        if self._is_somebody_late(pool, now):
+            return self.everybody()
+        return list((self._others | self._failed).values())
+
+    def _is_somebody_late(self, pool: Pool, now: datetime) -> bool:
+        """Return whether somebody who only counts should have reported in by now."""
+        booting_since = self._booting_since()
+        return booting_since is not None and now >= booting_since + pool.boot_deadline
+
+    def _sort(self, name: NodeId) -> None:
+        """Put a node where it belongs, after something about it has changed."""
+        before = self._counted.pop(name, None)
+        if before is not None and before.provider is not None:
+            self._held[before.provider] -= 1
+        self._others.pop(name, None)
+        node = self._nodes.get(name)
+        if node is None or _is_over(node):
+            return
+        if not _only_counts(node) or name in self._successors or node.replaces in self._nodes:
+            self._others[name] = node
+            return
+        self._counted[name] = node
+        if node.provider is not None:
+            self._held[node.provider] += 1
+        if node.phase is Phase.BOOTING:
+            heapq.heappush(self._booting, (node.since, name))
+
+    def _relate(self, name: NodeId) -> None:
+        """Look again at those who replace a node that has come or gone."""
+        for successor in self._successors.get(name, ()):
+            self._sort(successor)
+
+    def _succeed(self, node: Node, before: NodeId | None) -> None:
+        if before is not None:
+            self._unsucceed(node.id, before)
+        if node.replaces is not None:
+            self._successors.setdefault(node.replaces, {})[node.id] = None
+            self._sort(node.replaces)
+
+    def _unsucceed(self, name: NodeId, replaced: NodeId) -> None:
+        here = self._successors[replaced]
+        del here[name]
+        if not here:
+            del self._successors[replaced]
+            self._sort(replaced)
+
+    def _booting_since(self) -> datetime | None:
+        while self._booting:
+            since, name = self._booting[0]
+            node = self._counted.get(name)
+            if node is not None and node.phase is Phase.BOOTING and node.since == since:
+                return since
+            heapq.heappop(self._booting)
+        return None
+
+
+def _only_counts(node: Node) -> bool:
+    """Return whether `node` is on its way or at work, and nothing is the matter with it."""
+    if node.conditions or node.health is Health.UNHEALTHY:
+        return False
+    if node.retiring is not None or node.gang is not None or node.waiting:
+        return False
+    if node.phase is Phase.REQUESTED:
+        return node.launch is not None
+    return node.phase in (Phase.BOOTING, Phase.READY)
+
+
+def _is_over(node: Node) -> bool:
+    """Return whether `node` is gone and cannot be missed: it never served, or was too many."""
+    surplus = node.retiring is not None and node.retiring.surplus
+    return node.gone and (node.registered_at is None or surplus)

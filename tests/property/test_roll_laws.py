@@ -1,0 +1,204 @@
+"""A plan made from a roll is the plan made from every node, whatever has happened before."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.gang import Gang
+from navarch.core.health import Condition, Health
+from navarch.core.held import Held, HeldBy
+from navarch.core.ids import NodeId, RecoveryId, Token
+from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.notice import NoticeKind
+from navarch.core.pool import Pool
+from navarch.core.topology import Topology
+from navarch.core.trait import Trait
+from navarch.fleet.brake import find_brake, may_be_braked
+from navarch.fleet.disruption.replacement import look_again, plan_replacements
+from navarch.fleet.drains import plan_drains, seen_by_drains
+from navarch.fleet.plan import Plan
+from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
+from navarch.fleet.roll import NOBODY, Beside, Roll
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+NAMES = [NodeId(f"training-{index}") for index in range(8)]
+AGES = st.integers(0, 7200).map(lambda seconds: NOW - timedelta(seconds=seconds))
+
+
+@st.composite
+def conditions(draw: st.DrawFn, health: Health) -> tuple[Condition, ...]:
+    if health is Health.HEALTHY and draw(st.integers(0, 3)):
+        return ()
+    check = "gpu" if health is Health.UNHEALTHY else NoticeKind.MAINTENANCE
+    held = Health.UNHEALTHY if health is Health.UNHEALTHY else Health.DEGRADED
+    return (Condition(check=check, health=held, reason="x", since=NOW),)
+
+
+@st.composite
+def retirements(draw: st.DrawFn) -> Retirement:
+    failed_at = draw(st.sampled_from([None, NOW - timedelta(minutes=1), NOW]))
+    return Retirement(reason="x", surplus=draw(st.booleans()), failed_at=failed_at)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Node:
+    # Nodes at work are the usual case, and the one that a roll does not show.
+    phase = draw(st.sampled_from([*Phase, *[Phase.READY] * 6, Phase.BOOTING, Phase.REQUESTED]))
+    leaving = phase in (Phase.TERMINATING, Phase.GONE) or not draw(st.integers(0, 4))
+    health = draw(st.sampled_from([Health.HEALTHY] * 4 + [Health.UNHEALTHY, Health.UNKNOWN]))
+    name = draw(st.sampled_from(NAMES))
+    node = a_node(
+        name,
+        phase=phase,
+        since=draw(AGES),
+        health=health,
+        conditions=draw(conditions(health)),
+        retiring=draw(retirements()) if leaving else None,
+        replaces=draw(st.sampled_from([None, None, *(x for x in NAMES if x != name)])),
+        registered_at=draw(st.sampled_from([None, NOW - timedelta(hours=1)])),
+    )
+    refused = phase is Phase.REQUESTED and draw(st.booleans())
+    return replace(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node
+
+
+@st.composite
+def pools(draw: st.DrawFn) -> Pool:
+    low = draw(st.sampled_from([0, 4, *range(6, 11)]))
+    return a_pool(
+        size=low,
+        nodes_max=max(1, low + draw(st.integers(0, 4))),
+        next_index=len(NAMES),
+        deleted=not draw(st.integers(0, 5)),
+        scaled_at=draw(st.one_of(st.none(), AGES)),
+    )
+
+
+def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, object]:
+    known = [node for node in shown if not node.gone or was_lost(pool, node)]
+    tokens = (Token(f"t-{i}") for i in itertools.count())
+    replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
+    plan = plan_pool(
+        pool, known, now=NOW, new_tokens=tokens, replacements=replacements, beside=beside
+    )
+    return plan, look_again(pool, known, now=NOW)
+
+
+@given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=9))
+def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId]) -> None:
+    every = {name: a_node(name) for name in NAMES}
+    roll = Roll(every.values())
+    for step in history:
+        if isinstance(step, Node):
+            every[step.id] = step
+            roll.note(step)
+        else:
+            every.pop(step, None)
+            roll.drop(step)
+    everybody = list(every.values())
+    assert roll.everybody() == everybody
+    assert size_plan(pool, *roll.shown_for(pool, NOW)) == size_plan(pool, everybody, NOBODY)
+    braked = may_be_braked(pool, roll.may_have_failed(pool, NOW), now=NOW)
+    assert braked or find_brake(pool, everybody, now=NOW) is None
+    beside = roll.beside().nodes
+    drained = set(NAMES[::2])
+    assert plan_drains(pool, roll.others(), drained=drained, now=NOW, beside=beside) == plan_drains(
+        pool, everybody, drained=drained, now=NOW
+    )
+
+
+UNSEEN: dict[str, object] = {
+    "acted_at": NOW,
+    "boot_id": "another",
+    "booted_at": NOW,
+    "gpus": 4,
+    "held": Held(action="replace", reason="x", because="y", by=HeldBy.BUDGET, since=NOW),
+    "labels": {"rack": "r1"},
+    "machine": "a key",
+    "recovery": RecoveryId("r-1"),
+    "report_number": 7,
+    "report_stream": "s",
+    "traits": {"driver": Trait(value="1", since=NOW)},
+    "vouched_boot": "another",
+}
+"""What no plan looks at, each with a value that nodes do not have here."""
+
+NEVER_CHANGED = {"id", "pool", "created_at"}
+
+
+@given(
+    pools(), st.lists(nodes(), max_size=8, unique_by=lambda node: node.id), st.sampled_from(Told)
+)
+def test_what_no_plan_sees_changes_no_plan(pool: Pool, before: list[Node], told: Told) -> None:
+    after = [
+        replace(
+            node,
+            conditions=tuple(replace(c, times=c.times + 1) for c in node.conditions),
+            **UNSEEN,  # type: ignore[arg-type]
+        )
+        for node in before
+    ]
+    assert [*map(seen_by_drains, before)] == [*map(seen_by_drains, after)]
+    drains = [plan_drains(pool, x, drained=NAMES[::2], now=NOW) for x in (before, after)]
+    assert drains[0] == drains[1]
+    after = [replace(node, told=told) for node in after]
+    assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
+    assert size_plan(pool, before, NOBODY) == size_plan(pool, after, NOBODY)
+
+
+def test_of_every_fact_about_a_node_it_is_known_whether_plans_look_at_it() -> None:
+    node = a_node(NAMES[0])
+    changed = {
+        "phase": Phase.DRAINING,
+        "since": NOW + timedelta(days=1),
+        "cordoned": "by hand",
+        "health": Health.UNHEALTHY,
+        "conditions": (Condition(check="gpu", health=Health.DEGRADED, reason="x", since=NOW),),
+        "retiring": Retirement(reason="x"),
+        "replaces": NAMES[1],
+        "launch": None,
+        "attempts": 3,
+        "retry_at": NOW,
+        "registered_at": NOW + timedelta(days=1),
+        "offering": H100,
+        "topology": Topology(),
+        "gang": Gang(id="g", nodes=2, offering=H100),
+        "waiting": True,
+    }
+    for name, value in changed.items():
+        other = replace(node, **{name: value})  # type: ignore[arg-type]
+        assert seen_by_size(other) != seen_by_size(node), name
+    facts = {each.name for each in fields(Node)}
+    assert facts == {*changed, "told", *UNSEEN, *NEVER_CHANGED}
+
+
+def test_a_sound_node_is_shown_together_with_its_successor() -> None:
+    old, other, new = (a_node(name) for name in NAMES[:3])
+    roll = Roll([old, other, replace(new, replaces=old.id)])
+    shown, beside = roll.shown_for(a_pool(size=5, nodes_max=8), NOW)
+    assert [node.id for node in shown] == [old.id, new.id]
+    assert beside.nodes == 1
+    roll.drop(old.id)
+    assert roll.others() == []
+
+
+def test_everybody_is_shown_when_somebody_boots_for_too_long() -> None:
+    booting = a_node(NAMES[0], phase=Phase.BOOTING, since=NOW - timedelta(minutes=5))
+    roll = Roll([booting, a_node(NAMES[1])])
+    pool = a_pool(size=2, nodes_max=2, boot_deadline=timedelta(minutes=10))
+    _, beside = roll.shown_for(pool, NOW)
+    assert beside.nodes == 2
+    assert beside.booting_since == booting.since
+    shown, beside = roll.shown_for(pool, NOW + timedelta(minutes=5))
+    assert len(shown) == 2
+    assert beside is NOBODY
+
+
+def test_nodes_at_work_are_only_counted() -> None:
+    roll = Roll([a_node(f"training-{index}") for index in range(5)])
+    shown, beside = roll.shown_for(a_pool(size=6, nodes_max=6), NOW)
+    assert shown == []
+    assert beside.nodes == 5
