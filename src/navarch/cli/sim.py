@@ -1,12 +1,13 @@
 """Commands that simulate fleets, and that break simulated machines."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import click
 
 from navarch.cli.commands import Group
 from navarch.cli.completing import node_names
-from navarch.cli.options import health_option
+from navarch.cli.options import duration, health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
@@ -140,11 +141,31 @@ def import_trace(scenario: Path, nodes: Path, jobs: Path | None, hours: int) -> 
     navarch sim import openb.yaml --nodes openb_node_list.csv --jobs openb_pod_list.csv
     navarch sim import spot.yaml --nodes node_info_df.csv --jobs job_info_df.csv --hours 48
     """
-    from datetime import timedelta
-
     from navarch.cli.sim_trace import import_tables
 
     import_tables(scenario, nodes=nodes, jobs=jobs, lasts=timedelta(hours=hours))
+
+
+@sim.command("record")
+@click.argument("scenario", type=FILE)
+@click.option(
+    "--since", type=duration, metavar="DURATION", help="How far back, such as 24h.  [all there is]"
+)
+@click.option("--prices", is_flag=True, help="Keep what machines cost; a secret otherwise.")
+@with_session
+def record(session: Session, scenario: Path, since: timedelta | None, prices: bool) -> None:
+    r"""Make a scenario of what happened to a live fleet, without anybody's names.
+
+    Kept are machines, what befell them and what people asked for. Names, labels, addresses, ids,
+    dates and messages are not.
+
+    \b
+    navarch -s https://fleet.example.com sim record last-day.yaml --since 24h
+    navarch sim run last-day.yaml
+    """
+    from navarch.cli.sim_trace import record_fleet
+
+    record_fleet(session, scenario, since=since, prices=prices)
 
 
 @sim.command("replay")

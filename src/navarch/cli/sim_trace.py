@@ -1,5 +1,6 @@
 """Traces of real clusters, written as scenarios."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -7,10 +8,60 @@ import click
 import yaml
 
 from navarch.cli.failures import CommandError
+from navarch.cli.session import Session
 from navarch.cli.sim_run import write_file
 from navarch.config.duration import render_duration
+from navarch.core.event import Recorded
+from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
 from navarch.sim.scenario.loading import parse_scenario
+from navarch.sim.trace.live import FleetTrace, trace_fleet
 from navarch.sim.trace.tables import read_jobs, read_nodes
+
+
+def record_fleet(
+    session: Session, scenario: Path, *, since: timedelta | None, prices: bool
+) -> None:
+    """Write a scenario with what happened to the fleet that the session is about."""
+    if scenario.exists():
+        raise CommandError(f"{scenario} is there already; choose another name")
+    now = session.clock.now()
+
+    async def look(api: FleetApi) -> FleetTrace:
+        return trace_fleet(
+            await api.list_pools(),
+            await _every_node(api),
+            await _journal(api),
+            name=scenario.stem,
+            since=None if since is None else now - since,
+            until=now,
+            prices=prices,
+        )
+
+    trace = session.stay(look)
+    text = yaml.safe_dump(trace.plain, sort_keys=False)
+    parse_scenario(text, source=str(scenario))
+    write_file(scenario, text.encode())
+    told = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
+    told += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
+    click.echo("\n".join([*told, f"Play it: navarch sim run {scenario}"]))
+
+
+async def _every_node(api: FleetApi) -> list[NodeView]:
+    found: list[NodeView] = []
+    query = Query(include_gone=True, order_by="created", page_size=PAGE_SIZE_MAX)
+    while True:
+        page = await api.list_nodes(query)
+        found += page.items
+        if not page.next_page_token:
+            return found
+        query = replace(query, page_token=page.next_page_token)
+
+
+async def _journal(api: FleetApi) -> list[Recorded]:
+    found: list[Recorded] = []
+    while page := await api.events(after=found[-1].number if found else 0, limit=PAGE_SIZE_MAX):
+        found += page
+    return found
 
 
 def import_tables(scenario: Path, *, nodes: Path, jobs: Path | None, lasts: timedelta) -> None:

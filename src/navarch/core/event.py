@@ -9,6 +9,10 @@ Subject = NewType("Subject", str)
 """What an event is about: `node/training-3`, `pool/training`, `launch/…`, `command/…`."""
 
 
+BY_HAND = "hand"
+"""The fact `by` of what somebody asked for, as opposed to what was decided here."""
+
+
 def about(kind: str, name: str) -> Subject:
     """Return the subject of that kind and name."""
     return Subject(f"{kind}/{name}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from navarch.core.event import Event, about
+from navarch.core.event import BY_HAND, Event, about
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.judgement import explain, weigh, worst
@@ -58,14 +58,20 @@ def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Ev
     text = f"{after.health}: overridden: {reason}"
     if node.conditions:
         text += f" (was {node.health}: {explain(node.conditions)})"
-    return after, [_event(after, text, now)]
+    return after, [_event(after, text, now, by=BY_HAND)]
 
 
-def _event(node: Node, reason: str, now: datetime) -> Event:
+def _event(node: Node, reason: str, now: datetime, *, by: str = "") -> Event:
     return Event(
         at=now,
         about=about("node", node.id),
         kind="node.health",
         reason=reason,
-        facts={"health": str(node.health)},
+        facts={"health": str(node.health), **_checks(node), **({"by": by} if by else {})},
     )
+
+
+def _checks(node: Node) -> dict[str, str]:
+    """Return which checks have something against the node, for those who read the journal."""
+    failing = " ".join(sorted(condition.check for condition in node.conditions))
+    return {"checks": failing} if failing else {}

@@ -18,7 +18,7 @@ from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
-from navarch.core.event import Event, Recorded, Subject, about
+from navarch.core.event import BY_HAND, Event, Recorded, Subject, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
@@ -319,6 +319,7 @@ class FleetService:
                 "nodes_min": str(pool.nodes_min),
                 "nodes_max": str(pool.nodes_max),
                 "size": str(pool.size),
+                "by": BY_HAND,
             },
         )
         change = Change(pools=[pool], events=[event])
@@ -547,5 +548,5 @@ def _word(node: Node) -> str:
 
 
 def _event(node: Node, kind: str, reason: str, now: datetime) -> Event:
-    facts = {"phase": str(node.phase)}
+    facts = {"phase": str(node.phase), "by": BY_HAND}
     return Event(at=now, about=about("node", node.id), kind=kind, reason=reason, facts=facts)

@@ -50,6 +50,7 @@ def on(base: Plain, path: tuple[str | int, ...], value: object, *before: Change)
     return base, list(before), [(path, value)]
 
 
+HOT: Plain = {"failure_type": "check", "check": "thermal"}
 FAIL, CORDON, LOG, WAIT = (("events", n, "params") for n in (1, 2, 3, 4))
 POOL_EVENT = ("events", 1)
 
@@ -74,12 +75,32 @@ CASES: dict[str, Case] = {
     "Event.at": on(FLEET, ("events", 1, "at"), "11s"),
     "Event.action": on(FLEET, ("events", 0, "action"), "wait"),
     "Event.target": on(FLEET, ("events", 1, "target"), "n3"),
+    "Event.optional": on(
+        FLEET, (*CORDON[:2], "optional"), True, (("events", 0, "at"), "35s"), (("assertions",), [])
+    ),
     "Params.failure_type": on(
         FLEET, FAIL, {"failure_type": "temperature", "gpu_index": 1, "message": "m"}
     ),
     "Params.xid_code": on(FLEET, (*FAIL, "xid_code"), 48),
     "Params.gpu_index": on(FLEET, (*FAIL, "gpu_index"), 2),
     "Params.message": on(FLEET, (*FAIL, "message"), "other"),
+    "FleetNode.after": on(FLEET, ("fleet", 2, "after"), "20s"),
+    "Params.check": on(FLEET, (*FAIL, "check"), "fans", (FAIL, HOT)),
+    "Params.health": on(FLEET, (*FAIL, "health"), "degraded", (FAIL, HOT)),
+    "Params.fatal": on(
+        POOL,
+        (*POOL_EVENT, "params", "fatal"),
+        True,
+        (POOL_EVENT, event("inject_failure", "p-0", **HOT)),
+    ),
+    "Params.lasting": on(
+        FLEET,
+        (*FAIL, "lasting"),
+        True,
+        (FAIL, HOT),
+        (("events", 5), event("recover_failure", "n1", at="55s")),
+        (("events", 4), event("wait", at="41s")),
+    ),
     "Params.command_type": on(FLEET, (*CORDON, "command_type"), "drain"),
     "Params.command_args": on(FLEET, (*CORDON, "command_args"), {"reason": "other"}),
     "Params.expected_status": on(FLEET, (*WAIT, "expected_status"), "cordoned", *QUIET),

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from navarch.config.kinds import BOOLEAN, Choice, ListOf
+from navarch.config.kinds import BOOLEAN, ListOf
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.cascading import Cascading
 from navarch.sim.scenario.correlation import Correlation
 from navarch.sim.scenario.outage import Outage
 from navarch.sim.scenario.recovery import Recovery
-from navarch.sim.scenario.words import ANY_NUMBER, WEIGHTS, FailureType
+from navarch.sim.scenario.words import ANY_NUMBER, WEIGHTS, ByChance, FailureType
 
 XIDS = {str(code): 1.0 for code in (13, 31, 32, 43, 45, 48, 63, 64, 74, 79, 92, 94, 95)}
 """What is drawn from where a scenario says nothing: all of them, equally often."""
@@ -19,7 +19,7 @@ XIDS = {str(code): 1.0 for code in (13, 31, 32, 43, 45, 48, 63, 64, 74, 79, 92, 
 class FailureShare:
     """How often one type of failure occurs among the others."""
 
-    type: FailureType = key(Choice(options=FailureType), doc="what goes wrong")
+    type: FailureType = key(ByChance(options=FailureType), doc="what goes wrong")
     weight: float = key(ANY_NUMBER, doc="its share")
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from navarch.config.kinds import DURATION_OR_ZERO, TEXT, Choice
 from navarch.config.schema import Fault, block, key
-from navarch.sim.scenario.words import SHARE, FailureType
+from navarch.sim.scenario.words import SHARE, ByChance, FailureType
 
 
 class CorrelationScope(StrEnum):
@@ -33,7 +33,7 @@ class Correlation:
 
     name: str = key(TEXT, doc="what to call it")
     trigger: str = key(TEXT, doc="which failure: a type, or the number of an XID in quotes")
-    response: FailureType = key(Choice(options=FailureType), doc="what follows")
+    response: FailureType = key(ByChance(options=FailureType), doc="what follows")
     probability: float = key(SHARE, doc="how likely it does")
     delay: timedelta = key(DURATION_OR_ZERO, default=timedelta(0), doc="after how long")
     scope: CorrelationScope = key(

@@ -5,6 +5,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from navarch.config.kinds import (
+    BOOLEAN,
     DURATION,
     DURATION_OR_ZERO,
     TEXT,
@@ -16,6 +17,7 @@ from navarch.config.kinds import (
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key, keys_of
 from navarch.core.command import CommandKind
+from navarch.core.health import Health
 from navarch.core.node import NodeStatus
 from navarch.sim.scenario.words import GPU_INDEX, XID, FailureType, Scope
 
@@ -39,6 +41,7 @@ class Action(StrEnum):
     RECLAIM = "reclaim"
     SCALE = "scale"
     SET_LOAD = "set_load"
+    OVERRIDE = "override"
 
 
 @block()
@@ -51,6 +54,16 @@ class Params:
     xid_code: int | None = key(XID, default=None, doc="the number of the error, for `xid_error`")
     gpu_index: int | None = key(GPU_INDEX, default=None, doc="which GPU; -1 for all of them")
     message: str | None = key(TEXT, default=None, doc="what the driver says")
+    check: str | None = key(TEXT, default=None, doc="which check, for the failure type `check`")
+    health: Health | None = key(
+        Choice(options=Health), default=None, doc="what that check says; unhealthy if left out"
+    )
+    fatal: bool | None = key(
+        BOOLEAN, default=None, doc="whether what it says is to be acted on at once"
+    )
+    lasting: bool | None = key(
+        BOOLEAN, default=None, doc="whether it happened, so that only a restart takes it back"
+    )
     command_type: CommandKind | None = key(
         Choice(options=CommandKind), default=None, doc="what the operator asks for"
     )
@@ -84,15 +97,16 @@ class Params:
 
 
 _NOTHING: frozenset[str] = frozenset()
+_OF_A_CHECK = ("check", "health", "fatal", "lasting")
 _TAKES: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
     # The parameters an action needs, and those it may have.
     Action.START_FLEET: (_NOTHING, _NOTHING),
     Action.STOP_FLEET: (_NOTHING, _NOTHING),
     Action.INJECT_FAILURE: (
         frozenset({"failure_type"}),
-        frozenset({"xid_code", "gpu_index", "message"}),
+        frozenset({"xid_code", "gpu_index", "message", *_OF_A_CHECK}),
     ),
-    Action.RECOVER_FAILURE: (_NOTHING, frozenset({"failure_type"})),
+    Action.RECOVER_FAILURE: (_NOTHING, frozenset({"failure_type", "check"})),
     Action.ISSUE_COMMAND: (frozenset({"command_type"}), frozenset({"command_args"})),
     Action.WAIT_FOR_STATUS: (frozenset({"expected_status"}), frozenset({"timeout"})),
     Action.WAIT: (_NOTHING, _NOTHING),
@@ -104,7 +118,17 @@ _TAKES: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
     Action.RECLAIM: (_NOTHING, _NOTHING),
     Action.SCALE: (frozenset({"nodes"}), _NOTHING),
     Action.SET_LOAD: (frozenset({"utilization"}), _NOTHING),
+    Action.OVERRIDE: (_NOTHING, _NOTHING),
 }
+ABOUT_NODES = (
+    Action.INJECT_FAILURE,
+    Action.RECOVER_FAILURE,
+    Action.ISSUE_COMMAND,
+    Action.WAIT_FOR_STATUS,
+    Action.RECLAIM,
+    Action.OVERRIDE,
+)
+"""What has a node for its target."""
 _NO_TARGET = (Action.START_FLEET, Action.STOP_FLEET, Action.WAIT, Action.LOG, Action.CRASH)
 
 
@@ -173,6 +197,7 @@ def _right_words(action: str, params: Params) -> Iterator[Fault]:
                 message="xid_code goes with failure_type: xid_error",
                 remedy="leave it out",
             )
+        yield from _right_check(action, params)
     wanted = params.expected_status
     if action == Action.WAIT_FOR_STATUS and wanted is not None and wanted not in _STATUSES:
         yield Fault(
@@ -182,7 +207,39 @@ def _right_words(action: str, params: Params) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_known_action, _right_params, _right_target, _right_words))
+def _right_check(action: str, params: Params) -> Iterator[Fault]:
+    """A check is named where the failure is one of a check, and nowhere else."""
+    if params.failure_type != FailureType.CHECK:
+        for name in sorted(params.written & {*_OF_A_CHECK}):
+            yield Fault(
+                at=("params", name),
+                message=f"{name} goes with failure_type: check",
+                remedy="leave it out",
+            )
+    elif action == Action.INJECT_FAILURE and not params.check:
+        yield Fault(
+            at=("params", "failure_type"),
+            message="check needs params.check",
+            remedy="add check: thermal, for example",
+        )
+    if params.health in (Health.HEALTHY, Health.UNKNOWN):
+        yield Fault(
+            at=("params", "health"),
+            message=f"a check that says {params.health} is no failure",
+            remedy="write degraded or unhealthy; recover_failure takes it back",
+        )
+
+
+def _right_option(action: str, optional: bool) -> Iterator[Fault]:
+    if optional and action not in ABOUT_NODES:
+        yield Fault(
+            at=("optional",),
+            message=f"{action} is not about a node, so that nothing tells when to leave it out",
+            remedy="leave optional out",
+        )
+
+
+@block(rules=(_known_action, _right_params, _right_target, _right_words, _right_option))
 class Event:
     """One thing that happens."""
 
@@ -191,4 +248,10 @@ class Event:
     )
     action: str = key(TEXT, doc="what happens")
     target: str = key(TEXT, default="", doc="to which node, pool or place")
+    optional: bool = key(
+        BOOLEAN,
+        default=False,
+        doc="whether it keeps nobody waiting: it happens once its node is there, and is left out "
+        "if that takes ten minutes; for traces, whose nodes another policy may never buy",
+    )
     params: Params = key(Nested(cls=Params), default=Params(), doc="the details")

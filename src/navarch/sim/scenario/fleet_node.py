@@ -1,8 +1,9 @@
 """Machines that a scenario names one by one."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 
-from navarch.config.kinds import TEXT, Integer, MapOf
+from navarch.config.kinds import DURATION_OR_ZERO, TEXT, Integer, MapOf
 from navarch.config.schema import block, key
 from navarch.sim.scenario.recorded import RecordingFile, RecordingPath
 
@@ -22,6 +23,11 @@ class FleetNode:
         MapOf(each=TEXT),
         default_factory=dict,
         doc="what its agent says about itself; `rack` tells which machines stand together",
+    )
+    after: timedelta = key(
+        DURATION_OR_ZERO,
+        default=timedelta(0),
+        doc="how long after `start_fleet` it is up",
     )
     recording: RecordingFile | None = key(
         RecordingPath(),

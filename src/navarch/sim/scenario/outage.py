@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, TEXT, Choice
 from navarch.config.schema import Fault, block, key
-from navarch.sim.scenario.words import FailureType
+from navarch.sim.scenario.words import ByChance, FailureType
 
 
 class OutageScope(StrEnum):
@@ -48,7 +48,7 @@ class Outage:
     scope: OutageScope = key(Choice(options=OutageScope), doc="what goes out")
     target: str = key(TEXT, doc="which zone, region or provider, or how many percent")
     failure_type: FailureType = key(
-        Choice(options=FailureType),
+        ByChance(options=FailureType),
         default=FailureType.XID_ERROR,
         doc="how; `xid_error` is XID 79",
     )

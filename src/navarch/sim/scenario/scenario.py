@@ -9,7 +9,7 @@ from navarch.config.pool import PoolConfig
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.assertion import Assertion, AssertionType, check_expectation
 from navarch.sim.scenario.cloud import CloudConfig
-from navarch.sim.scenario.event import Action, Event
+from navarch.sim.scenario.event import ABOUT_NODES, Action, Event
 from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.network import NetworkConfig
 from navarch.sim.scenario.plane import PlaneConfig
@@ -51,15 +51,6 @@ def _names_once(fleet: tuple[FleetNode, ...]) -> Iterator[Fault]:
         seen.add(node.id)
 
 
-_ABOUT_NODES = (
-    Action.INJECT_FAILURE,
-    Action.RECOVER_FAILURE,
-    Action.ISSUE_COMMAND,
-    Action.WAIT_FOR_STATUS,
-    Action.RECLAIM,
-)
-
-
 def _recorded_live_their_own_lives(
     fleet: tuple[FleetNode, ...], events: tuple[Event, ...]
 ) -> Iterator[Fault]:
@@ -97,7 +88,7 @@ def _targets_exist(
         return
     names = {node.id for node in fleet}
     for index, event in enumerate(events):
-        if event.action in _ABOUT_NODES and event.target not in names:
+        if event.action in ABOUT_NODES and event.target not in names:
             yield _no_node(("events", index, "target"), event.target, names)
     for index, each in enumerate(assertions):
         about_node = each.type in (AssertionType.NODE_STATUS, AssertionType.HEALTH_STATUS)

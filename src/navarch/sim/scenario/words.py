@@ -2,7 +2,10 @@
 
 from enum import StrEnum
 
-from navarch.config.kinds import Integer, MapOf, Real
+from navarch.config.kinds import Choice, Integer, MapOf, Real
+from navarch.config.reading import Scope as Reading
+from navarch.config.suggestion import join_names
+from navarch.config.tree import Tree
 
 SHARE = Real(most=1.0, example="0.5")
 WEIGHTS = MapOf(each=Real(example="50"))
@@ -23,6 +26,28 @@ class FailureType(StrEnum):
     MEMORY_ERROR = "memory_error"
     NVLINK_ERROR = "nvlink_error"
     NETWORK = "network"
+    CHECK = "check"
+    """Whatever the check of a name may report: only an event can say which."""
+
+
+class ByChance(Choice[FailureType]):
+    """A failure that can befall any machine, which is to say one that needs no name."""
+
+    @property
+    def noun(self) -> str:
+        """The words."""
+        return join_names(each.value for each in FailureType if each is not FailureType.CHECK)
+
+    def read(self, node: Tree, scope: Reading) -> FailureType:
+        """Return the failure."""
+        found = Choice.read(self, node, scope)
+        if found is FailureType.CHECK:
+            raise scope.refuse(
+                node,
+                "check: chance does not know which check",
+                f"choose {self.noun}, or inject it with an event",
+            )
+        return found
 
 
 class Scope(StrEnum):

@@ -1,10 +1,12 @@
 """Acts: the events of a scenario, carried out one after the other."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
+from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.clock import Clock
 from navarch.sim.outcome import Happening, Verdict
@@ -19,6 +21,8 @@ from navarch.sim.stage.stage import Stage
 
 POLL_S = 0.5
 TIMEOUT_S = 30.0
+PATIENCE_S = 600.0
+"""For so long an optional event waits for its node."""
 
 
 class ActError(NavarchError):
@@ -35,6 +39,8 @@ class Acts:
     """Kills the control plane for so many seconds, where that is possible."""
     reclaim: Callable[[NodeId], None] | None = None
     set_load: Callable[[PoolName, float], None] | None = None
+    on_order: Callable[[NodeId], object] = lambda _: None
+    """Hears that a node will be taken out of service because the scenario says so."""
     say: Callable[[Happening], None] = lambda _: None
     begin: float = 0.0
     verdicts: list[Verdict] = field(default_factory=list)
@@ -42,9 +48,19 @@ class Acts:
 
     async def play(self, events: tuple[Event, ...]) -> None:
         """Play every event at its moment, in the file's order where moments are equal."""
-        for number, event in enumerate(sorted(events, key=lambda each: each.at)):
-            wait_s = self.begin + event.at.total_seconds() - self._clock.monotonic()
-            await self._clock.sleep(max(wait_s, 0.0))
+        ordered = sorted(events, key=lambda each: each.at)
+        optional: dict[str, list[Event]] = {}
+        for event in ordered:
+            if event.optional:
+                optional.setdefault(event.target, []).append(event)
+        async with asyncio.TaskGroup() as tasks:
+            for lane in optional.values():
+                tasks.create_task(self._play_optional(lane))
+            await self._play_in_order([event for event in ordered if not event.optional])
+
+    async def _play_in_order(self, events: Sequence[Event]) -> None:
+        for number, event in enumerate(events):
+            await self._until(event)
             try:
                 await self.act(event)
             except NavarchError as error:
@@ -52,6 +68,25 @@ class Acts:
                 self.verdicts.append(Verdict(what=what, holds=False, reason=str(error)))
                 self.note("error", event.target, f"{what}: {error}")
                 return
+
+    async def _play_optional(self, events: Sequence[Event]) -> None:
+        """Play the events of one node, which may never be there."""
+        for event in events:
+            await self._until(event)
+            deadline = self._clock.monotonic() + PATIENCE_S
+            while NodeId(event.target) not in self.stage.agents:
+                if self._clock.monotonic() >= deadline:
+                    self.note("log", event.target, f"left out {event.action}: it is not there")
+                    return
+                await self._clock.sleep(POLL_S)
+            try:
+                await self.act(event)
+            except NavarchError as error:
+                self.note("log", event.target, f"left out {event.action}: {error}")
+
+    async def _until(self, event: Event) -> None:
+        wait_s = self.begin + event.at.total_seconds() - self._clock.monotonic()
+        await self._clock.sleep(max(wait_s, 0.0))
 
     async def act(self, event: Event) -> None:
         """Carry one event out, or raise NavarchError."""
@@ -108,11 +143,17 @@ class Acts:
                 if self.set_load is None:
                     raise ActError("the load of a real fleet cannot be set from here")
                 self.set_load(PoolName(target), params.utilization or 0.0)
+            case Action.OVERRIDE:
+                node = NodeId(target)
+                await self.stage.ground.ask(
+                    lambda api: api.declare_healthy(node, reason="the scenario says so")
+                )
+                self.stage.say_no_more(node)
 
     def _start_fleet(self) -> None:
         for node in self.fleet:
             if NodeId(node.id) not in self.stage.agents:
-                self.stage.start(node)
+                self.stage.start(node, after_s=node.after.total_seconds())
 
     def _stop_fleet(self) -> None:
         for name in list(self.stage.agents):
@@ -121,7 +162,9 @@ class Acts:
     def _recover(self, event: Event) -> None:
         self._agent_of(event.target)
         kind = event.params.failure_type
-        self.stage.mend(NodeId(event.target), FailureType(kind) if kind else None)
+        self.stage.mend(
+            NodeId(event.target), FailureType(kind) if kind else None, event.params.check
+        )
 
     def _inject(self, event: Event) -> None:
         params = event.params
@@ -131,6 +174,7 @@ class Acts:
             xid=params.xid_code,
             gpu=params.gpu_index or 0,
             message=params.message or "",
+            said=_said(event),
         )
         if not self.stage.injure(NodeId(event.target), failure, cause="event"):
             self.note("log", event.target, f"{failure} is there already; nothing changes")
@@ -141,6 +185,7 @@ class Acts:
         ground = self.stage.ground
         if kind in (CommandKind.CORDON, CommandKind.DRAIN, CommandKind.TERMINATE):
             self.stage.asked_out.setdefault(node, ground.clock.now())
+            self.on_order(node)
         match kind:
             case CommandKind.CORDON:
                 await ground.ask(lambda api: api.cordon(node, reason=reason))
@@ -196,6 +241,19 @@ class Acts:
     @property
     def _clock(self) -> Clock:
         return self.stage.ground.clock
+
+
+def _said(event: Event) -> CheckResult | None:
+    params = event.params
+    if not params.check:
+        return None
+    return CheckResult(
+        check=params.check,
+        health=params.health or Health.UNHEALTHY,
+        reason=params.message or "",
+        fatal=bool(params.fatal),
+        lasting=bool(params.lasting),
+    )
 
 
 def _words(event: Event) -> str:

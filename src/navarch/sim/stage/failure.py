@@ -21,6 +21,8 @@ class Failure:
     gpu: int = 0
     """-1 for all of them."""
     message: str = ""
+    said: CheckResult | None = None
+    """What the check says, for a failure that is just that."""
 
     @cached_property
     def _ruling(self) -> Ruling:
@@ -32,6 +34,8 @@ class Failure:
         """What a sound judge would say of the machine: by the catalogue, for an XID."""
         if self.kind is FailureType.XID_ERROR:
             return self._ruling.health
+        if self.said is not None:
+            return self.said.health
         return Health.DEGRADED if self.kind is FailureType.NVLINK_ERROR else Health.UNHEALTHY
 
     @property
@@ -49,11 +53,15 @@ class Failure:
                 return False
             case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
                 return False  # Only the looking is broken, as far as a program can tell.
+            case FailureType.CHECK:
+                return self.said is not None and self.said.fatal
         return True
 
     @property
     def result(self) -> CheckResult | None:
         """What the machine's checks say; nothing where nobody can hear them."""
+        if self.said is not None:
+            return self.said
         text = self.message
         match self.kind:
             case FailureType.XID_ERROR:
@@ -86,6 +94,11 @@ class Failure:
         return None
 
     @property
+    def check(self) -> str:
+        """The check that reports it, where the failure is just that."""
+        return "" if self.said is None else self.said.check
+
+    @property
     def reboots(self) -> bool:
         """Whether the machine goes down with it, and comes up again as it can."""
         return self.kind is FailureType.BOOT_FAILURE
@@ -98,7 +111,7 @@ class Failure:
     def __str__(self) -> str:
         if self.kind is FailureType.XID_ERROR:
             return f"XID {self.xid} on {self._where}"
-        return str(self.kind)
+        return str(self.kind) if self.said is None else f"{self.kind} {self.said.check}"
 
     def _bad(self, check: str, reason: str, *, lasting: bool = False) -> CheckResult:
         return CheckResult(check=check, health=Health.UNHEALTHY, reason=reason, lasting=lasting)

@@ -228,11 +228,16 @@ class Stage:
             listener(node, failure, cause, depth)
         return True
 
-    def mend(self, node: NodeId, kind: FailureType | None = None) -> int:
-        """Repair a machine, or one type of failure on it; return how much was wrong."""
+    def mend(self, node: NodeId, kind: FailureType | None = None, check: str | None = None) -> int:
+        """Repair a machine, or one type of failure, or check, on it; return how much was wrong."""
         agent = self.agents.get(node)
         wounds = self._wounds.get(node, [])
-        mended = [wound for wound in wounds if kind is None or wound.failure.kind is kind]
+        mended = [
+            wound
+            for wound in wounds
+            if (kind is None or wound.failure.kind is kind)
+            and (check is None or wound.failure.check == check)
+        ]
         if agent is None or not mended:
             return 0
         now = self.ground.clock.now()
@@ -247,6 +252,15 @@ class Stage:
             for wound in left:
                 self._show(agent, wound.failure)
         return len(mended)
+
+    def say_no_more(self, node: NodeId) -> None:
+        """Keep a machine from telling of what happened to it again, as a real agent does not."""
+        agent = self.agents.get(node)
+        if agent is not None:
+            agent.results = {
+                check: result for check, result in agent.results.items() if not result.lasting
+            }
+            agent.rouse()
 
     def _show(self, agent: StageAgent, failure: Failure) -> None:
         if failure.reboots:
@@ -278,4 +292,9 @@ class Stage:
 
 
 def _same(one: Failure, other: Failure) -> bool:
-    return (one.kind, one.xid, one.gpu) == (other.kind, other.xid, other.gpu)
+    return (one.kind, one.xid, one.gpu, one.check) == (
+        other.kind,
+        other.xid,
+        other.gpu,
+        other.check,
+    )

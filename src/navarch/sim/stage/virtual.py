@@ -108,6 +108,7 @@ class VirtualTheatre:
             crash=self._crash,
             reclaim=self._reclaim,
             set_load=self.jobs.force_load,
+            on_order=self.world.checkers.may_be_retired.add,
             say=say,
         )
         self.play = Play(
