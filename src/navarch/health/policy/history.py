@@ -17,7 +17,15 @@ FINDING = "health.finding"
 """The kind of the event."""
 
 CONDITIONS_MAX = 20
+
+LABELS_MAX = 32
+LABEL_MAX = 200
+"""A policy of tomorrow may ask for labels that today's does not, so all are kept; but agents say
+what they like about themselves, and the journal must not be filled with it."""
+
 _FACT = "fact."
+_LABEL = "label."
+_NONE = "-"
 _TRUE = {True: "yes", False: ""}
 
 
@@ -49,10 +57,13 @@ def finding_event(
         "zone": place.zone if place else "",
         "instance_type": place.instance_type if place else "",
         "gpus": str(node.gpus or ""),
+        "health": str(node.health),
+        "cordoned": _TRUE[node.cordoned is not None],
         "conditions": ";".join(
-            f"{c.health} {c.check}" for c in node.conditions[:CONDITIONS_MAX] if ";" not in c.check
+            _written(c) for c in node.conditions[:CONDITIONS_MAX] if _can_be_written(c)
         ),
     }
+    facts |= {f"{_LABEL}{name}": value for name, value in _labels(node).items()}
     facts |= {f"{_FACT}{name}": value for name, value in result.facts.items() if name != "at"}
     return Event(
         at=now,
@@ -97,6 +108,9 @@ def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
         registered_at=at,
         boot_id=facts.get("boot_id", ""),
         gpus=int(facts.get("gpus", "0")),
+        health=Health(facts.get("health", Health.UNKNOWN)),
+        cordoned="it was" if "cordoned" in facts else None,
+        labels={k.removeprefix(_LABEL): v for k, v in facts.items() if k.startswith(_LABEL)},
         offering=Offering(
             provider=ProviderName(facts.get("provider", "")),
             instance_type=facts.get("instance_type", ""),
@@ -109,11 +123,29 @@ def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
     )
 
 
+def _labels(node: Node) -> dict[str, str]:
+    kept = list(node.labels.items())[:LABELS_MAX]
+    return {name: value for name, value in kept if len(name) + len(value) <= LABEL_MAX}
+
+
+def _can_be_written(condition: Condition) -> bool:
+    parts = (condition.check, condition.facts.get("code", ""), condition.facts.get("gpu", ""))
+    return not any(";" in part or " " in part for part in parts)
+
+
+def _written(condition: Condition) -> str:
+    code, gpu = (condition.facts.get(name) or _NONE for name in ("code", "gpu"))
+    return f"{condition.health} {condition.check} {code} {gpu}"
+
+
 def _condition(written: str, at: datetime) -> Condition:
-    health, _, check = written.partition(" ")
-    name, _, rest = check.partition("/")
-    code, _, gpu = rest.partition("/")
-    known = {"code": code, "gpu": gpu} if name == "xid" and gpu else {}
+    health, check, *rest = written.split(" ")
+    if not rest:
+        # As it was written before codes and GPUs were: they are part of an error's name.
+        name, _, place = check.partition("/")
+        code, _, gpu = place.partition("/")
+        rest = [code, gpu] if name == "xid" and gpu else []
+    known = {key: x for key, x in zip(("code", "gpu"), rest, strict=False) if x != _NONE}
     return Condition(check=check, health=Health(health), reason="", since=at, facts=known)
 
 
