@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-NEEDED = ("dockerd", "unshare", "ip", "busybox", "docker")
+NEEDED = ("dockerd", "unshare", "nsenter", "ip", "busybox", "docker")
 
 
 def engine_missing() -> str | None:
@@ -53,6 +53,15 @@ def docker_engine(folder: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()
+
+
+def namespace_of(folder: Path) -> list[str]:
+    """Return the beginning of a command that runs where the containers' network is.
+
+    `folder` is the engine's. From there a container is reached, and reaches whoever listens.
+    """
+    pid = (folder / "pid").read_text().strip()
+    return ["nsenter", "--net", "--target", pid]
 
 
 class EngineDidNotStartError(RuntimeError):

@@ -1,0 +1,124 @@
+"""A base image made of this machine's own Python, for engines that reach no registry.
+
+It stands in for `python:3.12-slim` while images are built from Dockerfiles as they stand. Packages
+come from a folder of wheels inside it, so nothing is fetched during a build.
+"""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+WHEELS = "/wheels"
+
+LEFT_OUT = re.compile(
+    r"/(test|tests|idlelib|tkinter|turtledemo|site-packages|__pycache__|config-3)\b"
+)
+"""What no program needs at run time; packages are installed in the image itself."""
+
+
+OF_OLD = ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libgcc_s.so.1")
+
+
+class NoWheelsError(RuntimeError):
+    """The packages that a build needs cannot be had here."""
+
+
+def import_python(host: str, name: str, wheels: Path) -> None:
+    """Make an image of this Python at an engine. It installs from `wheels`, and only from there."""
+    changes = {
+        "PATH": f"{sys.base_prefix}/bin:/bin:/usr/bin",
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": WHEELS,
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    words = [f"--change=ENV {key}={value}" for key, value in changes.items()]
+    loading = subprocess.Popen(
+        ["docker", "-H", host, "import", *words, "-", name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    assert loading.stdin is not None
+    with tarfile.open(fileobj=loading.stdin, mode="w|") as image:
+        _add_python(image)
+        for wheel in sorted(wheels.iterdir()):
+            image.add(wheel, f"{WHEELS.lstrip('/')}/{wheel.name}")
+        image.addfile(_folder("tmp", 0o1777))
+        passwd = b"root:x:0:0:root:/root:/bin/sh\n"
+        found = tarfile.TarInfo("etc/passwd")
+        found.size = len(passwd)
+        image.addfile(found, io.BytesIO(passwd))
+    loading.stdin.close()
+    if loading.wait() != 0:
+        raise RuntimeError(f"docker import of {name} failed")
+
+
+def fetch_wheels(project: Path, folder: Path) -> None:
+    """Fill `folder` with what it takes to build and install a project; NoWheelsError if not."""
+    described = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
+    wanted = [*described["project"]["dependencies"], *described["build-system"]["requires"]]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "-d", str(folder), *wanted],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if ran.returncode:
+        raise NoWheelsError(ran.stderr.strip()[-300:])
+
+
+def _add_python(image: tarfile.TarFile) -> None:
+    prefix = Path(sys.base_prefix)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    library = prefix / "lib" / version
+    program = Path(os.path.realpath(prefix / "bin" / version))
+    binaries = [program, *sorted((library / "lib-dynload").glob("*.so"))]
+    image.add(program, _inside(program))
+    for alias in ("python", "python3"):
+        image.addfile(_link(f"{_inside(prefix)}/bin/{alias}", str(program)))
+    image.add(library, _inside(library), filter=_useful)
+    for path in sorted(_libraries(binaries)):
+        image.add(os.path.realpath(path), _inside(Path(path)))
+    busybox = "/bin/busybox" if Path("/bin/busybox").exists() else "/usr/bin/busybox"
+    image.add(os.path.realpath(busybox), "bin/busybox")
+    for tool in ("sh", "env", "cat", "ls", "ps", "kill", "sleep", "uname"):
+        image.addfile(_link(f"bin/{tool}", "busybox"))
+
+
+def _libraries(binaries: Iterable[Path]) -> Iterator[str]:
+    """Yield the shared libraries of programs, each once, and whatever loads them."""
+    said = subprocess.run(
+        ["ldd", *map(str, binaries)], capture_output=True, text=True, check=False
+    ).stdout
+    found = set(re.findall(r"(?:=> )?(/[^\s:]+\.so[^\s:]*) \(0x", said))
+    yield from found
+    for place in {os.path.dirname(path) for path in found if "/libc.so" in path}:
+        # Wheels are made for every glibc, and older ones kept these apart.
+        beside = [f"{place}/{name}" for name in OF_OLD]
+        yield from (path for path in beside if os.path.exists(path) and path not in found)
+
+
+def _useful(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if LEFT_OUT.search("/" + entry.name) else entry
+
+
+def _inside(path: Path) -> str:
+    return str(path).lstrip("/")
+
+
+def _link(name: str, target: str) -> tarfile.TarInfo:
+    link = tarfile.TarInfo(name)
+    link.type, link.linkname = tarfile.SYMTYPE, target
+    return link
+
+
+def _folder(name: str, mode: int) -> tarfile.TarInfo:
+    folder = tarfile.TarInfo(name)
+    folder.type, folder.mode = tarfile.DIRTYPE, mode
+    return folder
