@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 import pytest
+import uvloop
 
+from navarch.clock.system import SystemClock
 from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.errands import Errands
 from navarch.control.loop import Loop, Turns
@@ -188,6 +190,47 @@ def test_whoever_wakes_at_the_same_moment_takes_turns_in_line() -> None:
     lives: list[asyncio.Task[None]] = []
     on_virtual_time(story)
     assert "".join(told) == "abc" + "c" + "a" + "abc"
+
+
+class Impatient:
+    """A reconciler that wants to be woken again at once, or as good as."""
+
+    name = "impatient"
+
+    def __init__(self, pause: timedelta, rounds: int) -> None:
+        self.pause = pause
+        self.left = rounds
+        self.over = asyncio.Event()
+
+    async def reconcile(self) -> datetime:
+        self.left -= 1
+        if self.left == 0:
+            self.over.set()
+        return SystemClock().now() + self.pause
+
+
+@pytest.mark.parametrize("pause_us", [0, 1, 700, 3000])
+@pytest.mark.parametrize("event_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_loops_wake_by_themselves_on_every_event_loop_that_serves(
+    event_loop: Callable[[], asyncio.AbstractEventLoop], pause_us: int
+) -> None:
+    async def story() -> None:
+        turns, pause = Turns(), timedelta(microseconds=pause_us)
+        reconcilers = [Impatient(pause, 20), Impatient(2 * pause, 20)]
+        running = [
+            asyncio.create_task(
+                Loop(SystemClock(), SeededEntropy("1"), each, strict=True, turns=turns).run()
+            )
+            for each in reconcilers
+        ]
+        async with asyncio.timeout(30):
+            for each in reconcilers:
+                await each.over.wait()
+        for task in running:
+            task.cancel()
+
+    with asyncio.Runner(loop_factory=event_loop) as runner:
+        runner.run(story())
 
 
 def test_a_conflict_is_tried_again_at_once() -> None:

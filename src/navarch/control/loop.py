@@ -64,6 +64,8 @@ class Turns:
         self._next = 0
         self._calling = False
         self._alarm: asyncio.TimerHandle | None = None
+        self._rings_at_s = 0.0
+        """When the alarm is set to. Not every event loop's handle can say."""
 
     def join(self, loop: "Loop") -> None:
         """Put `loop` behind all others."""
@@ -78,9 +80,10 @@ class Turns:
     def ring_at(self, moment_s: float) -> None:
         """Call whoever wants to be woken by that moment on the loop's clock."""
         if self._alarm is not None:
-            if self._alarm.when() <= moment_s:
+            if self._rings_at_s <= moment_s:
                 return
             self._alarm.cancel()
+        self._rings_at_s = moment_s
         self._alarm = asyncio.get_running_loop().call_at(moment_s, self._ring)
 
     def stop(self) -> None:
@@ -100,8 +103,7 @@ class Turns:
         self._calling = False
 
     def _ring(self) -> None:
-        assert self._alarm is not None
-        now_s, self._alarm = self._alarm.when(), None
+        now_s, self._alarm = self._rings_at_s, None
         for loop in self._line:
             if loop.asleep_until_s is not None:
                 if loop.asleep_until_s <= now_s:
