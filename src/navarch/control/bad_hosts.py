@@ -85,7 +85,7 @@ class BadHostReconciler:
         if inventory is None:
             return
         now = self._clock.now()
-        names = identities(inventory, node.provider or "")
+        names = identities(inventory, node)
         if guilty:
             facts = {"node": str(node.id), "machine": " ".join(blamed(guilty, names))}
             event = Event(
@@ -122,5 +122,7 @@ class BadHostReconciler:
             before = committed.before.nodes.get(node.id)
             came = before is None or before.registered_at != node.registered_at
             left = node.retiring is not None and (before is None or before.retiring is None)
-            if came or left:
+            # Its provider may say only later on which machine it was placed.
+            placed = before is not None and before.topology != node.topology
+            if came or left or placed:
                 self._note(node)

@@ -72,6 +72,10 @@ class Incident:
     domain: str = ""
     """The NVLink domain of a fault in the fabric."""
     gpus: tuple[str, ...] = ()
+    slots: tuple[str, ...] = ()
+    """Where in the machine those sit, by PCI address: a slot outlives the GPU in it."""
+    host: str = ""
+    """The physical machine, where somebody names it: it outlives the node."""
     boot_id: str = ""
     pid: str = ""
     process: str = ""

@@ -43,6 +43,9 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
     Phase.GONE: frozenset(),
 }
 
+HOST_LABELS = ("host_id", "serial")
+"""The labels by which an agent may name the machine under it."""
+
 LIVE = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING})
 """Phases in which nobody has decided yet that the machine must go."""
 
@@ -161,6 +164,16 @@ class Node:
     def provider(self) -> ProviderName | None:
         """Who owns the machine."""
         return self.place.provider if self.place else None
+
+    @property
+    def host(self) -> str:
+        """The physical machine under it, as agent or provider name it; empty if nobody does.
+
+        It outlives the node: the next that is placed on the same machine has the same.
+        """
+        said = next((self.labels[name] for name in HOST_LABELS if self.labels.get(name)), "")
+        named = said or (self.topology.host if self.topology else "")
+        return f"{self.provider or ''}/{named}" if named else ""
 
     @property
     def gone(self) -> bool:

@@ -20,6 +20,8 @@ class Topology:
     block: str = ""
     rack: str = ""
     switch: str = ""
+    host: str = ""
+    """The physical machine, where the provider names it: whoever gets it next gets this name."""
 
     @property
     def labels(self) -> Mapping[str, str]:

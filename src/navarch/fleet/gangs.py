@@ -60,7 +60,9 @@ class Group:
     @property
     def blocks(self) -> frozenset[str]:
         """Where its machines stand, as far as that is known."""
-        return frozenset(node.topology.block for node in self.members if node.topology)
+        return frozenset(
+            node.topology.block for node in self.members if node.topology and node.topology.block
+        )
 
     def crippled(self, hold: timedelta, now: datetime) -> bool:
         """Whether it was whole once, and has waited in vain for a member since."""
@@ -144,7 +146,7 @@ def plan_gangs(
 
 
 def _released(each: Group) -> Release:
-    blocks = sorted({node.topology.block for node in each.members if node.topology})
+    blocks = sorted({x.topology.block for x in each.members if x.topology and x.topology.block})
     where = f" in block {blocks[0]}" if blocks else ""
     reason = f"all {each.gang.nodes} machines are there{where}"
     return Release(gang=each.gang, nodes=tuple(node.id for node in each.members), reason=reason)
@@ -196,11 +198,14 @@ def _is_seen(each: Group, surveyed: Collection[ProviderName]) -> bool:
 
 def _strays(each: Group) -> list[Node]:
     """Return the members that stand in another block than most do."""
-    blocks = Counter(node.topology.block for node in each.members if node.topology)
+    blocks = Counter(
+        node.topology.block for node in each.members if node.topology and node.topology.block
+    )
     if len(blocks) < 2:
         return []
     home = min(blocks, key=lambda block: (-blocks[block], block))
-    return [node for node in each.members if node.topology and node.topology.block != home]
+    known = [node for node in each.members if node.topology and node.topology.block]
+    return [node for node in known if node.topology and node.topology.block != home]
 
 
 def _astray(node: Node, each: Group) -> str:

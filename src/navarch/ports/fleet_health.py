@@ -26,7 +26,7 @@ class PoolHealth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LemonView:
-    """A node, or one GPU of it, that fails more often than the rest."""
+    """A machine, or one GPU or slot of it, that fails more often than the rest."""
 
     node: NodeId
     gpu: str
@@ -35,6 +35,10 @@ class LemonView:
     strikes: int
     is_lemon: bool
     causes: tuple[str, ...] = ()
+    slot: str = ""
+    """The PCI address, where it is known."""
+    host: str = ""
+    """The physical machine, where somebody names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,6 +52,8 @@ class FleetHealthService:
                     strikes=each.strikes,
                     is_lemon=each.is_lemon,
                     causes=each.causes,
+                    slot=each.slot,
+                    host=each.host,
                 )
                 for each in lemons[:LEMONS_MAX]
             ),

@@ -251,3 +251,27 @@ def test_grouping_the_same_findings_again_opens_nothing_new(findings: list[Findi
 
     known = {incident.id for incident in incidents}
     assert {incident.id for incident in again} <= known
+
+
+@pytest.mark.parametrize(
+    ("pci", "slot"),
+    [
+        ("0000:1b:00", "0000:1b:00"),
+        ("00000000:1B:00.0", "0000:1b:00"),
+        ("PCI:0000:1b:00", "0000:1b:00"),
+        ("", ""),
+        ("nowhere", ""),
+    ],
+)
+def test_an_incident_keeps_the_slots_of_its_gpus_however_they_are_written(
+    pci: str, slot: str
+) -> None:
+    first, second = xid(48, 0.0, gpu=0), xid(79, 1.0, gpu=0)
+    seen = [
+        replace(each, result=replace(each.result, facts={**each.result.facts, "pci": pci}))
+        for each in (first, second)
+    ]
+
+    (found,) = group([], seen)
+
+    assert found.slots == ((slot,) if slot else ())

@@ -12,6 +12,7 @@ from navarch.core.ids import NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import Node, Retirement
 from navarch.core.ownership import Cluster
+from navarch.core.topology import Topology
 from navarch.health.learning.bad_hosts import MACHINE
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
@@ -59,6 +60,11 @@ class Site:
             retiring=Retirement(reason="unhealthy: XID 79"),
         )
         await self.store.commit(Change(nodes=[gone]), based_on=self.store.fleet().revision)
+        await self.memory.reconcile()
+
+    async def place(self, name: str, host: str) -> None:
+        placed = replace(self.node(name), topology=Topology(host=host))
+        await self.store.commit(Change(nodes=[placed]), based_on=self.store.fleet().revision)
         await self.memory.reconcile()
 
     def node(self, name: str) -> Node:
@@ -109,6 +115,21 @@ def test_a_host_is_known_by_its_serial_whatever_its_gpus() -> None:
         await site.come("a", range(8), serial="S123")
         await site.give_back("a", gpu=3)
         await site.come("b", range(50, 58), serial="S123")
+        assert len(site.held_against("b")) == 1
+
+    play(story)
+
+
+def test_a_host_is_known_by_the_name_that_its_provider_tells_later() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.place("a", "rack-3/host-12")
+        await site.give_back("a")
+
+        await site.come("b", range(100, 108))
+        assert site.held_against("b") == [], "it could be any machine"
+        await site.place("b", "rack-3/host-12")
+
         assert len(site.held_against("b")) == 1
 
     play(story)

@@ -1,6 +1,7 @@
 """What the past says: rates with intervals, lemons, wear and stragglers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -9,6 +10,7 @@ import pytest
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
+from navarch.core.topology import Topology
 from navarch.health.learning.lemons import score_lemons
 from navarch.health.learning.rates import rate
 from navarch.health.learning.stragglers import Suspicion, watch
@@ -40,7 +42,13 @@ def nodes(count: int) -> dict[NodeId, Node]:
 
 
 def incident(
-    number: int, node: str, *, gpu: str = "GPU-0", kind: IncidentKind = IncidentKind.HARDWARE
+    number: int,
+    node: str,
+    *,
+    gpu: str = "GPU-0",
+    kind: IncidentKind = IncidentKind.HARDWARE,
+    slot: str = "",
+    host: str = "",
 ) -> Incident:
     at = NOW - number * timedelta(hours=5)
     return Incident(
@@ -49,6 +57,8 @@ def incident(
         node=NodeId(node),
         nodes=(NodeId(node),),
         gpus=(gpu,),
+        slots=(slot,) if slot else (),
+        host=host,
         opened_at=at,
         last_at=at,
         title=f"XID {number}",
@@ -67,6 +77,54 @@ def test_a_machine_that_fails_again_and_again_is_a_lemon_and_so_is_its_gpu() -> 
         ("n-7", ""),
     ]
     assert [each.node for each in found if not each.is_lemon] == ["n-3"]
+
+
+def test_a_slot_that_fails_with_one_gpu_after_another_is_the_lemon_and_no_gpu_is() -> None:
+    strikes = [incident(i, "n-7", gpu=f"GPU-{i}", slot="0000:1b:00") for i in range(4)]
+
+    found = score_lemons(nodes(1000), strikes, now=NOW)
+
+    assert [(each.node, each.slot, each.gpu, each.strikes) for each in found] == [
+        ("n-7", "0000:1b:00", "", 4),
+        ("n-7", "", "", 4),
+    ]
+
+
+def test_a_gpu_that_fails_again_in_its_slot_is_shown_once_with_both_names() -> None:
+    strikes = [incident(i, "n-7", gpu="GPU-a", slot="0000:1b:00") for i in range(3)]
+
+    found = score_lemons(nodes(1000), strikes, now=NOW)
+
+    assert [(each.slot, each.gpu) for each in found] == [("0000:1b:00", "GPU-a"), ("", "")]
+
+
+def test_a_machine_takes_its_past_along_to_the_next_node_that_is_placed_on_it() -> None:
+    fleet = nodes(1000)
+    again = replace(fleet[NodeId("n-7")], topology=Topology(host="rack-3/host-12"))
+    fleet[NodeId("n-7")] = again
+    strikes = [incident(i, f"gone-{i}", host=again.host) for i in range(3)]
+    strikes.append(incident(9, "n-3"))
+
+    found = score_lemons(fleet, strikes, now=NOW)
+
+    assert found[0].node == "n-7", "what failed there before is held against it"
+    assert (found[0].host, found[0].strikes, found[0].is_lemon) == ("sim/rack-3/host-12", 3, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "topology", "host"),
+    [
+        ({}, None, ""),
+        ({}, Topology(block="b"), ""),
+        ({}, Topology(host="h-1"), "sim/h-1"),
+        ({"serial": "S7"}, Topology(host="h-1"), "sim/S7"),
+    ],
+    ids=["nobody", "only a block", "provider", "agent first"],
+)
+def test_a_host_is_named_by_its_agent_or_its_provider(
+    labels: dict[str, str], topology: Topology | None, host: str
+) -> None:
+    assert a_node("n-0", labels=labels, topology=topology).host == host
 
 
 def test_programs_make_no_lemons_and_neither_does_what_has_long_passed() -> None:

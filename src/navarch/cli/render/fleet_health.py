@@ -26,7 +26,8 @@ POOLS = (
 )
 LEMONS = (
     Column(name="Node"),
-    Column(name="GPU", rank=2),
+    Column(name="Host", rank=3, optional=True),
+    Column(name="GPU or slot", rank=2),
     Column(name="Score"),
     Column(name="Failures"),
     Column(name="With", width_min=20),
@@ -97,7 +98,8 @@ def _pool(pool: PoolHealth) -> list[str]:
 def _lemon(lemon: LemonView) -> list[str]:
     return [
         lemon.node + (" *" if lemon.is_lemon else ""),
-        lemon.gpu or "all",
+        lemon.host,
+        lemon.slot or lemon.gpu or "all",
         f"{lemon.score:.1f}",
         str(lemon.strikes),
         "; ".join(lemon.causes),

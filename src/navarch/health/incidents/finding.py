@@ -15,6 +15,8 @@ SXIDS_FROM = 10_000
 
 _CAUSED = re.compile(r"caused by previous Xid \d+")
 
+_PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})")
+
 _SIGNS = frozenset({"43", "45", "154"})
 """Channels that were cleared away, and the driver's word about what it needs: always of
 something else, where there is something else."""
@@ -45,6 +47,12 @@ class Finding:
     def gpu(self) -> str:
         """The GPU, or the switch, it is about; empty if the finding does not say."""
         return self.result.facts.get("gpu", "")
+
+    @property
+    def slot(self) -> str:
+        """Where in the machine that sits, as `0000:1b:00`; empty if the finding does not say."""
+        found = _PCI.search(self.result.facts.get("pci", "").lower())
+        return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}" if found else ""
 
     @property
     def pid(self) -> str:

@@ -157,6 +157,8 @@ def _opened(finding: Finding) -> Incident:
         pool=node.pool,
         domain=finding.domain if finding.kind is IncidentKind.FABRIC else "",
         gpus=(finding.gpu,) if finding.gpu else (),
+        slots=(finding.slot,) if finding.slot else (),
+        host=node.host,
         provider=str(node.place.provider) if node.place else "",
         instance_type=node.place.instance_type if node.place else "",
         boot_id=node.boot_id,
@@ -181,6 +183,7 @@ def _grown(incident: Incident, finding: Finding) -> Incident:
             kind=kind,
             nodes=_with(incident.nodes, finding.node.id),
             gpus=_with(incident.gpus, finding.gpu) if finding.gpu else incident.gpus,
+            slots=_with(incident.slots, finding.slot) if finding.slot else incident.slots,
             domain=incident.domain or (finding.domain if kind is IncidentKind.FABRIC else ""),
             pid=(incident.pid or finding.pid) if is_program else "",
             process=(incident.process or finding.result.facts.get("process", ""))

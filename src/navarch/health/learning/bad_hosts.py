@@ -7,16 +7,13 @@ from datetime import datetime, timedelta
 
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.inventory import Inventory
-from navarch.core.node import Node
+from navarch.core.node import HOST_LABELS, Node
 
 MACHINE = "machine"
 """The check that the control plane makes of every machine that introduces itself."""
 
 REMEMBERED = timedelta(days=90)
 """For how long a machine is held to be the one it was. Providers mend what they are told of."""
-
-HOST_LABELS = ("host_id", "serial")
-"""The labels by which an agent may name the machine under it."""
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -30,11 +27,13 @@ class GivenBack:
     reason: str
 
 
-def identities(inventory: Inventory, provider: str) -> tuple[str, ...]:
+def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
     """Return the names by which a machine can be known again: its host's, and its GPUs'."""
-    hosts = (f"{provider}/{inventory.labels.get(label, '')}" for label in HOST_LABELS)
+    said = [inventory.labels.get(label, "") for label in HOST_LABELS]
+    told = node.topology.host if node.topology else ""
+    hosts = dict.fromkeys(f"{node.provider or ''}/{name}" for name in (*said, told) if name)
     gpus = (gpu.uuid.lower() for gpu in inventory.gpus if _UUID.fullmatch(gpu.uuid))
-    return (*(host for host in hosts if not host.endswith("/")), *gpus)
+    return (*hosts, *gpus)
 
 
 def blame(node: Node) -> list[Condition]:

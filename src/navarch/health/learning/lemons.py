@@ -1,6 +1,6 @@
 """Lemons: machines, and single GPUs of them, that fail again and again."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -33,7 +33,12 @@ class Lemon:
     strikes: int
     is_lemon: bool
     gpu: str = ""
-    """The GPU, by its UUID; empty for the machine as a whole."""
+    """The GPU, by its UUID; empty for the machine as a whole, and for a slot that had several."""
+    slot: str = ""
+    """Where in the machine it sits, by PCI address, where that is known."""
+    host: str = ""
+    """The physical machine, where somebody names it. Its strikes count under every node that was
+    ever placed on it."""
     causes: tuple[str, ...] = ()
     """What it failed with, the latest first, each once."""
 
@@ -46,7 +51,10 @@ def is_strike(incident: Incident) -> bool:
 def score_lemons(
     nodes: Mapping[NodeId, Node], incidents: Iterable[Incident], *, now: datetime
 ) -> list[Lemon]:
-    """Return every node with a strike, and every GPU with two, the worst first.
+    """Return every machine with a strike, and every GPU and slot with two, the worst first.
+
+    What failed under an earlier node of the same physical machine counts, and so does what failed
+    in the same slot with another GPU in it: then it is hardly the GPU.
 
     The score is the mean of a Gamma distribution: the fleet's rate weighs as much as one failure,
     and each strike of the machine counts against that. It is the same for a machine that was here
@@ -59,19 +67,41 @@ def score_lemons(
         return []
     found: list[Lemon] = []
     by_node: dict[NodeId, list[Incident]] = {}
+    by_host: dict[str, list[Incident]] = {}
     for incident in strikes:
         by_node.setdefault(incident.node, []).append(incident)
-    for name, mine in by_node.items():
-        if name not in nodes or nodes[name].gone:
+        if incident.host:
+            by_host.setdefault(incident.host, []).append(incident)
+    for name, node in nodes.items():
+        mine = [*by_node.get(name, ())]
+        mine += [other for other in by_host.get(node.host, ()) if other.node != name]
+        if node.gone or not mine:
             continue
-        expected = exposure[name] * fleet
-        found.append(_lemon(name, "", mine, expected))
-        gpus = max(nodes[name].gpus or 8, 1)
-        for gpu in dict.fromkeys(gpu for incident in mine for gpu in incident.gpus):
-            hit = [incident for incident in mine if gpu in incident.gpus]
-            if len(hit) >= STRIKES_MIN:
-                found.append(_lemon(name, gpu, hit, expected / gpus))
-    return sorted(found, key=lambda each: (-each.score, each.node, each.gpu))
+        expected = max(exposure[name], _days_since_first(mine, now)) * fleet
+        found.append(_lemon(node, mine, expected))
+        found += _parts(node, mine, expected / max(node.gpus or 8, 1))
+    return sorted(found, key=lambda each: (-each.score, each.node, each.slot, each.gpu))
+
+
+def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lemon]:
+    """Yield the slots, and the GPUs whose slot nobody knows, that failed at least twice."""
+    for slot in dict.fromkeys(slot for incident in strikes for slot in incident.slots):
+        hit = [incident for incident in strikes if slot in incident.slots]
+        gpus = {gpu for incident in hit if len(incident.gpus) == 1 for gpu in incident.gpus}
+        if len(hit) >= STRIKES_MIN:
+            gpu = gpus.pop() if len(gpus) == 1 else ""
+            yield _lemon(node, hit, expected, gpu=gpu, slot=slot)
+    unplaced = [incident for incident in strikes if not incident.slots]
+    for gpu in dict.fromkeys(gpu for incident in unplaced for gpu in incident.gpus):
+        hit = [incident for incident in unplaced if gpu in incident.gpus]
+        if len(hit) >= STRIKES_MIN:
+            yield _lemon(node, hit, expected, gpu=gpu)
+
+
+def _days_since_first(strikes: Iterable[Incident], now: datetime) -> float:
+    """Return for how long a machine has been known at least, under whatever node."""
+    first = min(incident.opened_at for incident in strikes)
+    return (now - max(first, now - WINDOW)) / timedelta(days=1)
 
 
 def exposure_days(node: Node, *, now: datetime) -> float:
@@ -83,11 +113,15 @@ def exposure_days(node: Node, *, now: datetime) -> float:
     return max((ended - max(begun, now - WINDOW)) / timedelta(days=1), 0.0)
 
 
-def _lemon(node: NodeId, gpu: str, strikes: list[Incident], expected: float) -> Lemon:
+def _lemon(
+    node: Node, strikes: list[Incident], expected: float, *, gpu: str = "", slot: str = ""
+) -> Lemon:
     latest = sorted(strikes, key=lambda incident: incident.opened_at, reverse=True)
     return Lemon(
-        node=node,
+        node=node.id,
         gpu=gpu,
+        slot=slot,
+        host=node.host,
         score=(len(strikes) + PRIOR_FAILURES) / (expected + PRIOR_FAILURES),
         strikes=len(strikes),
         is_lemon=len(strikes) >= max(STRIKES_MIN, TIMES_EXPECTED * expected),

@@ -152,9 +152,9 @@ class BareMetal:
         wanted = set(instances)
         hosts = {x.instance: self._inventory.hosts.get(x.host) for x in leases}
         return {
-            name: Topology(block=host.block, rack=host.rack)
+            name: Topology(block=host.block, rack=host.rack, host=host.name)
             for name, host in hosts.items()
-            if name in wanted and host is not None and (host.block or host.rack)
+            if name in wanted and host is not None
         }
 
     async def _lend(

@@ -264,12 +264,16 @@ def parse_topology(listed: Message) -> Topology | None:
     if status.HasField("physical_host_topology") and status.physical_host_topology.block:
         where = status.physical_host_topology
         block = f"{where.cluster}/{where.block}" if where.cluster else where.block
-        return Topology(block=block, rack=f"{block}/{where.subblock}" if where.subblock else "")
+        return Topology(
+            block=block,
+            rack=f"{block}/{where.subblock}" if where.subblock else "",
+            host=where.host,
+        )
     # Older kinds of machines only have this: /cluster/rack/host.
     parts = status.physical_host.strip("/").split("/")
     if len(parts) < 3:
         return None
-    return Topology(block=parts[0], rack="/".join(parts[:2]))
+    return Topology(block=parts[0], rack="/".join(parts[:2]), host="/".join(parts[:3]))
 
 
 def parse_offering(kind: Message, provider: ProviderName) -> Offering | None:

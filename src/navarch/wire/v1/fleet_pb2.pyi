@@ -273,14 +273,16 @@ class NodeView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., pool: _Optional[str] = ..., status: _Optional[_Union[NodeStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., health: _Optional[_Union[_agent_pb2.Health, str]] = ..., cordoned: _Optional[str] = ..., retiring: _Optional[str] = ..., conditions: _Optional[_Iterable[_Union[Condition, _Mapping]]] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., instance: _Optional[str] = ..., public_address: _Optional[str] = ..., private_address: _Optional[str] = ..., gpus: _Optional[int] = ..., price_per_hour: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., registered_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_heartbeat: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., replaces: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., topology: _Optional[_Union[Topology, _Mapping]] = ..., gang: _Optional[str] = ..., waiting: _Optional[bool] = ..., capacity_type: _Optional[str] = ..., held: _Optional[_Union[Held, _Mapping]] = ..., recovering: _Optional[str] = ...) -> None: ...
 
 class Topology(_message.Message):
-    __slots__ = ("block", "rack", "switch")
+    __slots__ = ("block", "rack", "switch", "host")
     BLOCK_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     SWITCH_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
     block: str
     rack: str
     switch: str
-    def __init__(self, block: _Optional[str] = ..., rack: _Optional[str] = ..., switch: _Optional[str] = ...) -> None: ...
+    host: str
+    def __init__(self, block: _Optional[str] = ..., rack: _Optional[str] = ..., switch: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
 
 class Held(_message.Message):
     __slots__ = ("action", "reason", "because", "by", "since", "released")
@@ -1043,7 +1045,7 @@ class Symptom(_message.Message):
     def __init__(self, check: _Optional[str] = ..., reason: _Optional[str] = ..., node: _Optional[str] = ..., first_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., code: _Optional[str] = ..., gpu: _Optional[str] = ..., action: _Optional[str] = ..., rule: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Incident(_message.Message):
-    __slots__ = ("id", "kind", "node", "opened_at", "last_at", "title", "check", "code", "action", "state", "nodes", "pool", "domain", "gpus", "boot_id", "pid", "process", "symptoms", "closed_at", "note", "recovery", "provider", "instance_type")
+    __slots__ = ("id", "kind", "node", "opened_at", "last_at", "title", "check", "code", "action", "state", "nodes", "pool", "domain", "gpus", "boot_id", "pid", "process", "symptoms", "closed_at", "note", "recovery", "provider", "instance_type", "slots", "host")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
@@ -1067,6 +1069,8 @@ class Incident(_message.Message):
     RECOVERY_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: IncidentKind
     node: str
@@ -1090,7 +1094,9 @@ class Incident(_message.Message):
     recovery: str
     provider: str
     instance_type: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[IncidentKind, str]] = ..., node: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., check: _Optional[str] = ..., code: _Optional[str] = ..., action: _Optional[str] = ..., state: _Optional[_Union[IncidentState, str]] = ..., nodes: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., domain: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., pid: _Optional[str] = ..., process: _Optional[str] = ..., symptoms: _Optional[_Iterable[_Union[Symptom, _Mapping]]] = ..., closed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., recovery: _Optional[str] = ..., provider: _Optional[str] = ..., instance_type: _Optional[str] = ...) -> None: ...
+    slots: _containers.RepeatedScalarFieldContainer[str]
+    host: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[_Union[IncidentKind, str]] = ..., node: _Optional[str] = ..., opened_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., check: _Optional[str] = ..., code: _Optional[str] = ..., action: _Optional[str] = ..., state: _Optional[_Union[IncidentState, str]] = ..., nodes: _Optional[_Iterable[str]] = ..., pool: _Optional[str] = ..., domain: _Optional[str] = ..., gpus: _Optional[_Iterable[str]] = ..., boot_id: _Optional[str] = ..., pid: _Optional[str] = ..., process: _Optional[str] = ..., symptoms: _Optional[_Iterable[_Union[Symptom, _Mapping]]] = ..., closed_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., recovery: _Optional[str] = ..., provider: _Optional[str] = ..., instance_type: _Optional[str] = ..., slots: _Optional[_Iterable[str]] = ..., host: _Optional[str] = ...) -> None: ...
 
 class IncidentList(_message.Message):
     __slots__ = ("items",)
