@@ -1,0 +1,256 @@
+"""What the remediation loop writes down: for every action, in every domain, dry or not."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.control.providers import Providers
+from navarch.control.remediation import RemediationReconciler
+from navarch.core.fleet import Change
+from navarch.core.governor import Domain, DomainBudget, GovernorSettings
+from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
+from navarch.core.held import Held, HeldBy
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
+from navarch.core.remediation import Remediation
+from navarch.core.trait import DRIVER, IMAGE, Trait
+from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladder
+from navarch.health.judgement import weigh, worst
+from navarch.health.learning.bad_hosts import MACHINE
+from navarch.ports.remediator import Remediator, Remedy, Treatment
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
+
+
+class CordonOnly:
+    """A remediator of somebody's own, who wants to look before anything is replaced."""
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        del pool
+        if node.health is not Health.UNHEALTHY:
+            return None
+        return Treatment(remedy=Remedy.CORDON, reason="unhealthy")
+
+
+def fault(check: str = "xid/79/GPU-0", action: str = "reset_gpu") -> Condition:
+    return Condition(
+        check=check,
+        health=Health.UNHEALTHY,
+        reason="broken",
+        since=NOW,
+        fatal=True,
+        action=action,
+    )
+
+
+def broken(node: Node, *faults: Condition) -> Node:
+    return replace(node, health=Health.UNHEALTHY, conditions=faults or (fault(),))
+
+
+def decide(
+    pools: Sequence[Pool],
+    nodes: Sequence[Node],
+    remediator: Remediator,
+    settings: GovernorSettings | None = None,
+) -> tuple[dict[NodeId, Node], list[str]]:
+    """Return what becomes of `nodes` in one round, and what the journal says about it."""
+    store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+    how = settings or GovernorSettings()
+
+    async def main() -> list[str]:
+        await store.commit(Change(pools=pools, nodes=nodes), based_on=0)
+        loop = RemediationReconciler(
+            SimClock(),
+            store,
+            Providers([]),
+            remediator=lambda _: remediator,
+            settings=lambda: how,
+        )
+        await loop.reconcile()
+        return [f"{e.event.kind}: {e.event.reason}" for e in await store.events()]
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        told = runner.run(main())
+    return dict(store.fleet().nodes.items()), told
+
+
+ACTIONS = [
+    (CordonOnly(), "cordon", "would have cordoned it"),
+    (CordonAndReplace(), "replace", "would have replaced it"),
+    (Ladder(), "recover", "would have tried to mend it"),
+]
+IDS = [action for _, action, _ in ACTIONS]
+
+
+@pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)
+@pytest.mark.parametrize("check", ["xid/79/GPU-0", HEARTBEAT, MACHINE])
+def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_done(
+    remediator: Remediator, action: str, words: str, check: str
+) -> None:
+    sick = broken(a_node("training-0"), fault(check))
+    dry = a_pool(size=1, remediation=Remediation(dry_run=True))
+
+    after, told = decide([dry], [sick], remediator)
+
+    node = after[sick.id]
+    assert node.held is not None
+    assert (node.held.by, node.held.action) == (HeldBy.DRY_RUN, action)
+    assert replace(node, held=None) == sick, "nothing else about it has changed"
+    assert any(line.startswith(f"node.would_have: {words}") for line in told), told
+
+
+@pytest.mark.parametrize(("remediator", "action", "words"), ACTIONS, ids=IDS)
+def test_without_a_dry_run_the_same_is_done(
+    remediator: Remediator, action: str, words: str
+) -> None:
+    del words
+    after, _ = decide([a_pool(size=1)], [broken(a_node("training-0"))], remediator)
+
+    node = after[NodeId("training-0")]
+    done = {
+        "cordon": node.cordoned is not None and node.retiring is None and node.recovery is None,
+        "replace": node.retiring is not None,
+        "recover": node.recovery is not None and node.retiring is None,
+    }
+    assert done[action]
+    assert node.held is None
+
+
+def in_domain(domain: Domain, number: int, value: str) -> Node:
+    """Return a node that shares one domain, and nothing else, with others of the same value."""
+    pool = value if domain is Domain.POOL else f"pool-{number}"
+    node = a_node(f"n-{number}", pool)
+    assert node.launch is not None
+    zone = value if domain is Domain.ZONE else f"zone-{number}"
+    place = replace(node.launch, offering=replace(H100, zone=zone))
+    labels = {
+        "rack": value if domain is Domain.RACK else f"rack-{number}",
+        "nvlink_domain": value if domain is Domain.NVLINK else f"nvlink-{number}",
+    }
+    if domain in (Domain.RACK, Domain.NVLINK):
+        place = replace(node.launch, offering=replace(H100, zone="zone"))
+    traits = {
+        DRIVER: Trait(value=value if domain is Domain.DRIVER else f"d{number}", since=NOW),
+        IMAGE: Trait(value=value if domain is Domain.IMAGE else f"i{number}", since=NOW),
+    }
+    return replace(node, launch=place, labels=labels, traits=traits)
+
+
+@pytest.mark.parametrize("domain", list(Domain))
+def test_each_kind_of_domain_has_a_budget_of_its_own_that_is_named_when_it_is_spent(
+    domain: Domain,
+) -> None:
+    nodes = [broken(in_domain(domain, number, "shared")) for number in range(6)]
+    pools = [a_pool(name, size=6) for name in dict.fromkeys(str(node.pool) for node in nodes)]
+    budgets = {domain: DomainBudget(nodes_min=2, share_max=0.0)}
+
+    after, _ = decide(
+        pools, nodes, CordonAndReplace(), GovernorSettings(budgets=budgets, suspect_nodes=99)
+    )
+
+    held = [node.held for node in after.values() if node.held is not None]
+    assert len(held) == 4, "two of six may be acted on"
+    assert {each.by for each in held} == {HeldBy.BUDGET}
+    assert all("shared" in each.because for each in held), held[0].because
+
+
+@pytest.mark.parametrize("domain", list(Domain))
+def test_in_the_smallest_domain_one_is_always_allowed(domain: Domain) -> None:
+    budgets = {domain: DomainBudget(nodes_min=1, share_max=0.001)}
+    node = broken(in_domain(domain, 0, "alone"))
+
+    after, _ = decide(
+        [a_pool(str(node.pool), size=1)],
+        [node],
+        CordonAndReplace(),
+        GovernorSettings(budgets=budgets),
+    )
+
+    assert after[node.id].retiring is not None
+
+
+def test_a_node_that_is_well_again_returns_while_everything_else_is_held_back() -> None:
+    well = replace(
+        a_node("training-0"), health=Health.HEALTHY, cordoned=f"{AUTOMATIC}unhealthy: XID 79"
+    )
+    changed = {DRIVER: Trait(value="570", since=NOW - timedelta(minutes=5), before="550")}
+    sick = [broken(a_node(f"training-{i}", traits=changed)) for i in range(1, 40)]
+    leaving = replace(
+        broken(a_node("training-99")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
+    )
+
+    after, _ = decide([a_pool(size=41)], [well, *sick, leaving], CordonAndReplace())
+
+    held = [after[node.id].held for node in sick]
+    assert all(each is not None and each.by is HeldBy.CHANGE for each in held)
+    assert all("driver 570 (was 550)" in each.because for each in held if each is not None)
+    assert after[well.id].cordoned is None, "recoveries always pass"
+
+
+def test_what_a_person_cordoned_is_not_taken_off_by_anybody_else() -> None:
+    theirs = replace(a_node("training-0"), health=Health.HEALTHY, cordoned="I am looking at it")
+
+    after, _ = decide([a_pool(size=1)], [theirs], CordonAndReplace())
+
+    assert after[theirs.id].cordoned == "I am looking at it"
+
+
+def test_what_was_released_by_hand_is_done_though_the_budget_is_spent() -> None:
+    released = Held(
+        action="replace",
+        reason="unhealthy",
+        because="budget",
+        by=HeldBy.BUDGET,
+        since=NOW,
+        released="I looked at it",
+    )
+    busy = replace(
+        broken(a_node("training-9", phase=Phase.READY)),
+        acted_at=NOW,
+        retiring=Retirement(reason="unhealthy"),
+    )
+    one, other = broken(a_node("training-0")), broken(a_node("training-1"))
+
+    after, _ = decide(
+        [a_pool(size=3)], [replace(one, held=released), other, busy], CordonAndReplace()
+    )
+
+    assert after[one.id].retiring is not None
+    assert after[other.id].retiring is None
+
+
+VAGUE = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="cannot be read")
+FINE = CheckResult(check="gpu", health=Health.HEALTHY)
+FATAL = replace(VAGUE, fatal=True)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "replaced"),
+    [
+        ([FATAL], True),
+        ([VAGUE], False),
+        ([VAGUE, VAGUE], False),
+        ([VAGUE, VAGUE, VAGUE], True),
+        ([VAGUE, VAGUE, FINE, VAGUE, VAGUE], False),
+        ([VAGUE, FATAL], True),
+    ],
+    ids=["fatal", "once", "twice", "three times", "not in a row", "fatal after all"],
+)
+def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row(
+    verdicts: list[CheckResult], replaced: bool
+) -> None:
+    conditions: tuple[Condition, ...] = ()
+    for verdict in verdicts:
+        conditions = weigh(conditions, [verdict], now=NOW, boot_id="")
+    node = replace(a_node("training-0"), conditions=conditions, health=worst(conditions))
+
+    after, _ = decide([a_pool(size=1, unhealthy_after=3)], [node], CordonAndReplace())
+
+    assert (after[node.id].retiring is not None) is replaced
