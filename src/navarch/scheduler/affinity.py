@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.fit import Later
@@ -25,13 +26,23 @@ class Neighbours:
 
     def __init__(self, session: Session) -> None:
         self._nodes = session.nodes
-        tasks = [task for job in session.jobs.values() for task in job.tasks.values()]
-        self._labelled = [task for task in tasks if task.labels]
-        self._shy = [task for task in tasks if task.spec.anti_affinity]
+        self._jobs = session.jobs
+        self._any_shy = any(
+            spec.anti_affinity for job in session.jobs.values() for spec in job.exemplars
+        )
+
+    @cached_property
+    def _labelled(self) -> list[Task]:
+        return [task for job in self._jobs.values() for task in job.tasks.values() if task.labels]
+
+    @cached_property
+    def _shy(self) -> list[Task]:
+        tasks = (task for job in self._jobs.values() for task in job.tasks.values())
+        return [task for task in tasks if task.spec.anti_affinity]
 
     def concern(self, task: Task) -> bool:
         """Say whether it can matter to the task, or to others, who is where."""
-        return bool(self._shy or task.spec.affinity or task.spec.anti_affinity)
+        return bool(self._any_shy or task.spec.affinity or task.spec.anti_affinity)
 
     def objection(self, task: Task, node: Node) -> str | None:
         """Return why the task cannot be on the node because of who is or is not there."""

@@ -1,5 +1,6 @@
 """What the cluster lacks: gangs that found no place, and what they ask for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from navarch.scheduler.actions.pending import pending_jobs
@@ -7,6 +8,8 @@ from navarch.scheduler.gang import charge, tasks_to_place
 from navarch.scheduler.quantity import gpus
 from navarch.scheduler.request import Request
 from navarch.scheduler.session import Session
+from navarch.scheduler.state.job import Members
+from navarch.scheduler.state.task import Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +36,14 @@ def unmet_demand(session: Session) -> tuple[Demand, ...]:
                 job=job.name,
                 queue=job.queue,
                 priority=job.priority,
-                tasks=tuple(task.request for task in tasks),
+                tasks=_requests(tasks),
                 gpus=gpus(charge(tasks).gpu),
             )
         )
     return tuple(found)
+
+
+def _requests(tasks: Sequence[Task]) -> tuple[Request, ...]:
+    if isinstance(tasks, Members):
+        return (tasks.first.request,) * len(tasks)
+    return tuple(task.request for task in tasks)

@@ -1,13 +1,15 @@
 """Which members of a job are placed, or evicted, together."""
 
+from collections.abc import Sequence
+
 from navarch.scheduler.answers import Answers
 from navarch.scheduler.quantity import NOTHING, Amounts
-from navarch.scheduler.state.job import Job, PodSet
+from navarch.scheduler.state.job import Job, Members, PodSet
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
 
-def tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
+def tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
     """Return the tasks of `job` whose turn it is: what its gangs lack, or else one more."""
     known = job.turn
     if known is None or known[0] != job.origin.version:
@@ -16,10 +18,10 @@ def tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
     if found is None:
         found = _tasks_to_place(session, job, real=real)
         known[1][real] = found
-        if not real and not any(task.placement.virtual for task in found):
+        if not job.origin.version:
+            known[1][not real] = found  # nobody has been moved yet, in a simulation or otherwise
+        elif not real and not any(task.placement.virtual for task in found):
             known[1][True] = found
-        elif real and not job.origin.version:
-            known[1][False] = found  # nobody has been moved yet, in a simulation or otherwise
     return found
 
 
@@ -32,8 +34,10 @@ def request_to_place(session: Answers, job: Job) -> Amounts:
     return known[1]
 
 
-def charge(tasks: list[Task]) -> Amounts:
+def charge(tasks: Sequence[Task]) -> Amounts:
     """Return what queues would be charged for tasks that have no place yet."""
+    if isinstance(tasks, Members):
+        return tasks.first.pending_quota.times(len(tasks))
     if len(tasks) == 1:
         return tasks[0].pending_quota
     # Equal tasks have the very same quota: adding up counts spares adding up amounts.
@@ -68,7 +72,7 @@ def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
     return unit, job.count(ACTIVE_ALLOCATED_MASK) > len(unit)
 
 
-def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
+def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
     if len(job.pod_sets) == 1:
         return _tasks_of_only_set(session, next(iter(job.pod_sets.values())), real=real)
     waiting = [
@@ -84,8 +88,10 @@ def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> list[Task]:
     return chosen
 
 
-def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> list[Task]:
+def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequence[Task]:
     if pod_set.untouched(TaskStatus.PENDING):
+        if pod_set.alike and session.orders_tasks_by_kind:
+            return Members(pod_set, max(1, pod_set.min_available))
         tasks = pod_set.tasks
     else:
         tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]

@@ -10,6 +10,7 @@ from navarch.scheduler.fast.engine import Engine
 from navarch.scheduler.fit import Fit, JobMisfit
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.sharing import share_gpus
+from navarch.scheduler.state.job import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ class JobPlacing:
 
     def place(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         """Place the tasks, whose turn it is, on some of `nodes`; say whether it worked."""
+        tasks = made(tasks)
         if self._is_plain(tasks, nodes):
             checkpoint = self._statement.checkpoint()
             alike = self._job.root.pod_sets[0].alike
@@ -139,7 +141,7 @@ class JobPlacing:
             places = engine.next_nodes(ranking, run, real=self._real)
             if not places:
                 if self._real:
-                    self._session.unplaced[self._job.name] = (run[0], self._job)
+                    self._session.unplaced[self._job.name] = (run, self._job)
                 return False
             self._put_all(ranking, run[: len(places)], places)
             engine.placed()
@@ -155,7 +157,7 @@ class JobPlacing:
             if not places:
                 self._check_hopeless(run, nodes)
                 if self._real:
-                    self._session.unplaced[self._job.name] = (run[0], self._job)
+                    self._session.unplaced[self._job.name] = (run, self._job)
                 return False
             for task, node in zip(run, places, strict=False):
                 check_place(self._session, task, self._job, nodes, node)
@@ -222,7 +224,7 @@ def place_job(
     return tasks is not None and JobPlacing(session, statement, job, real=real).place(tasks, nodes)
 
 
-def admitted(session: Session, job: Job, *, real: bool) -> list[Task] | None:
+def admitted(session: Session, job: Job, *, real: bool) -> Sequence[Task] | None:
     """Return the tasks of `job` whose turn it is, or nothing if queues do not allow them."""
     session.pre_job_allocation(job)
     tasks = tasks_to_place(session, job, real=real)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.errors import InvalidError
@@ -14,14 +15,16 @@ from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.decision import DecisionLog, DecisionSink
 from navarch.scheduler.events import Event, EventFn, EventHandler, EventsFn
 from navarch.scheduler.fast.columns import Columns
-from navarch.scheduler.fast.engine import Engine
+from navarch.scheduler.fast.engine import WHOLE, Engine
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
+from navarch.scheduler.node_table import GPU_COLUMN, need_of
 from navarch.scheduler.quantity import UNLIMITED
 from navarch.scheduler.state.change_log import ChangeLog
 from navarch.scheduler.state.claims import Claims
 from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.kind import Kinds
 from navarch.scheduler.state.node import WHOLE_GPU, Node
+from navarch.scheduler.state.nodes import NodeList, NodesByName
 from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.queues import QueueTree
 from navarch.scheduler.state.task import UNPLACED, Task
@@ -33,9 +36,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from types import TracebackType
 
-    from navarch.scheduler.cluster import Device, TaskSpec
+    from navarch.scheduler.cluster import Device, JobSpec, TaskSpec
     from navarch.scheduler.plugin import Plugin
     from navarch.scheduler.registry import PluginRegistry
+    from navarch.scheduler.state.job import PodSet
+
+_name = attrgetter("name")
 
 FLAT_ROOT: Final = "default"
 """The one parent of all leaf queues when the hierarchy is not to count."""
@@ -67,16 +73,13 @@ class Session(Answers):
         self.plugins: dict[str, Plugin] = {}
         self.min_gpu_memory_mib = _min_gpu_memory_mib(cluster)
         self.changes = ChangeLog()
-        self.nodes: dict[str, Node] = {
-            spec.name: Node(spec, index, self.changes)
-            for index, spec in enumerate(sorted(cluster.nodes, key=lambda n: n.name))
-        }
-        self.node_list: list[Node] = list(self.nodes.values())
+        self.node_list = NodeList(sorted(cluster.nodes, key=_name), self.changes)
+        self.nodes = NodesByName(self.node_list)
         self.queues = QueueTree(_queue_specs(cluster, self.parameters))
         self.kinds = Kinds()
         self.jobs: dict[str, Job] = {
             spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
-            for spec in sorted(cluster.jobs, key=lambda j: j.name)
+            for spec in sorted(cluster.jobs, key=_name)
         }
         self.interruptible: tuple[int, list[Job]] | None = None
         """Jobs that could make room, as they were at some length of the log of changes."""
@@ -85,13 +88,10 @@ class Session(Answers):
         """Why a job was not placed by the last real attempt."""
         self.task_misfits: dict[str, list[Misfit]] = {}
         """Why a task was not placed by the last real attempt, node by node."""
-        self.unplaced: dict[str, tuple[Task, Job]] = {}
-        """By job, the task that found no place by the last real attempt, with reasons unwritten."""
-        for job in self.jobs.values():
-            for pod_set in job.pod_sets.values():
-                if not pod_set.untouched(~ACTIVE_USED_MASK):
-                    for task in pod_set.tasks:
-                        self._load(task)
+        self.unplaced: dict[str, tuple[Sequence[Task], Job]] = {}
+        """By job, tasks of which the first found no place by the last real attempt, with reasons
+        unwritten."""
+        self._load_all()
 
     @property
     def now(self) -> datetime:
@@ -123,7 +123,7 @@ class Session(Answers):
     @cached_property
     def columns(self) -> Columns:
         """What nodes have, as arrays."""
-        return Columns(self.node_list, self.changes)
+        return Columns(self.node_list, self.changes, self.node_list)
 
     @cached_property
     def engine(self) -> Engine:
@@ -306,6 +306,65 @@ class Session(Answers):
         task.job.version += 1
         self.queues.note_change(task.job.queue)
 
+    def _load_all(self) -> None:
+        """Book everybody where the snapshot found them, plain gangs without making their tasks."""
+        rows: list[int] = []
+        needs: list[tuple[int, int, int, int]] = []
+        others: list[PodSet] = []
+        entered: list[Job] = []
+        row_of = self.nodes.rows
+        for job in self.jobs.values():
+            for pod_set in job.pod_sets.values():
+                if pod_set.untouched(~ACTIVE_USED_MASK):
+                    continue
+                if self.parameters.fast_paths and not job.is_made and _is_plainly_placed(job.spec):
+                    specs = job.spec.tasks
+                    rows += [row_of[spec.node] for spec in specs if spec.node is not None]
+                    needs += [need_of(specs[0].request)] * len(specs)
+                    job.enter = self._enter
+                    entered.append(job)
+                else:
+                    others.append(pod_set)
+        if rows:
+            self.node_list.book(rows, needs)
+            self.changes.enter_all = partial(self._enter_all, entered)
+        for pod_set in others:
+            for task in pod_set.tasks:
+                self._load(task)
+        self._make_ready()
+
+    def _make_ready(self) -> None:
+        """Make the nodes and tasks that will probably be looked at one by one; all of them if so.
+
+        Nothing is decided by it: others are made when somebody asks for them.
+        """
+        if not self.parameters.fast_paths:
+            for job in self.jobs.values():
+                assert job.tasks is not None, "asking makes them"
+            return
+        self.node_list.make_roomy()
+        left = int(self.node_list.idle[:, GPU_COLUMN].sum())
+        for job in self.jobs.values():
+            if not job.is_made and job.has_pending:
+                wanted = job.spec.tasks[0].request.gpu.whole * job.size
+                if wanted <= left:
+                    left -= wanted
+                    job.make_tasks()
+
+    def _enter_all(self, jobs: Sequence[Job]) -> None:
+        """Write down who is on which node, of those whose tasks were not made before."""
+        self.changes.enter_all = None
+        for job in jobs:
+            if not job.is_made:
+                job.make_tasks()
+
+    def _enter(self, task: Task) -> None:
+        """Put a task where the snapshot found it, which has been booked before."""
+        spec = task.spec
+        assert spec.node is not None, "plainly placed"
+        task.placement = Placement(spec.status, spec.node, (), (Booking(spec.node, Hold.NOW),))
+        self.nodes[spec.node].enter(task)
+
     def _load(self, task: Task) -> None:
         """Book a task where the snapshot found it."""
         spec = task.spec
@@ -323,7 +382,7 @@ class Session(Answers):
         self.job_misfits.pop(job.name, None)
         self.unplaced.pop(job.name, None)
         if self.task_misfits:
-            for uid in job.tasks:
+            for uid in job.tasks if job.is_made else ():
                 self.task_misfits.pop(uid, None)
 
     def note_misfit(self, misfit: Misfit) -> None:
@@ -357,6 +416,17 @@ def _tell_all(
     elif one is not None:
         for task, node in zip(tasks, nodes, strict=True):
             one(Event(task, node.name))
+
+
+def _is_plainly_placed(spec: JobSpec) -> bool:
+    """Say of a job of tasks that look alike whether each simply takes what it asks for."""
+    first = spec.tasks[0]
+    return (
+        bool(first.status & ALLOCATED_MASK)
+        and first.request.gpu.kind in WHOLE
+        and not first.claims
+        and all(task.node is not None for task in spec.tasks)
+    )
 
 
 def _hold(status: TaskStatus) -> Hold | None:

@@ -39,8 +39,12 @@ class FailedTwins:
 def job_kind(job: Job) -> object:
     """Return a value that is equal for jobs whose tasks may go to the same places."""
     # One of each kind will do: what sets kinds apart includes all that is looked at here.
-    different = {task.uid if task.kind is None else task.kind: task for task in _waiting(job)}
-    tasks = sorted({repr(_task_kind(task.spec)) for task in different.values()})
+    if _is_uniform(job):
+        different = [job.root.pod_sets[0].first]
+    else:
+        by_kind = {task.uid if task.kind is None else task.kind: task for task in _waiting(job)}
+        different = list(by_kind.values())
+    tasks = sorted({repr(_task_kind(task.spec)) for task in different})
     return (job.priority, job.preemptible, _group_kind(job.spec.root), tuple(tasks))
 
 
@@ -66,6 +70,14 @@ def _group_kind(group: SubGroupSpec) -> object:
     return (group.topology, pod_sets, tuple(_group_kind(child) for child in group.groups))
 
 
+def _is_uniform(job: Job) -> bool:
+    """Say whether the job is nothing but equal tasks that wait."""
+    if len(job.pod_sets) != 1 or job.root.groups:
+        return False
+    pod_set = job.root.pod_sets[0]
+    return pod_set.alike and pod_set.untouched(TaskStatus.PENDING)
+
+
 def _waiting(job: Job) -> list[Task]:
     return [task for task in job.tasks.values() if task.status is TaskStatus.PENDING]
 
@@ -75,7 +87,14 @@ def _sizes(job: Job) -> list[Size]:
 
 
 def _sorted_sizes(job: Job) -> list[Size]:
-    return sorted((*reversed(t.pending_quota), float(t.request.pods)) for t in _waiting(job))
+    if _is_uniform(job):
+        pod_set = job.root.pod_sets[0]
+        return [_size(pod_set.first)] * pod_set.size
+    return sorted(_size(task) for task in _waiting(job))
+
+
+def _size(task: Task) -> Size:
+    return (*reversed(task.pending_quota), float(task.request.pods))
 
 
 def _easier(sizes: list[Size], than: list[Size]) -> bool:

@@ -28,15 +28,16 @@ class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
                     reasons = tuple(session.task_misfits[uid])
                     self._known.setdefault(job.name, {})[uid] = reasons
         self._open = {
-            name: task
-            for name, (task, _) in session.unplaced.items()
-            if task.status is TaskStatus.PENDING and name not in self._known
+            name
+            for name, (tasks, job) in session.unplaced.items()
+            if (not job.origin.version or tasks[0].status is TaskStatus.PENDING)
+            and name not in self._known
         }
 
     def __getitem__(self, name: str) -> Mapping[str, tuple[Misfit, ...]]:
         if name in self._open:
             self._known[name] = self._find(name)
-            del self._open[name]
+            self._open.remove(name)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -47,7 +48,8 @@ class TaskMisfits(Mapping[str, Mapping[str, "tuple[Misfit, ...]"]]):
 
     def _find(self, name: str) -> dict[str, tuple[Misfit, ...]]:
         session = self._session
-        task, job = session.unplaced[name]
+        tasks, job = session.unplaced[name]
+        task = tasks[0]
         for node in session.node_list:
             session.fit(task, job, node, record=True)
         return {task.uid: tuple(session.task_misfits.pop(task.uid, ()))}

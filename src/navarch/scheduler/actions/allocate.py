@@ -1,5 +1,7 @@
 """Place pending jobs on resources that are idle, or that are already coming free."""
 
+from collections.abc import Sequence
+
 from navarch.scheduler.actions.pending import lost_jobs, pending_jobs
 from navarch.scheduler.decision import MarkStarted
 from navarch.scheduler.fast.express import Express
@@ -39,7 +41,7 @@ def _allocate_job(session: Session, job: Job, express: Express) -> bool:
     return _allocate_tasks(session, job, tasks) and job.has_pending
 
 
-def _allocate_tasks(session: Session, job: Job, tasks: list[Task]) -> bool:
+def _allocate_tasks(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     """Place tasks of a job, with a statement that can take back any of them."""
     ran_before = job.count(ACTIVE_ALLOCATED_MASK) > 0
     with session.attempt("allocate") as statement:

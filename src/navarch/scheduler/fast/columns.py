@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import numpy as np
 
@@ -33,16 +33,29 @@ FEW: Final = 8
 """So many nodes are quicker to update one by one."""
 
 
+class Stock(Protocol):
+    """What nodes have, a row each."""
+
+    idle: Amounts
+    free: Amounts
+    total: Amounts
+
+
 class Columns:
     """The session's nodes as arrays."""
 
-    def __init__(self, nodes: Sequence[Node], log: ChangeLog) -> None:
+    def __init__(self, nodes: Sequence[Node], log: ChangeLog, stock: Stock | None = None) -> None:
+        """With `stock`, the arrays that say what nodes have that nobody has changed yet."""
         self.nodes = nodes
         self.log = log
-        self._synced = len(log.rows)
-        self.idle = _columns(nodes, _IDLE)
-        self.free = self.idle + _columns(nodes, _COMING)
-        self.total = _columns(nodes, _ALL)
+        if stock is None:
+            self._synced = len(log.rows)
+            self.idle = _columns(nodes, _IDLE)
+            self.free = self.idle + _columns(nodes, _COMING)
+            self.total = _columns(nodes, _ALL)
+        else:
+            self._synced = 0
+            self.idle, self.free, self.total = stock.idle, stock.free, stock.total
         self.extents = {
             "gpu": Extent(self.free, self.total, GPU_COLUMN),
             "cpu": Extent(self.free, self.total, CPU_COLUMN),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from navarch.scheduler.decision import Bind, MarkStarted, a_bind
 from navarch.scheduler.fast.check import check_place
 from navarch.scheduler.quantity import gpus
+from navarch.scheduler.state.job import made
 from navarch.scheduler.status import TaskStatus
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Express:
         pod_set = job.root.pod_sets[0]
         if not pod_set.alike or not pod_set.untouched(TaskStatus.PENDING):
             return False
-        if not tasks or len(tasks) != len(pod_set.tasks):
+        if not tasks or len(tasks) != pod_set.size:
             return False
         first = tasks[0]
         return not any(hook.concerns(first) for hook in self._subsets)
@@ -59,11 +60,12 @@ class Express:
         if not nodes:
             if self._checks:
                 return None  # the long way makes sure of it
-            self._session.unplaced[job.name] = (first, job)
+            self._session.unplaced[job.name] = (tasks, job)
             return False
         if len(nodes) < len(tasks) or not ranking.can_start(nodes):
             engine.put_back(len(nodes))
             return None
+        tasks = made(tasks)
         if self._checks:
             self._check(job, tasks, nodes)
         self._session.take_all(tasks, nodes)

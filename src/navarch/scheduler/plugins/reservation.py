@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import ClassVar
@@ -78,7 +79,7 @@ class Reservation:
             self.reserved.append(found)
             self._session.forget_rankings()
 
-    def _soonest(self, job: Job, tasks: list[Task]) -> Reserved | None:
+    def _soonest(self, job: Job, tasks: Sequence[Task]) -> Reserved | None:
         """Return the nodes that could hold all the tasks soonest."""
         largest = max(tasks, key=lambda task: (task.request.gpu.whole, task.uid))
         taken = {name for reserved in self.reserved for name in reserved.nodes}

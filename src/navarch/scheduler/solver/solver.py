@@ -13,6 +13,7 @@ from navarch.scheduler.placing import place_job
 from navarch.scheduler.scenario import Scenario, Victim
 from navarch.scheduler.solver.room import GpuRoom
 from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole
+from navarch.scheduler.state.job import made
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class JobSolver:
 
     def solve(self) -> Statement | None:
         """Return a statement that places the job, ready to commit, or nothing."""
-        tasks = tasks_to_place(self._session, self._job, real=False)
+        tasks = made(tasks_to_place(self._session, self._job, real=False))
         active_before = self._job.count(ACTIVE_USED_MASK)
         if not any(True for _ in self._known_units()):
             return None  # without victims there is nothing to simulate
@@ -84,7 +85,7 @@ class JobSolver:
     def _feasible(self) -> set[str]:
         return feasible_nodes(self._session, self._job)
 
-    def _solve_by_parts(self, tasks: list[Task]) -> _Solution | None:
+    def _solve_by_parts(self, tasks: Sequence[Task]) -> _Solution | None:
         solution: _Solution | None = None
         for size in range(1, len(tasks) + 1):
             recorded = solution.victims if solution else []
@@ -95,7 +96,7 @@ class JobSolver:
                 return None
         return solution
 
-    def _solve_at_once(self, tasks: list[Task]) -> _Solution | None:
+    def _solve_at_once(self, tasks: Sequence[Task]) -> _Solution | None:
         """Gather victims for all parts first, and simulate only the whole.
 
         Good for many equal tasks of which each part takes exactly the room that was made for it:
@@ -113,7 +114,7 @@ class JobSolver:
             return None
         return solution
 
-    def _checked(self, solution: _Solution, tasks: list[Task]) -> _Solution | None:
+    def _checked(self, solution: _Solution, tasks: Sequence[Task]) -> _Solution | None:
         """Return the solution found part by part, which must decide the same."""
         quick = solution.statement.decisions()
         solution.statement.discard()
@@ -121,7 +122,7 @@ class JobSolver:
         check_decisions(quick, slow.statement.decisions() if slow else [], self._job)
         return slow
 
-    def _gather(self, tasks: list[Task]) -> list[Task] | None:
+    def _gather(self, tasks: Sequence[Task]) -> list[Task] | None:
         """Return the victims that part after part would be found to need, if that is plain."""
         if len({task.kind for task in tasks}) > 1 or not tasks[0].request.gpu.whole:
             return None
@@ -243,7 +244,7 @@ class JobSolver:
                     waiting += 1
         return placed
 
-    def _replace(self, statement: Statement, victim: Job, nodes: list[Node]) -> bool:
+    def _replace(self, statement: Statement, victim: Job, nodes: Sequence[Node]) -> bool:
         """Find a place for a victim; say whether it has more tasks to bring back.
 
         An elastic job comes back one task at a time, as it would when allocated.

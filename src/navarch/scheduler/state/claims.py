@@ -35,8 +35,10 @@ class Claims:
         """Per device, how many hold it, by claim and how they hold."""
         self._in_claim: dict[str, Counts] = {}
         """Per claim, its devices and its users, by how they hold."""
-        known = {task.uid for job in cluster.jobs for task in job.tasks}
         self._outside: set[Device] = set()
+        if not cluster.resource_claims:
+            return
+        known = {task.uid for job in cluster.jobs for task in job.tasks}
         for claim in cluster.resource_claims:
             if claim.allocation and not known.intersection(claim.reserved_for):
                 self._outside.update(claim.allocation)

@@ -1,13 +1,13 @@
 """A job inside a session: a tree of groups whose leaves are pod sets."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
-from navarch.scheduler.cluster import JobSpec, SubGroupSpec, TopologyConstraint
+from navarch.scheduler.cluster import JobSpec, SubGroupSpec, TaskSpec, TopologyConstraint
 from navarch.scheduler.quantity import Amounts
-from navarch.scheduler.state.kind import Kinds
+from navarch.scheduler.state.kind import Kinds, looks_of
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import (
     ACTIVE_ALLOCATED_MASK,
@@ -23,7 +23,17 @@ T = TypeVar("T")
 class PodSet:
     """Equal members of a job and the least number of them that is worth running."""
 
-    __slots__ = ("alike", "found", "min_available", "name", "owner", "tasks", "topology")
+    __slots__ = (
+        "_tasks",
+        "alike",
+        "found",
+        "kind",
+        "min_available",
+        "name",
+        "owner",
+        "size",
+        "topology",
+    )
 
     def __init__(
         self,
@@ -35,18 +45,44 @@ class PodSet:
         self.name = name
         self.min_available = min_available
         self.topology = topology
-        self.tasks: list[Task] = list(tasks)
+        self._tasks: list[Task] | None = list(tasks)
+        self.size = len(tasks)
+        """How many tasks there are."""
         self.alike = False
         """Whether all tasks are of one kind and age, so that only their names tell them apart."""
+        self.kind: int | None = None
+        """The kind of all tasks, where they are alike and pending."""
         self.owner: Job | None = None
         self.found: TaskStatus | None = None
         """The state that all tasks had in the snapshot, good as long as nothing has changed."""
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks by uid, made when somebody first asks for one of them."""
+        if self._tasks is None:
+            assert self.owner is not None, "tasks that are still to be made have an owner"
+            self.owner.make_tasks()
+        assert self._tasks is not None, "they have been made"
+        return self._tasks
+
+    @property
+    def first(self) -> Task:
+        """The first task by uid."""
+        if self._tasks is None:
+            assert self.owner is not None, "tasks that are still to be made have an owner"
+            return self.owner.first_of(self)
+        return self._tasks[0]
+
+    def hold(self, tasks: list[Task] | None, size: int) -> None:
+        """Have so many tasks, or these once they are made."""
+        self._tasks = tasks
+        self.size = size
 
     def count(self, mask: int) -> int:
         """Return how many tasks are in one of the states of `mask`."""
         owner = self.owner
         if owner is not None and not owner.version and self.found is not None:
-            return len(self.tasks) if self.found & mask else 0
+            return self.size if self.found & mask else 0
         return len([1 for task in self.tasks if task.placement.status & mask])
 
     def untouched(self, mask: int) -> bool:
@@ -70,7 +106,47 @@ class PodSet:
         return self.count(ALIVE_MASK & ~TaskStatus.GATED) >= self.min_available
 
     def __repr__(self) -> str:
-        return f"PodSet({self.name}, min={self.min_available}, tasks={len(self.tasks)})"
+        return f"PodSet({self.name}, min={self.min_available}, tasks={self.size})"
+
+
+class Members(Sequence[Task]):
+    """The first so many tasks of a pod set of equal ones, made when somebody asks for them."""
+
+    __slots__ = ("_count", "pod_set")
+
+    def __init__(self, pod_set: PodSet, count: int) -> None:
+        self.pod_set = pod_set
+        self._count = min(count, pod_set.size)
+
+    @property
+    def first(self) -> Task:
+        """The first of them; the others need not be made for that."""
+        return self.pod_set.first
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Task]: ...
+
+    def __getitem__(self, index: int | slice) -> Task | list[Task]:
+        return self.first if index == 0 else self.made()[index]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.made())
+
+    def made(self) -> list[Task]:
+        """Return the tasks themselves."""
+        tasks = self.pod_set.tasks
+        return tasks if len(tasks) == self._count else tasks[: self._count]
+
+
+def made(tasks: Sequence[Task]) -> Sequence[Task]:
+    """Return tasks as a list, made if they were not."""
+    return tasks.made() if isinstance(tasks, Members) else tasks
 
 
 class SubGroup:
@@ -102,7 +178,11 @@ class Job:
     """One job. A *view* of a job shares its tasks but shows only some of them."""
 
     __slots__ = (
+        "_first",
+        "_min_gpu_memory_mib",
+        "_tasks",
         "created_at",
+        "enter",
         "last_start",
         "memo",
         "name",
@@ -115,15 +195,19 @@ class Job:
         "root",
         "spec",
         "stale_since",
-        "tasks",
         "turn",
         "turn_charge",
         "version",
     )
 
     def __init__(
-        self, spec: JobSpec, *, min_gpu_memory_mib: int, kinds: Kinds | None = None
+        self,
+        spec: JobSpec,
+        *,
+        min_gpu_memory_mib: int,
+        kinds: Kinds | None = None,
     ) -> None:
+        """With `kinds`, tasks that all look alike are made when they are needed."""
         self.spec = spec
         self.name = spec.name
         self.namespace = spec.namespace
@@ -137,21 +221,97 @@ class Job:
         self.version = 0
         """Changes with every change of a task; a view looks at its origin's."""
         self.memo: dict[object, tuple[int, Any]] = {}
-        self.turn: tuple[int, dict[bool, list[Task]]] | None = None
+        self.turn: tuple[int, dict[bool, Sequence[Task]]] | None = None
         """Whose turn it is, really and in simulations, with the version it holds for."""
         self.turn_charge: tuple[int, Amounts] | None = None
-        self.tasks: dict[str, Task] = {}
+        self._tasks: dict[str, Task] | None = None
+        self._first: Task | None = None
+        self._min_gpu_memory_mib = min_gpu_memory_mib
+        self.enter: Callable[[Task], None] | None = None
+        """What puts a task where the snapshot found it, if that is still to be done."""
         self.root = _grow(spec.root)
         self.pod_sets: dict[str, PodSet] = {
             pod_set.name: pod_set for pod_set in self.root.all_pod_sets()
         }
-        for task_spec in sorted(spec.tasks, key=_uid):
-            task = Task(task_spec, self, min_gpu_memory_mib=min_gpu_memory_mib)
-            self.tasks[task.uid] = task
-            self.pod_sets[task_spec.sub_group].tasks.append(task)
-        if kinds is not None:
+        if kinds is None:
+            self.make_tasks()
+        elif not self._look(kinds):
+            self.make_tasks()
             for pod_set in self.pod_sets.values():
                 _compare(pod_set, self, kinds)
+
+    def _look(self, kinds: Kinds) -> bool:
+        """Find out what all tasks have in common; say whether that is everything but their names.
+
+        Then they need not be made to know about them.
+        """
+        specs = self.spec.tasks
+        if len(self.pod_sets) != 1 or not specs or specs[0].sub_group not in self.pod_sets:
+            return False
+        first = specs[0]
+        if len(specs) > 1:
+            looks = list(map(looks_of, specs))
+            if looks.count(looks[0]) != len(looks):
+                return False
+        pod_set = self.pod_sets[first.sub_group]
+        pod_set.owner, pod_set.found = self, first.status
+        if first.status is TaskStatus.PENDING:
+            pod_set.alike, pod_set.kind = True, kinds.number(first)
+        pod_set.hold(None, len(specs))
+        return True
+
+    def make_tasks(self) -> None:
+        """Make the tasks, each where the snapshot found it."""
+        self._tasks = {}
+        members: dict[str, list[Task]] = {name: [] for name in self.pod_sets}
+        first = self._first
+        for spec in sorted(self.spec.tasks, key=_uid):
+            if first is not None and spec is first.spec:
+                task = first
+            else:
+                task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
+                task.kind = self.pod_sets[spec.sub_group].kind
+            self._tasks[task.uid] = task
+            members[spec.sub_group].append(task)
+        for name, tasks in members.items():
+            self.pod_sets[name].hold(tasks, len(tasks))
+        if self.enter is not None:
+            for task in self._tasks.values():
+                if task is not first:
+                    self.enter(task)
+
+    @property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks by uid, made when somebody first asks for one of them."""
+        if self._tasks is None:
+            self.make_tasks()
+        assert self._tasks is not None, "they have been made"
+        return self._tasks
+
+    def first_of(self, pod_set: PodSet) -> Task:
+        """Return the first task by uid of the only pod set, the others of which are not made."""
+        if self._first is None:
+            spec = min(self.spec.tasks, key=_uid)
+            self._first = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
+            self._first.kind = pod_set.kind
+            if self.enter is not None:
+                self.enter(self._first)
+        return self._first
+
+    @property
+    def is_made(self) -> bool:
+        """Whether somebody has asked for the tasks."""
+        return self._tasks is not None
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return sum([pod_set.size for pod_set in self.pod_sets.values()])
+
+    @property
+    def exemplars(self) -> Sequence[TaskSpec]:
+        """Tasks of every look there is among those of the snapshot."""
+        return self.spec.tasks if self._tasks is not None else self.spec.tasks[:1]
 
     @property
     def uid(self) -> str:
@@ -161,7 +321,7 @@ class Job:
     @property
     def elastic(self) -> bool:
         """Whether some pod set has more members than it needs."""
-        return any(len(s.tasks) > s.min_available for s in self.pod_sets.values())
+        return any(s.size > s.min_available for s in self.pod_sets.values())
 
     @property
     def ready(self) -> bool:
@@ -220,17 +380,19 @@ class Job:
     def _view(self, uids: set[str], *, shrink: bool) -> "Job":
         view = Job.__new__(Job)
         for name in Job.__slots__:
-            if name not in {"tasks", "root", "pod_sets", "memo", "turn", "turn_charge"}:
+            if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "turn_charge"}:
                 setattr(view, name, getattr(self, name))
         view.memo = {}
         view.turn = view.turn_charge = None
-        view.tasks = {uid: task for uid, task in self.tasks.items() if uid in uids}
+        view._tasks = {  # noqa: SLF001 - its own
+            uid: task for uid, task in self.tasks.items() if uid in uids
+        }
         view.root = _prune(self.root, uids, shrink=shrink)
         view.pod_sets = {pod_set.name: pod_set for pod_set in view.root.all_pod_sets()}
         return view
 
     def __repr__(self) -> str:
-        return f"Job({self.name}, queue={self.queue}, tasks={len(self.tasks)})"
+        return f"Job({self.name}, queue={self.queue}, tasks={self.size})"
 
 
 _uid = attrgetter("uid")
@@ -246,13 +408,14 @@ def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:
         pod_set.owner, pod_set.found = owner, first.status
     if first.status is not TaskStatus.PENDING:
         return
-    number = first.kind = kinds.number(first.spec)
+    number = kinds.number(first.spec)
     alike = True
     for task in tasks:
         task.kind = kinds.number(task.spec)
         if task.kind != number or task.created_at is not first.created_at:
             alike = False
     pod_set.alike = alike
+    pod_set.kind = number if alike else None
 
 
 def _grow(spec: SubGroupSpec) -> SubGroup:
@@ -268,7 +431,7 @@ def _prune(group: SubGroup, uids: set[str], *, shrink: bool) -> SubGroup:
         tasks = [task for task in pod_set.tasks if task.uid in uids]
         minimum = len(tasks) if shrink else pod_set.min_available
         part = PodSet(pod_set.name, minimum, pod_set.topology, tasks)
-        part.alike = pod_set.alike
+        part.alike, part.kind = pod_set.alike, pod_set.kind
         pod_sets.append(part)
     groups = [_prune(child, uids, shrink=shrink) for child in group.groups]
     return SubGroup(group.name, group.topology, groups, pod_sets)

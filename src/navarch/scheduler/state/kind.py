@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from operator import attrgetter
+from typing import Final
 
 from navarch.scheduler.cluster import TaskSpec
 from navarch.scheduler.request import Request
 
-traits_of = attrgetter(
+TRAITS: Final = (
     "request",
     "sub_group",
     "labels",
@@ -24,6 +25,10 @@ traits_of = attrgetter(
     "order_priority",
 )
 """Everything of a task that decides where it may go, and when; the first is its request."""
+
+traits_of = attrgetter(*TRAITS)
+looks_of = attrgetter(*TRAITS, "status", "created_at")
+"""Everything but its name, and the place it was found in."""
 
 
 class Kinds:

@@ -55,6 +55,7 @@ class Node:
     __slots__ = (
         "_bound",
         "_taken",
+        "_tasks",
         "allocatable",
         "gpu_memory_mib",
         "groups",
@@ -65,7 +66,6 @@ class Node:
         "name",
         "releasing",
         "spec",
-        "tasks",
         "version",
     )
 
@@ -81,12 +81,22 @@ class Node:
         self.idle = Pool(spec)
         self.releasing = Pool()
         self.groups: dict[str, SharedGpu] = {}
-        self.tasks: dict[str, tuple[Task, int]] = {}
-        """Who is booked here, with how many bookings: a task may leave one GPU for another."""
+        self._tasks: dict[str, tuple[Task, int]] = {}
         self._taken: Placement | None = None
         self._bound: Placement | None = None
         self.version = 0
         """Changes with every booking, so that what was worked out before can be kept until then."""
+
+    @property
+    def tasks(self) -> dict[str, tuple[Task, int]]:
+        """Who is booked here, with how many bookings: a task may leave one GPU for another."""
+        if self.log.enter_all is not None:
+            self.log.enter_all()
+        return self._tasks
+
+    def enter(self, task: Task) -> None:
+        """Write down who is here; what the task takes has been booked before."""
+        self._tasks[task.uid] = (task, 1)
 
     @property
     def taken(self) -> Placement:
@@ -122,7 +132,7 @@ class Node:
         self.version += count
         self.log.rows.append(self.index)
         for task in tasks:
-            self.tasks[task.uid] = (task, 1)
+            self._tasks[task.uid] = (task, 1)
 
     def rehearse(self, need: tuple[int, int, int, int], task: Task) -> None:
         """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""
@@ -133,7 +143,7 @@ class Node:
         idle.gpu -= gpu
         idle.pods -= pods
         self.version += 1
-        self.tasks[task.uid] = (task, 1)
+        self._tasks[task.uid] = (task, 1)
 
     def end_rehearsal(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
         """Have the tasks no longer here that were rehearsed."""
@@ -146,7 +156,7 @@ class Node:
         idle.pods += count * pods
         self.version += 1
         for task in tasks:
-            del self.tasks[task.uid]
+            del self._tasks[task.uid]
 
     def give_whole(self, request: Request, tasks: Sequence[Task]) -> None:
         """Take back what `take_whole` has booked."""
@@ -160,7 +170,7 @@ class Node:
         self.log.rows.append(self.index)
         self.log.grown += 1
         for task in tasks:
-            del self.tasks[task.uid]
+            del self._tasks[task.uid]
 
     def _apply(self, task: Task, booking: Booking, sign: int, *, loading: bool) -> None:
         self.version += 1
@@ -176,11 +186,11 @@ class Node:
         memory = task.request.gpu.memory_on(self.gpu_memory_mib)
         for group in booking.gpu_groups:
             self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
-        _, bookings = self.tasks.get(task.uid, (task, 0))
+        _, bookings = self._tasks.get(task.uid, (task, 0))
         if bookings + sign:
-            self.tasks[task.uid] = (task, bookings + sign)
+            self._tasks[task.uid] = (task, bookings + sign)
         else:
-            del self.tasks[task.uid]
+            del self._tasks[task.uid]
 
     def _apply_group(
         self, group: str, hold: Hold, memory: int, sign: int, *, opened_here: bool

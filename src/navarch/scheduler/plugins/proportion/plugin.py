@@ -10,6 +10,7 @@ from navarch.scheduler.arguments import argument
 from navarch.scheduler.capacity import CapacityVerdict
 from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.gang import charge, request_to_place, tasks_to_place
+from navarch.scheduler.plugins.proportion.charges import Charges
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
 from navarch.scheduler.plugins.proportion.limits import check_limits, check_quotas
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
@@ -22,7 +23,7 @@ from navarch.scheduler.state.job import Job, PodSet
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.queues import Queue
 from navarch.scheduler.state.task import Task
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
 
 @dataclass
@@ -41,8 +42,7 @@ class Proportion:
 
     _session: Session = field(init=False, repr=False)
     _shares: Shares = field(init=False, repr=False)
-    _quota: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
-    """What each placed task is charged, which depends on the GPUs of its node."""
+    _charges: Charges = field(init=False, repr=False, default_factory=Charges)
     _losses: Losses = field(init=False, repr=False)
     _frozen: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
     _frozen_fixed: dict[str, Amounts] = field(init=False, repr=False, default_factory=dict)
@@ -51,7 +51,7 @@ class Proportion:
         """Open the accounts, divide the cluster, and register."""
         self._session = session
         self._shares = Shares(session)
-        self._losses = Losses(self._quota)
+        self._losses = Losses(self._charges)
         for job in session.jobs.values():
             self._enter(job)
         set_fair_shares(self._shares, session.queues.roots, self.k_value)
@@ -89,14 +89,32 @@ class Proportion:
         has, wants = NOTHING, NOTHING
         for pod_set in job.pod_sets.values():
             if pod_set.untouched(TaskStatus.PENDING):
-                wants = wants.plus(charge(pod_set.tasks))
+                wants = wants.plus(self._wanted(job, pod_set))
+            elif not job.is_made:
+                has = has.plus(self._had(job, pod_set))
             else:
                 has = has.plus(self._placed(pod_set))
                 waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
                 wants = wants.plus(charge(waiting))
         for share in self._shares.lineage(job.queue):
-            share.charge(has, preemptible=job.preemptible)
-            share.request = share.request.plus(has).plus(wants)
+            if has is not NOTHING:
+                share.charge(has, preemptible=job.preemptible)
+                share.request = share.request.plus(has)
+            share.request = share.request.plus(wants)
+
+    def _wanted(self, job: Job, pod_set: PodSet) -> Amounts:
+        """Return what the tasks of a pod set, which all wait, would be charged."""
+        if not pod_set.alike:
+            return charge(pod_set.tasks)
+        request = job.spec.tasks[0].request
+        return request.quota_on(self._session.min_gpu_memory_mib).times(pod_set.size)
+
+    def _had(self, job: Job, pod_set: PodSet) -> Amounts:
+        """Return what equal tasks are charged that nobody has asked for one by one."""
+        quota = job.spec.tasks[0].request.fixed_quota
+        if quota is None or not pod_set.untouched(ACTIVE_ALLOCATED_MASK):
+            return NOTHING
+        return quota.times(pod_set.size)
 
     def _placed(self, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set are charged, and write it down for each."""
@@ -104,18 +122,13 @@ class Proportion:
         for task in pod_set.tasks:
             placement = task.placement
             if placement.counts and placement.node is not None:
-                quota = task.request.fixed_quota or self._session.nodes[placement.node].quota_of(
-                    task.request
-                )
-                self._quota[task.uid] = quota
-                has = has.plus(quota)
+                has = has.plus(self._charges.enter(task, self._session.nodes[placement.node]))
         return has
 
     def _on_allocate(self, event: Event) -> None:
         task = event.task
         self._losses.forget()
-        quota = self._session.nodes[event.node].quota_of(task.request)
-        self._quota[task.uid] = quota
+        quota = self._charges.enter(task, self._session.nodes[event.node])
         for share in self._shares.lineage(task.job.queue):
             share.charge(quota, preemptible=task.job.preemptible)
 
@@ -127,16 +140,14 @@ class Proportion:
             share.credit(quota, preemptible=task.job.preemptible)
 
     def _on_allocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
-        first = tasks[0]
+        # These take whole GPUs or none, so they are charged the same wherever they are.
+        job = tasks[0].job
         self._losses.forget()
-        quota = nodes[0].quota_of(first.request)
-        if len(tasks) == 1:
-            self._quota[first.uid] = total = quota
-        else:
-            self._quota.update(dict.fromkeys([task.uid for task in tasks], quota))
-            total = quota.times(len(tasks))
-        for share in self._shares.lineage(first.job.queue):
-            share.charge(total, preemptible=first.job.preemptible)
+        total = nodes[0].quota_of(tasks[0].request)
+        if len(tasks) > 1:
+            total = total.times(len(tasks))
+        for share in self._shares.lineage(job.queue):
+            share.charge(total, preemptible=job.preemptible)
 
     def _on_deallocate_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         first = tasks[0]
@@ -174,12 +185,12 @@ class Proportion:
         # Whose turn it is has been added up before, when it was decided which queue is next.
         if tasks is tasks_to_place(self._session, job, real=False):
             return self._check(job, request_to_place(self._session, job))
-        return self._check(job, charge(list(tasks)))
+        return self._check(job, charge(tasks))
 
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         if job.preemptible:
             return CapacityVerdict()
-        return check_quotas(self._shares.lineage(job.queue), charge(list(tasks)))
+        return check_quotas(self._shares.lineage(job.queue), charge(tasks))
 
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
         return self._check(job, node.quota_of(task.request))
@@ -211,7 +222,7 @@ class Proportion:
             self._session.queues,
             allocated=self._frozen,
             allocated_non_preemptible=self._frozen_fixed,
-            quota=self._quota,
+            charges=self._charges,
             count_moved=not self._session.parameters.allow_consolidating_reclaim,
             multiplier=self.saturation_multiplier,
         )

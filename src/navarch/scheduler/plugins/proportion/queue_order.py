@@ -8,8 +8,9 @@ from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
 from navarch.scheduler.taken import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
+    from navarch.scheduler.plugins.proportion.charges import Charges
     from navarch.scheduler.plugins.proportion.shares import QueueShare
     from navarch.scheduler.state.job import Job
 
@@ -100,8 +101,8 @@ class Losses:
     Jobs are taken in the order of a list that only grows, so what those before have is kept.
     """
 
-    def __init__(self, quota: Mapping[str, Amounts]) -> None:
-        self._quota = quota
+    def __init__(self, charges: Charges) -> None:
+        self._charges = charges
         self._known: dict[int, tuple[list[Job], int, Amounts, set[str]]] = {}
         """By list: the list, how much of it was added up, to what, and whose tasks."""
 
@@ -135,5 +136,5 @@ class Losses:
             for uid, task in job.tasks.items():
                 if uid not in seen and uid not in besides and task.placement.counts:
                     seen.add(uid)
-                    total = total.plus(self._quota[uid])
+                    total = total.plus(self._charges.of(task))
         return total

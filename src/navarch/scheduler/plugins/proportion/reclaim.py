@@ -11,6 +11,7 @@ from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from navarch.scheduler.plugins.proportion.charges import Charges
     from navarch.scheduler.plugins.proportion.shares import QueueShare, Shares
     from navarch.scheduler.scenario import Scenario, Victim
     from navarch.scheduler.state.job import Job
@@ -28,7 +29,7 @@ class ReclaimCheck:
         *,
         allocated: Mapping[str, Amounts],
         allocated_non_preemptible: Mapping[str, Amounts],
-        quota: Mapping[str, Amounts],
+        charges: Charges,
         count_moved: bool,
         multiplier: float,
     ) -> None:
@@ -36,7 +37,7 @@ class ReclaimCheck:
         self._tree = tree
         self._allocated = allocated
         self._fixed = allocated_non_preemptible
-        self._quota = quota
+        self._charges = charges
         self._count_moved = count_moved
         self._multiplier = multiplier
         self._remaining: dict[str, Amounts] = {}
@@ -64,14 +65,14 @@ class ReclaimCheck:
             tasks = [task for task in lost if task.spec.sub_group == pod_set.name]
             core += tasks[: pod_set.min_available]
             for task in tasks[pod_set.min_available :]:
-                yield self._quota[task.uid]
+                yield self._charges.of(task)
         if core:
             yield self._sum(core)
 
     def _sum(self, tasks: list[Task]) -> Amounts:
         total = NOTHING
         for task in tasks:
-            total = total.plus(self._quota[task.uid])
+            total = total.plus(self._charges.of(task))
         return total
 
     def _may_take(self, job: Job, request: Amounts, victim_queue: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.cluster import QueueUsage
-from navarch.scheduler.quantity import NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.quantity import GPU, NOTHING, UNLIMITED, Amounts
+from navarch.scheduler.request import mig_slices
 
 if TYPE_CHECKING:
     from navarch.scheduler.session import Session
@@ -95,10 +96,13 @@ class Shares:
             for name, queue in session.queues.by_name.items()
         }
         self._lineages: dict[str, tuple[QueueShare, ...]] = {}
-        self.total = NOTHING
-        for node in session.nodes.values():
-            if node.spec.health.ready:
-                self.total = self.total.plus(node.capacity())
+        ready = [spec for spec in session.node_list.specs if spec.health.ready]
+        slices = sum(mig_slices(name) * n for spec in ready for name, n in spec.mig.items())
+        self.total = Amounts(
+            sum([spec.cpu_milli for spec in ready]),
+            sum([spec.memory_bytes for spec in ready]),
+            (sum([spec.gpus for spec in ready]) + slices) * GPU,
+        )
 
     def __getitem__(self, name: str) -> QueueShare:
         return self.by_name[name]

@@ -1,0 +1,96 @@
+"""All nodes of a session: what they have as arrays, and each as an object once it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final, overload
+
+import numpy as np
+
+from navarch.scheduler.quantity import GPU
+from navarch.scheduler.state.node import Node
+
+if TYPE_CHECKING:
+    from navarch.scheduler.cluster import NodeSpec
+    from navarch.scheduler.state.change_log import ChangeLog
+
+_FIGURES: Final = tuple(map(attrgetter, ("cpu_milli", "memory_bytes", "gpus", "pods")))
+_GPUS: Final = 2
+
+
+class NodeList(Sequence[Node]):
+    """The nodes by name. One that nobody has asked for has just what the arrays say.
+
+    Most nodes of a large cluster are full and stay as they are for a whole cycle.
+    """
+
+    def __init__(self, specs: Sequence[NodeSpec], log: ChangeLog) -> None:
+        self.specs = specs
+        self._log = log
+        self.total = np.empty((len(specs), 4), dtype=np.int64)
+        """CPU, memory, GPUs and pods that there are, a row per node."""
+        for column, figure in enumerate(_FIGURES):
+            self.total[:, column] = np.fromiter(map(figure, specs), np.int64, len(specs))
+        self.total[:, _GPUS] *= GPU
+        self.idle = self.total.copy()
+        self.free = self.total.copy()
+        """What is idle or will come free unpromised."""
+        self._made: list[Node | None] = [None] * len(specs)
+
+    def book(self, rows: Sequence[int], needs: Sequence[tuple[int, int, int, int]]) -> None:
+        """Have tasks on nodes that nobody has asked for yet, each taking so much of its node."""
+        np.subtract.at(self.idle, rows, np.array(needs, dtype=np.int64).reshape(len(rows), 4))
+        self.free = self.idle.copy()
+
+    def make_roomy(self) -> None:
+        """Make the nodes that have something left: they are the ones to be asked for."""
+        roomy = (self.idle[:, _GPUS] > 0) | ((self.total[:, _GPUS] == 0) & (self.idle[:, 0] > 0))
+        for row in np.flatnonzero(roomy).tolist():
+            self[row]
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Node]: ...
+
+    def __getitem__(self, index: int | slice) -> Node | list[Node]:
+        if isinstance(index, slice):
+            return [self[row] for row in range(*index.indices(len(self)))]
+        node = self._made[index]
+        return self._make(index) if node is None else node
+
+    def _make(self, row: int) -> Node:
+        row %= len(self._made)
+        node = self._made[row] = Node(self.specs[row], row, self._log)
+        idle = node.idle
+        idle.cpu, idle.memory, idle.gpu, idle.pods = self.idle[row].tolist()
+        return node
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __iter__(self) -> Iterator[Node]:
+        for row, node in enumerate(self._made):
+            yield self._make(row) if node is None else node
+
+
+class NodesByName(Mapping[str, Node]):
+    """The same nodes, by name."""
+
+    def __init__(self, nodes: NodeList) -> None:
+        self._nodes = nodes
+        self.rows: dict[str, int] = {spec.name: row for row, spec in enumerate(nodes.specs)}
+
+    def __getitem__(self, name: str) -> Node:
+        return self._nodes[self.rows[name]]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
