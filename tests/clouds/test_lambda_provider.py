@@ -369,6 +369,9 @@ def test_what_can_be_had_now_has_its_price_and_its_gpus() -> None:
         assert (offering.instance_type, offering.region) == ("gpu_8x_h100_sxm5", "us-east-1")
         assert offering.gpus == 8
         assert offering.price_per_hour == Decimal("31.92")
+        (gone,) = await cloud.sold_out()
+        assert (gone.instance_type, gone.region) == ("gpu_1x_h100_pcie", "")
+        assert gone.price_per_hour == Decimal("3.29")
 
     tell(tale)
 

@@ -140,6 +140,22 @@ def test_an_account_that_cannot_say_what_it_sells_is_looked_up_in_the_catalogue(
     assert "lambda" not in others
 
 
+def test_what_a_provider_has_none_of_anywhere_is_shown_as_sold_out_and_not_bought() -> None:
+    async def ask() -> Sequence[Offering]:
+        return [replace(EIGHT_ELSEWHERE, provider=ProviderName("work"))]
+
+    async def ask_sold_out() -> Sequence[Offering]:
+        return [replace(ONE, provider=ProviderName("work"), region="")]
+
+    account = Account(name=ProviderName("work"), type="lambda", ask=ask, ask_sold_out=ask_sold_out)
+    shelf = Assortment(Hours(), [account])
+    found = sift_offers(asyncio.run(shelf.offers()), [], lambda _: None, provider="work")
+    said = {x.offering.instance_type: x.sold_out for x in found}
+    assert said == {"gpu_8x_h100_sxm5": None, "gpu_1x_h100_pcie": "work has none anywhere"}
+    bought = asyncio.run(shelf.offerings())
+    assert [x.instance_type for x in bought] == ["gpu_8x_h100_sxm5"]
+
+
 def test_what_a_provider_says_goes_before_the_catalogue_which_fills_its_gaps() -> None:
     async def ask() -> Sequence[Offering]:
         return [

@@ -34,6 +34,8 @@ class Account:
     """Where it buys unless it is told otherwise."""
     ask: Callable[[], Awaitable[Sequence[Offering]]] | None = None
     """How it says what it sells, if it can."""
+    ask_sold_out: Callable[[], Awaitable[Sequence[Offering]]] | None = None
+    """How it says what of that nobody can have at present, if it can."""
 
 
 class Assortment:
@@ -42,7 +44,8 @@ class Assortment:
     def __init__(self, clock: Clock, accounts: Iterable[Account]) -> None:
         self._clock = clock
         self._accounts = tuple(accounts)
-        self._told: dict[ProviderName, tuple[datetime, Sequence[Offering]]] = {}
+        self._told: dict[ProviderName, tuple[datetime, Sequence[Offering], set[Offering]]] = {}
+        """When each said what it sells, and what of it is sold out."""
 
     async def offers(self) -> list[Offer]:
         """Return everything, accounts first."""
@@ -65,6 +68,7 @@ class Assortment:
             offer.offering
             for offer in await self.offers()
             if offer.configured
+            and offer.sold_out is None
             and (
                 offer.offering.price_per_hour
                 or find_machine(offer.provider_type, offer.offering.instance_type) is None
@@ -73,9 +77,15 @@ class Assortment:
 
     async def _at(self, account: Account) -> list[Offer]:
         await self._ask(account)
-        at, told = self._told.get(account.name, (self._clock.now(), ()))
+        at, told, gone = self._told.get(account.name, (self._clock.now(), (), set()))
         if told:
-            return [_as_offer(offering, account.type, at) for offering in told]
+            return [
+                replace(
+                    _as_offer(offering, account.type, at),
+                    sold_out=f"{account.name} has none anywhere" if offering in gone else None,
+                )
+                for offering in told
+            ]
         return [
             offer
             for machine in catalogued()
@@ -86,17 +96,18 @@ class Assortment:
     async def _ask(self, account: Account) -> None:
         """Learn what an account sells, if it can say so and has not said so lately."""
         now = self._clock.now()
-        at, _ = self._told.get(account.name, (None, ()))
+        at = self._told[account.name][0] if account.name in self._told else None
         if account.ask is None or (at is not None and now < at + REFRESH):
             return
         try:
             async with asyncio.timeout(PATIENCE_S):
                 said = await account.ask()
+                gone = () if account.ask_sold_out is None else await account.ask_sold_out()
         except (ProviderError, TimeoutError) as error:
             # What it said before is better than nothing, and carries its date.
             log.warning("offers.not_refreshed", provider=account.name, error=str(error))
             return
-        self._told[account.name] = (now, said)
+        self._told[account.name] = (now, [*said, *gone], set(gone))
 
 
 def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:

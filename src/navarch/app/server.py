@@ -63,7 +63,7 @@ from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provider import ListsOfferings, Provider, ProvisionRequest
+from navarch.ports.provider import ListsOfferings, Provider, ProvisionRequest, TellsSoldOut
 from navarch.ports.provision import ProvisionScheduler
 from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService
@@ -428,6 +428,7 @@ class Server:
                 type=cloud.name if config is None else config.type,
                 region=getattr(config, "region", None) or "",
                 ask=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
+                ask_sold_out=cloud.sold_out if isinstance(cloud, TellsSoldOut) else None,
             )
 
     async def _inject(self, node: NodeId, result: CheckResult) -> None:

@@ -280,6 +280,12 @@ class AwsConfig:
         doc="the size of the root disk; the image's own if left out",
         restart=_REBUILD,
     )
+    event_queue: str | None = key(
+        URL,
+        default=None,
+        doc="the SQS queue that EventBridge sends EC2's events to: interruptions, rebalancing",
+        restart=_REBUILD,
+    )
     endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
 
 

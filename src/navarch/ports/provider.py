@@ -150,3 +150,12 @@ class ListsOfferings(Protocol):
         A price of zero is one that the provider does not tell; the catalogue may know it.
         """
         ...
+
+
+@runtime_checkable
+class TellsSoldOut(Protocol):
+    """An ability: the provider says what it sells and has none of at present."""
+
+    async def sold_out(self) -> Sequence[Offering]:
+        """Return what cannot be had anywhere now, without a region; or raise."""
+        ...

@@ -4,6 +4,7 @@ moto answers with EC2's own XML, but it forgets tokens, never runs out of machin
 quotas. The front adds that, from what EC2's documentation says: tokens that buy one machine and
 refuse other words, zones without stock, quotas counted in vCPUs, placement groups, capacity
 reservations and blocks, topology, announcements, listings that lag, and answers that get lost.
+It has a price list too; queues and EventBridge are moto's own.
 
 Run as a program it prints its port. Needs `moto[ec2]`, `flask` and `flask-cors`.
 """
@@ -57,6 +58,8 @@ class Conditions:
     """For so long a new machine is in no listing."""
     frozen: bool = False
     """Listings are answered from memory: for measuring clients, since moto takes long over them."""
+    prices: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Dollars per hour on demand by region and type; without any, nobody may read the list."""
     page: int = 0
     """At most so many machines are on a page; as many as asked for if zero."""
 
@@ -90,6 +93,8 @@ class Front:
         if environ["PATH_INFO"].startswith("/moto-api"):
             return self._inner(environ, start)
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        if "json" in environ.get("CONTENT_TYPE", ""):
+            return self._beside(body, environ, start)
         call = {key: values[0] for key, values in parse_qs(body.decode()).items()}
         region = _region(environ)
         action = call.get("Action", "")
@@ -105,6 +110,37 @@ class Front:
             return _hang_up(environ)
         start(f"{answer.status} {'OK' if answer.status < 400 else 'Refused'}", answer.headers)
         return [answer.body]
+
+    def _beside(self, body: bytes, environ: Environ, start: Start) -> Iterable[bytes]:
+        """Answer a call to another service than EC2."""
+        target = environ.get("HTTP_X_AMZ_TARGET", "")
+        if target == "AWSPriceListService.GetProducts":
+            answer = self._get_products(json.loads(body))
+        else:
+            answer = self._forward(body, environ)
+        start(f"{answer.status} Said", answer.headers)
+        return [answer.body]
+
+    def _get_products(self, asked: dict[str, Any]) -> "_Answer":
+        """Answer from the price list, in the form that AWS describes."""
+        assert asked["ServiceCode"] == "AmazonEC2", asked
+        if not self.conditions.prices:
+            denied = {"__type": "AccessDeniedException", "Message": "not authorized"}
+            return _json(denied, 400)
+        wanted = {each["Field"]: each["Value"] for each in asked["Filters"]}
+        assert all(each["Type"] == "TERM_MATCH" for each in asked["Filters"]), asked
+        entries = [
+            entry
+            for region, prices in self.conditions.prices.items()
+            for kind, price in prices.items()
+            for entry in _products(region, kind, price)
+            if wanted.items() <= entry["product"]["attributes"].items()
+        ]
+        first = int(asked.get("NextToken") or 0)
+        page = entries[first : first + 2]
+        following = {"NextToken": str(first + 2)} if first + 2 < len(entries) else {}
+        listed = [json.dumps(entry) for entry in page]
+        return _json({"FormatVersion": "aws_v1", "PriceList": listed, **following})
 
     def _answer(
         self, action: str, call: dict[str, str], region: str, environ: Environ
@@ -316,9 +352,11 @@ class Front:
         return _reply("DescribeSpotInstanceRequestsResponse", body)
 
     def _moto(self, call: dict[str, str], environ: Environ) -> "_Answer":
+        return self._forward(urlencode(call).encode(), environ)
+
+    def _forward(self, body: bytes, environ: Environ) -> "_Answer":
         import io
 
-        body = urlencode(call).encode()
         inner = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
         said: list[tuple[str, list[tuple[str, str]]]] = []
 
@@ -369,6 +407,38 @@ def _refuse(code: str, status: int = 400) -> _Answer:
         "</Error></Errors><RequestID>00000000-0000-0000-0000-000000000000</RequestID></Response>"
     )
     return _Answer(status, text.encode())
+
+
+def _json(said: object, status: int = 200) -> _Answer:
+    headers = [("Content-Type", "application/x-amz-json-1.1")]
+    return _Answer(status, json.dumps(said).encode(), headers)
+
+
+def _products(region: str, kind: str, price: str) -> Iterator[dict[str, Any]]:
+    """Yield the prices of one type: what it costs, and others that are not meant."""
+    for system, tenancy, market, dollars in (
+        ("Linux", "Shared", "OnDemand", price),
+        ("Linux", "Shared", "CapacityBlock", "0.0000000000"),
+        ("Linux", "Dedicated", "OnDemand", "999.0000000000"),
+        ("Windows", "Shared", "OnDemand", "998.0000000000"),
+    ):
+        attributes = {
+            "instanceType": kind,
+            "regionCode": region,
+            "instanceFamily": "GPU instance",
+            "operatingSystem": system,
+            "preInstalledSw": "NA",
+            "tenancy": tenancy,
+            "capacitystatus": "Used",
+            "marketoption": market,
+        }
+        sku = f"{region}{kind}{system}{tenancy}{market}"
+        dimension = {"unit": "Hrs", "pricePerUnit": {"USD": dollars}, "rateCode": f"{sku}.J.6"}
+        yield {
+            "product": {"productFamily": "Compute Instance", "attributes": attributes, "sku": sku},
+            "serviceCode": "AmazonEC2",
+            "terms": {"OnDemand": {f"{sku}.J": {"priceDimensions": {f"{sku}.J.6": dimension}}}},
+        }
 
 
 def _error(start: Start, code: str, status: int) -> Iterable[bytes]:

@@ -1,10 +1,14 @@
 """What an account at AWS does beyond the contract, against moto's server."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
 
+import botocore.session
 import pytest
 
 from navarch.clock.system import SystemClock, ThreadOffload
@@ -323,3 +327,134 @@ def test_a_machine_nobody_has_is_not_found_in_any_region(ec2: Ec2Server) -> None
             await account.terminate(InstanceId("i-0123456789abcdef0"))
 
     tell(ec2, story)
+
+
+def test_what_the_price_list_says_goes_before_the_catalogue(ec2: Ec2Server) -> None:
+    prices = {"us-east-1": {"p5.48xlarge": "55.0400000000", "g5.xlarge": "1.006"}}
+    west = {"us-west-2": {"p5.48xlarge": "60.5440000000"}}
+    ec2.set(prices={**prices, **west})
+
+    async def story(account: AwsAccount) -> None:
+        found = [x for x in await account.offerings() if not x.spot]
+        of = {(x.instance_type, x.region): x.price_per_hour for x in found}
+        assert of["p5.48xlarge", "us-east-1"] == Decimal("55.04")
+        assert of["p5.48xlarge", "us-west-2"] == Decimal("60.544")
+        assert of["g5.xlarge", "us-east-1"] == Decimal("1.006")
+        assert of["g5.xlarge", "us-west-2"] == 0, "left to the catalogue"
+
+    tell(ec2, story)
+
+
+def test_an_account_that_may_not_read_the_price_list_sells_all_the_same(ec2: Ec2Server) -> None:
+    async def story(account: AwsAccount) -> None:
+        found = [x for x in await account.offerings() if not x.spot]
+        assert found
+        assert {x.price_per_hour for x in found} == {Decimal(0)}
+
+    tell(ec2, story)
+
+
+class HurriedClock(SystemClock):
+    """Waits for nothing, and says that it did."""
+
+    waited_s = 0.0
+
+    def now(self) -> datetime:
+        return super().now() + timedelta(seconds=self.waited_s)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.waited_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited_s += seconds
+
+
+def send(ec2: Ec2Server, kind: str, instance: str, **more: str) -> None:
+    """Let EC2 have an event: through EventBridge, whose rule passes it on to the queue."""
+    events = client_of(ec2, "events")
+    detail = {"instance-id": instance, **more}
+    answer = events.put_events(
+        Entries=[{"Source": "aws.ec2", "DetailType": kind, "Detail": json.dumps(detail)}]
+    )
+    assert answer["FailedEntryCount"] == 0, answer
+
+
+def client_of(ec2: Ec2Server, service: str) -> Any:  # noqa: ANN401 - botocore's
+    session = botocore.session.Session()
+    return session.create_client(service, region_name="us-east-1", endpoint_url=ec2.url)
+
+
+def a_queue(ec2: Ec2Server, name: str) -> str:
+    """Return a queue that a rule for EC2's events writes to."""
+    sqs, events = client_of(ec2, "sqs"), client_of(ec2, "events")
+    sqs.create_queue(QueueName=name)
+    url: str = sqs.get_queue_url(QueueName=name)["QueueUrl"]
+    of = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    arn = of["Attributes"]["QueueArn"]
+    pattern = json.dumps({"source": ["aws.ec2"]})
+    events.put_rule(Name=name, EventPattern=pattern, State="ENABLED")
+    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": arn}])
+    return url
+
+
+def held_messages(ec2: Ec2Server, url: str) -> int:
+    wanted = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    found = client_of(ec2, "sqs").get_queue_attributes(QueueUrl=url, AttributeNames=wanted)
+    return sum(int(count) for count in found["Attributes"].values())
+
+
+def test_interruptions_and_recommendations_are_heard_from_the_queue_and_stand(
+    ec2: Ec2Server,
+) -> None:
+    url = a_queue(ec2, "stands")
+    settings = AwsSettings(regions=("us-east-1",), endpoint=ec2.url, event_queue=url)
+    threads = ThreadOffload("aws", at_once=4)
+
+    async def story() -> None:
+        clock = HurriedClock()
+        account = AwsAccount(clock, threads, settings)
+        one = await account.provision(another(1, spot=True))
+        two = await account.provision(another(2, spot=True))
+        assert await account.notices() == []
+        send(ec2, "EC2 Instance Rebalance Recommendation", one.id)
+        send(
+            ec2,
+            "EC2 Spot Instance Interruption Warning",
+            two.id,
+            **{"instance-action": "terminate"},
+        )
+        send(ec2, "EC2 Instance State-change Notification", one.id, state="running")
+        found = {x.instance: x.notice for x in await account.notices()}
+        assert found[one.id].kind is NoticeKind.MAINTENANCE
+        assert "Rebalance Recommendation" in found[one.id].reason
+        assert found[two.id].kind is NoticeKind.RECLAIM
+        assert found[two.id].reason.endswith("terminate")
+        assert {x.instance for x in await account.notices()} == {one.id, two.id}, "they stand"
+        assert held_messages(ec2, url) == 2, "what is not for us is removed"
+        clock.waited_s += 3600
+        assert {x.instance for x in await account.notices()} == {one.id}, "an hour later"
+        clock.waited_s += 24 * 3600
+        assert list(await account.notices()) == []
+        assert held_messages(ec2, url) == 0
+
+    try:
+        asyncio.run(story())
+    finally:
+        threads.close()
+
+
+@pytest.mark.long
+def test_a_new_process_hears_what_the_one_before_had_heard(ec2: Ec2Server) -> None:
+    """In real time: it is the queue that hides messages, and shows them again."""
+    url = a_queue(ec2, "restart")
+    settings = AwsSettings(regions=("us-east-1",), event_queue=url)
+
+    async def first(account: AwsAccount) -> None:
+        send(ec2, "EC2 Instance Rebalance Recommendation", "i-1")
+        assert [x.instance for x in await account.notices()] == ["i-1"]
+
+    async def second(account: AwsAccount) -> None:
+        assert [x.instance for x in await account.notices()] == ["i-1"]
+
+    tell(ec2, first, settings)
+    tell(ec2, second, settings)

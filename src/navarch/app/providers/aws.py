@@ -30,5 +30,6 @@ def to_settings(config: AwsConfig) -> AwsSettings:
         instance_profile=config.instance_profile or "",
         efa=config.efa,
         root_gb=config.root_disk_gb,
+        event_queue=config.event_queue or "",
         endpoint=config.endpoint or "",
     )

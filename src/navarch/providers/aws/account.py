@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, TypeVar
 
 from navarch.core.errors import (
@@ -21,6 +22,7 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.aws.ec2 import HOME, Ec2
+from navarch.providers.aws.events import EventQueue
 from navarch.providers.aws.instances import read_instance
 from navarch.providers.aws.notices import (
     EVENT_CODES,
@@ -36,6 +38,7 @@ from navarch.providers.aws.offerings import (
     newest_prices,
     read_offerings,
 )
+from navarch.providers.aws.prices import AT_ONCE, SERVICE, price_filters, read_prices
 from navarch.providers.aws.refusals import MISMATCH, code_of
 from navarch.providers.aws.request import Site, group_name, run_instances, tags_of
 from navarch.providers.aws.settings import AwsSettings
@@ -63,6 +66,10 @@ class AwsAccount:
         self._region_of: dict[InstanceId, str] = {}
         """Where machines are. EC2 finds one by its name only in its own region."""
         self._subnets: dict[str, list[tuple[str, str]]] = {}
+        queue = settings.event_queue
+        self._events = (
+            EventQueue(clock, self._ec2, queue, region=settings.region) if queue else None
+        )
 
     @property
     def name(self) -> str:
@@ -107,8 +114,16 @@ class AwsAccount:
         return await self._in_every_region(self._list)
 
     async def notices(self) -> Sequence[Announcement]:
-        """Return what EC2 says it will do: maintenance, reclaims, blocks that end."""
-        return await self._in_every_region(self._notices)
+        """Return what EC2 says it will do: maintenance, reclaims, blocks that end.
+
+        With an event queue also which spot machines it recommends to replace.
+        """
+        if self._events is None:
+            return await self._in_every_region(self._notices)
+        found, heard = await asyncio.gather(
+            self._in_every_region(self._notices), self._events.hear()
+        )
+        return [*found, *heard]
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return where machines stand; EC2 knows a few minutes after their start."""
@@ -126,7 +141,7 @@ class AwsAccount:
         return found
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return the GPU machines that are sold in each zone, with the prices of spot ones."""
+        """Return the GPU machines that are sold in each zone, with what they cost today."""
         return await self._in_every_region(self._offerings)
 
     def _region(self, request: ProvisionRequest) -> str:
@@ -317,10 +332,30 @@ class AwsAccount:
                 sold,
                 gpus,
                 newest_prices(history),
+                await self._prices(region),
                 provider=ProviderName(self.name),
                 region=region,
             )
         )
+
+    async def _prices(self, region: str) -> Mapping[str, Decimal]:
+        """Return what machines cost on demand; nothing where the price list is not for us.
+
+        Few accounts let a fleet read it. Then the catalogue knows, and says how old it is.
+        """
+        try:
+            found = await self._ec2.pages(
+                HOME,
+                "get_products",
+                "PriceList",
+                service="pricing",
+                ServiceCode=SERVICE,
+                Filters=price_filters(region),
+                MaxResults=AT_ONCE,
+            )
+        except ProviderError:
+            return {}
+        return read_prices(found)
 
     async def _in_every_region(self, look: Callable[[str], Awaitable[list[T]]]) -> list[T]:
         """Return what is found everywhere. The first region that fails decides how."""

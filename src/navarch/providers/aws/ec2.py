@@ -1,4 +1,4 @@
-"""Calls to EC2: one client for each region, and one way to fail."""
+"""Calls to EC2, and to what stands beside it: a client for each region, and one way to fail."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ class Ec2:
     def __init__(self, offload: Offload, settings: AwsSettings) -> None:
         self._offload = offload
         self._settings = settings
-        self._clients: dict[str, Any] = {}
+        self._clients: dict[tuple[str, str], Any] = {}
         self._session: botocore.session.Session | None = None
         self._lock = threading.Lock()
         self._config = Config(
@@ -41,26 +41,33 @@ class Ec2:
             user_agent_appid="navarch",
         )
 
-    async def read(self, region: str, operation: str, **params: object) -> Mapping[str, Any]:
-        """Return the answer to a call that changes nothing."""
-        return await self._offload.run(lambda: self._call(region, operation, params, changes=False))
+    async def read(
+        self, region: str, operation: str, *, service: str = "ec2", **params: object
+    ) -> Mapping[str, Any]:
+        """Return the answer to a call that buys and ends nothing."""
+        return await self._offload.run(
+            lambda: self._call(region, operation, params, changes=False, service=service)
+        )
 
     async def write(self, region: str, operation: str, **params: object) -> Mapping[str, Any]:
         """Return the answer to a call that may have an effect."""
         return await self._offload.run(lambda: self._call(region, operation, params, changes=True))
 
     async def pages(
-        self, region: str, operation: str, key: str, **params: object
-    ) -> list[Mapping[str, Any]]:
+        self, region: str, operation: str, key: str, *, service: str = "ec2", **params: object
+    ) -> list[Any]:
         """Return what all pages hold under `key`, or raise; never a part."""
-        return await self._offload.run(lambda: list(self._pages(region, operation, key, params)))
+        return await self._offload.run(
+            lambda: list(self._pages(region, operation, key, params, service))
+        )
 
     def _pages(
-        self, region: str, operation: str, key: str, params: Mapping[str, object]
-    ) -> Iterator[Mapping[str, Any]]:
+        self, region: str, operation: str, key: str, params: Mapping[str, object], service: str
+    ) -> Iterator[Any]:
         following: dict[str, object] = {}
         while True:
-            answer = self._call(region, operation, {**params, **following}, changes=False)
+            asked = {**params, **following}
+            answer = self._call(region, operation, asked, changes=False, service=service)
             yield from answer.get(key, ())
             token = answer.get("NextToken")
             if not token:
@@ -68,10 +75,16 @@ class Ec2:
             following = {"NextToken": token}
 
     def _call(
-        self, region: str, operation: str, params: Mapping[str, object], *, changes: bool
+        self,
+        region: str,
+        operation: str,
+        params: Mapping[str, object],
+        *,
+        changes: bool,
+        service: str = "ec2",
     ) -> Mapping[str, Any]:
         try:
-            client = self._client(region)
+            client = self._client(region, service)
         except BotoCoreError as error:
             raise refusal(error, operation, changes=False) from error
         try:
@@ -80,13 +93,13 @@ class Ec2:
             raise named(refusal(error, operation, changes=changes), region) from error
         return answer
 
-    def _client(self, region: str) -> Any:  # noqa: ANN401 - botocore makes its classes as it runs
+    def _client(self, region: str, service: str) -> Any:  # noqa: ANN401 - made as botocore runs
         with self._lock:
-            if region not in self._clients:
-                self._clients[region] = self._connect(region)
-            return self._clients[region]
+            if (region, service) not in self._clients:
+                self._clients[region, service] = self._connect(region, service)
+            return self._clients[region, service]
 
-    def _connect(self, region: str) -> Any:  # noqa: ANN401
+    def _connect(self, region: str, service: str) -> Any:  # noqa: ANN401
         if self._session is None:
             self._session = botocore.session.Session(profile=self._settings.profile or None)
             if self._settings.credentials_file:
@@ -95,7 +108,7 @@ class Ec2:
                 )
         endpoint = self._settings.endpoint or None
         return self._session.create_client(
-            "ec2", region_name=region, endpoint_url=endpoint, config=self._config
+            service, region_name=region, endpoint_url=endpoint, config=self._config
         )
 
 

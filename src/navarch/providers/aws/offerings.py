@@ -34,13 +34,14 @@ def read_offerings(
     sold: Iterable[Mapping[str, Any]],
     gpus: Mapping[str, tuple[int, str]],
     spot: Mapping[tuple[str, str], Decimal],
+    on_demand: Mapping[str, Decimal],
     *,
     provider: ProviderName,
     region: str,
 ) -> Iterator[Offering]:
     """Yield every GPU machine in every zone, on demand and as spot where that has a price.
 
-    EC2 does not tell its prices on demand here; a zero leaves them to the catalogue.
+    A price on demand that the price list does not tell is a zero, and left to the catalogue.
     """
     for each in sorted(sold, key=lambda x: (x["InstanceType"], x["Location"])):
         name, zone = each["InstanceType"], each["Location"]
@@ -54,6 +55,7 @@ def read_offerings(
             zone=zone,
             gpus=count,
             gpu_type=model,
+            price_per_hour=on_demand.get(name, Decimal(0)),
         )
         yield usual
         if (name, zone) in spot:

@@ -26,6 +26,8 @@ class AwsSettings:
     """Whether machines get all the network cards they can have; only those of gangs if None."""
     root_gb: int = 0
     """The size of the root disk; the image's own if zero."""
+    event_queue: str = ""
+    """The URL of an SQS queue that EventBridge sends EC2's events to, if there is one."""
     endpoint: str = ""
     """Where the API is, if not at AWS. Regions are told apart by the signature then."""
 

@@ -102,6 +102,13 @@ class LambdaCloud:
 
     async def offerings(self) -> Sequence[Offering]:
         """Return what can be had now, and for how much."""
+        return [offering for offering in await self._sold() if offering.region]
+
+    async def sold_out(self) -> Sequence[Offering]:
+        """Return what no region has any of now, and what it costs when one does."""
+        return [offering for offering in await self._sold() if not offering.region]
+
+    async def _sold(self) -> Sequence[Offering]:
         types = await self.account.instance_types()
         try:
             return list(parse_offerings(types, self._name))

@@ -135,12 +135,12 @@ def parse_instance(listed: bytes, provider: ProviderName) -> Instance:
 def parse_offerings(types: Mapping[str, Json], provider: ProviderName) -> Iterator[Offering]:
     """Yield every kind of machine in every region that has some now.
 
-    What is sold out everywhere has no place, and so is not for sale. Raises KeyError or TypeError
-    if a kind makes no sense.
+    What is sold out everywhere comes once, without a region. Raises KeyError or TypeError if a
+    kind makes no sense.
     """
     for name, sold in types.items():
         kind = sold["instance_type"]
-        for region in sold["regions_with_capacity_available"]:
+        for region in sold["regions_with_capacity_available"] or [{"name": ""}]:
             yield Offering(
                 provider=provider,
                 instance_type=name,
