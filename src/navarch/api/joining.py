@@ -12,6 +12,14 @@ TOKEN = "join-token"
 _BEARER = b"bearer " + PREFIX.encode()
 
 
+def shown_in(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the join token that a request shows, if it shows one."""
+    header = headers.get(AUTHORIZATION)
+    if header is None or header[: len(_BEARER)].lower() != _BEARER:
+        return None
+    return header[7:].decode("ascii", errors="replace")
+
+
 class JoinTokens:
     """Knows machines by their join tokens; whoever shows another kind is not its business."""
 
@@ -20,10 +28,9 @@ class JoinTokens:
 
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
         """Return the machine that shows a join token."""
-        header = headers.get(AUTHORIZATION)
-        if header is None or header[: len(_BEARER)].lower() != _BEARER:
+        shown = shown_in(headers)
+        if shown is None:
             return None
-        shown = header[7:].decode("ascii", errors="replace")
         joiner = self._joins.recognize(shown)
         return Identity(
             subject=f"node:{joiner.node}",

@@ -62,6 +62,7 @@ from navarch.notifiers.log import LogAlerts, LogWorkloads
 from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
 from navarch.ports.autoscaler import MetricsSource
 from navarch.ports.evidence import EvidenceDesk
+from navarch.ports.joining import Joins
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import ListsOfferings, Provider, ProvisionRequest, TellsSoldOut
 from navarch.ports.provision import ProvisionScheduler
@@ -173,6 +174,7 @@ class Server:
                 archive = FolderArchive(self._data_dir / "evidence", offload)
                 evidence = EvidenceService(store, archive)
                 logs = FolderBringUpLogs(self._data_dir / BRINGUP, offload)
+                joins = JoinService(self._clock, store)
                 app = build_http_app(
                     self._clock,
                     self._entropy,
@@ -186,7 +188,8 @@ class Server:
                     evidence=evidence,
                     held=HeldService(self._clock, store),
                     bringups=BringUpService(store, logs),
-                    joins=JoinService(self._clock, store),
+                    joins=joins,
+                    join_tokens=joins,
                     fleet_health=FleetHealthService(self._clock, store),
                 )
                 doors = HttpServer(
@@ -195,7 +198,7 @@ class Server:
                     listener=listener,
                     heartbeat_interval=self._config.server.heartbeat_interval,
                 )
-                grpc_door = _grpc(plane, self._door, desk, evidence, grpc)
+                grpc_door = _grpc(plane, self._door, desk, evidence, joins, grpc)
                 self._patience = Patience(
                     self._clock,
                     store,
@@ -485,7 +488,12 @@ def _listening(address: Address) -> socket.socket:
 
 
 def _grpc(
-    plane: Plane, door: _Door, desk: HeartbeatDesk, evidence: EvidenceDesk, address: Address
+    plane: Plane,
+    door: _Door,
+    desk: HeartbeatDesk,
+    evidence: EvidenceDesk,
+    joins: Joins,
+    address: Address,
 ) -> GrpcServer:
     if address.port:
         # gRPC does not say why it cannot have a port; asking for it first does.
@@ -501,6 +509,7 @@ def _grpc(
             desk=desk,
             address=str(address),
             evidence=evidence,
+            joins=joins,
         )
     except RuntimeError as error:
         raise _taken(address, "grpc-address", "it cannot be had") from error

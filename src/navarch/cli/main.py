@@ -52,6 +52,9 @@ ENTRIES = {
     "diag": _entry("diag:diag", NODES, "Have a node look at itself, or test its GPUs."),
     "held": _entry("held:held", NODES, "What automation was kept from doing; let it go ahead."),
     "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),
+    "join-token": _entry(
+        "join_token:join_token", NODES, "The token with which a node's machine joins."
+    ),
     "logs": _entry("logs:logs", NODES, "What the set-up commands said on a node's machine."),
     "pool": _entry("pools:pool", POOLS, "List, create, scale and delete pools."),
     "instance": _entry("instances:instance", POOLS, "The machines as their providers know them."),

@@ -48,6 +48,8 @@ from navarch.wire.bodies import (
     Findings,
     Injection,
     Items,
+    JoinPass,
+    JoinRequest,
     LateReadings,
     Order,
     Orders,
@@ -185,6 +187,13 @@ class HttpFleetClient:
         path = f"/v1/nodes/{_segment(node)}/bringup"
         found: Items[BringUpLog] = await self._get(path, Items[BringUpLog])
         return found.items
+
+    async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
+        """Return the token with which the machine of a node joins."""
+        path = f"/v1/nodes/{_segment(node)}/join-token"
+        asked = JoinRequest(again=again, reason=reason)
+        found: JoinPass = await self._ask("POST", path, JoinPass, asked)
+        return found.token
 
     async def list_evidence(self, node: NodeId) -> Sequence[EvidenceNote]:
         """Return the bundles of a node, newest first."""

@@ -2,10 +2,11 @@
 
 from dataclasses import replace
 
-from navarch.core.errors import NotPossibleError, UnauthenticatedError
+from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.joining import Joiner, read_join_token
+from navarch.core.ids import NodeId
+from navarch.core.joining import Joiner, join_token, read_join_token
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
@@ -55,3 +56,37 @@ class JoinService:
             await self._store.commit(change, based_on=fleet.revision)
 
         await until_no_conflict(attempt)
+
+    async def issue_join_token(self, node: NodeId, *, again: bool = False, reason: str = "") -> str:
+        """Return the token of a node's present launch; with `again` no machine has used it yet."""
+
+        async def attempt() -> str:
+            fleet = self._store.fleet()
+            found = fleet.nodes.get(node)
+            if found is None:
+                raise NotFoundError(f"node not found: {node}")
+            if found.gone or found.retiring is not None:
+                raise NotPossibleError(f"node {node} is being given back; no machine may join it")
+            if found.launch is None:
+                raise NotPossibleError(
+                    f"nobody has bought a machine for node {node}; an agent that comes by itself "
+                    "shows the operators' token (--auth-token-file)"
+                )
+            if found.machine and not again:
+                raise NotPossibleError(
+                    f"the machine of node {node} has joined already; --again lets another, or the "
+                    "same installed anew, take its place"
+                )
+            if found.machine:
+                why = reason.strip() or "by hand"
+                event = Event(
+                    at=self._clock.now(),
+                    about=about("node", node),
+                    kind="node.join_reopened",
+                    reason=f"the next machine to show its join token takes its place: {why}",
+                )
+                change = Change(nodes=[replace(found, machine="")], events=[event])
+                await self._store.commit(change, based_on=fleet.revision)
+            return join_token(self._store.cluster, node, found.launch.token)
+
+        return await until_no_conflict(attempt)

@@ -29,6 +29,7 @@ from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
+from navarch.service.joining import JoinService
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
@@ -106,6 +107,8 @@ def build_doors(
         limits=limits,
         evidence=evidence,
         held=HeldService(clock, store),
+        joins=JoinService(clock, store),
+        join_tokens=JoinService(clock, store),
         fleet_health=FleetHealthService(clock, store),
     )
     return Doors(store, columns, fleet, agents, desk, app, auth, evidence, injected)
@@ -141,6 +144,7 @@ async def open_doors(
                 desk=doors.desk,
                 address="127.0.0.1:0",
                 evidence=doors.evidence,
+                joins=JoinService(SystemClock(), doors.store),
             )
             doors.grpc_url = f"grpc://127.0.0.1:{grpc_server.port}"
             running.append(tasks.create_task(grpc_server.run()))

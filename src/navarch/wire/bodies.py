@@ -37,6 +37,23 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequest:
+    """A wish for a join token."""
+
+    again: bool = False
+    """Also if a machine has joined already: the next takes its place."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinPass:
+    """What the machine of a node shows to be let in."""
+
+    node: NodeId
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
     """The size that a pool should have."""
 

@@ -1,6 +1,7 @@
 """Join tokens let one machine in, as one node, to do what agents do."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +14,30 @@ from navarch.agent.protobuf import heartbeat_bytes
 from navarch.api.auth import BearerToken
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, build_http_app
+from navarch.client.connect import connect_fleet
+from navarch.client.grpc_link import grpc_link
 from navarch.clock.system import SystemClock, SystemEntropy
-from navarch.core.errors import UnauthenticatedError
+from navarch.core.errors import (
+    NavarchError,
+    NotFoundError,
+    NotPossibleError,
+    UnauthenticatedError,
+)
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, Token
+from navarch.core.inventory import Inventory
 from navarch.core.joining import join_token, read_join_token, with_machine_key
+from navarch.core.node import Phase
 from navarch.core.ownership import Cluster
+from navarch.ports.agents import Registration
+from navarch.ports.link import UnauthorizedError
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.joining import JoinService
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import a_pool
+from navarch.testing.doors import build_doors, open_doors
+from navarch.testing.worlds import H100, a_pool
 
 CLUSTER = Cluster(id="c-1", secret=b"secret")
 NODE, LAUNCH = NodeId("training-0"), Token("t-1")
@@ -164,3 +177,79 @@ def test_a_machine_keeps_its_key_for_itself(tmp_path: Path) -> None:
     assert machine_key(tmp_path / "state", SystemEntropy()) == first
     assert machine_key(tmp_path / "other", SystemEntropy()) != first
     assert (tmp_path / "state" / "machine-key").stat().st_mode & 0o077 == 0
+
+
+def test_an_operator_gets_the_token_of_a_machine_that_is_awaited_and_of_no_other() -> None:
+    async def story() -> None:
+        store = await a_store()
+        joins = JoinService(SystemClock(), store)
+        assert await joins.issue_join_token(NODE) == join_token(CLUSTER, NODE, LAUNCH)
+        with pytest.raises(NotFoundError):
+            await joins.issue_join_token(NodeId("training-7"))
+        await joins.bind(joins.recognize(token()))
+        with pytest.raises(NotPossibleError, match="joined already; --again"):
+            await joins.issue_join_token(NODE)
+
+    asyncio.run(story())
+
+
+def test_a_machine_that_was_installed_anew_can_be_let_in_again_and_the_old_one_is_out() -> None:
+    async def story() -> None:
+        store = await a_store()
+        joins = JoinService(SystemClock(), store)
+        await joins.bind(joins.recognize(token()))
+        await joins.issue_join_token(NODE, again=True, reason="new disk")
+        anew = joins.recognize(token(key="key-of-the-same-installed-anew"))
+        await joins.bind(anew)
+        with pytest.raises(UnauthenticatedError, match="used by another machine"):
+            joins.recognize(token())
+        last = [entry.event for entry in await store.events()][-2]
+        assert last.kind == "node.join_reopened"
+        assert last.reason.endswith("new disk")
+
+    asyncio.run(story())
+
+
+def test_over_grpc_a_machine_joins_as_its_node_and_does_what_agents_do_for_it_alone() -> None:
+    async def story() -> None:
+        doors = build_doors(token="the-operators-token", store=await a_store())
+        async with open_doors(doors, http=False):
+            mine = grpc_link(doors.grpc_url, token)
+            hardware = Inventory(gpus=(), hostname="machine-a")
+            registration = Registration(node=NODE, place=H100, inventory=hardware)
+            await mine.register(registration)
+            node = doors.store.fleet().nodes[NODE]
+            assert node.machine
+            assert node.phase is Phase.READY
+            await mine.heartbeat(NODE, None)
+            other = NodeId("training-1")
+            with pytest.raises(NotPossibleError, match="not for node training-1"):
+                await mine.register(replace(registration, node=other))
+            with pytest.raises(NavarchError, match="training-1"):
+                await mine.heartbeat(other, None)
+            thief = grpc_link(doors.grpc_url, lambda: token(key="key-of-machine-b"))
+            with pytest.raises(UnauthorizedError):
+                await thief.register(registration)
+            fleet = connect_fleet(doors.grpc_url, token=token(), timeout_s=10.0)
+            with pytest.raises(NavarchError, match="a join token is for agents"):
+                await fleet.status()
+            await fleet.close()
+            for link in (mine, thief):
+                await link.close()
+
+    asyncio.run(story())
+
+
+def test_the_command_prints_the_token_and_nothing_else() -> None:
+    async def story() -> None:
+        doors = build_doors(token="the-operators-token", store=await a_store())
+        async with open_doors(doors, grpc=False):
+            ran = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "navarch.cli", "-s", doors.http_url),
+                *("--token", "the-operators-token", "join-token", NODE),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            said, _ = await ran.communicate()
+            assert said.decode() == join_token(CLUSTER, NODE, LAUNCH) + "\n"
+
+    asyncio.run(story())

@@ -1,19 +1,23 @@
 """navarch.v1.AgentService: the agents' calls one by one, or all over one stream."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from navarch.api.grpc.guard import Context, guarded, refusal
+from navarch.api.grpc.guard import Context, guarded, headers_of, refusal
 from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.joining import shown_in
 from navarch.api.limits import check_limits, check_registration
-from navarch.core.errors import InvalidError
+from navarch.core.errors import InvalidError, NotPossibleError
 from navarch.core.evidence import Evidence
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId
+from navarch.core.joining import Joiner
 from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.evidence import EvidenceDesk
+from navarch.ports.joining import Joins
 from navarch.wire.bodies import LateReadings
 from navarch.wire.messages import read_message, write_message
 from navarch.wire.v1 import agent_pb2 as pb
@@ -21,19 +25,44 @@ from navarch.wire.v1 import agent_pb2 as pb
 SERVICE = "navarch.v1.AgentService"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """Who calls: with a join token one machine, which speaks for its own node only."""
+
+    joiner: Joiner | None = None
+
+    @property
+    def own(self) -> NodeId | None:
+        """The only node for which it may speak; None for those who may for all."""
+        return None if self.joiner is None else self.joiner.node
+
+    def check(self, node: NodeId) -> None:
+        """Refuse a machine that speaks for another."""
+        if self.own is not None and self.own != node:
+            raise NotPossibleError(f"this join token is not for node {node}")
+
+
+Call = Callable[[bytes, Sender], Awaitable[bytes]]
+
+
 class AgentCalls:
     """Answers agents. Messages come and go as bytes."""
 
     def __init__(
-        self, agents: AgentApi, desk: HeartbeatDesk, evidence: EvidenceDesk | None = None
+        self,
+        agents: AgentApi,
+        desk: HeartbeatDesk,
+        evidence: EvidenceDesk | None = None,
+        joins: Joins | None = None,
     ) -> None:
         self._agents = agents
         self._desk = desk
         self._evidence = evidence
+        self._joins = joins
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return the handlers of the service."""
-        calls: dict[str, Callable[[bytes], Awaitable[bytes]]] = {
+        calls: dict[str, Call] = {
             "Register": self._register,
             "Heartbeat": self._heartbeat,
             "ReportHealth": self._report_health,
@@ -43,46 +72,69 @@ class AgentCalls:
         }
         if self._evidence is not None:
             calls["ReportEvidence"] = self._report_evidence
-        handlers = {name: guarded(f"/{SERVICE}/{name}", call) for name, call in calls.items()}
+        handlers = {
+            name: guarded(f"/{SERVICE}/{name}", self._from_sender(call))
+            for name, call in calls.items()
+        }
         handlers["Attach"] = grpc.stream_stream_rpc_method_handler(self._attach)
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
-    async def _register(self, body: bytes) -> bytes:
+    def _from_sender(self, call: Call) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        return lambda body, context: call(body, self._sender(context))
+
+    def _sender(self, context: Context) -> Sender:
+        """Return who calls, or raise UnauthenticatedError."""
+        if self._joins is None:
+            return Sender()
+        shown = shown_in(headers_of(context.invocation_metadata()))
+        return Sender() if shown is None else Sender(joiner=self._joins.recognize(shown))
+
+    async def _register(self, body: bytes, sender: Sender) -> bytes:
         registration = read_message(Registration, pb.Registration.FromString(body))
         check_registration(registration)
+        sender.check(registration.node)
+        if sender.joiner is not None and self._joins is not None:
+            await self._joins.bind(sender.joiner)
+            # Whatever launch it names besides, the token is proof of the one that it is of.
+            registration = replace(registration, token=sender.joiner.launch)
         welcome = await self._agents.register(registration)
         return write_message(welcome, pb.Welcome()).SerializeToString()
 
-    async def _heartbeat(self, body: bytes) -> bytes:
-        return self._desk.beat(body)
+    async def _heartbeat(self, body: bytes, sender: Sender) -> bytes:
+        return self._desk.beat(body, sender.own)
 
-    async def _report_health(self, body: bytes) -> bytes:
+    async def _report_health(self, body: bytes, sender: Sender) -> bytes:
         request = pb.ReportHealthRequest.FromString(body)
+        sender.check(NodeId(request.node))
         report = read_message(HealthReport, request.report, "$.report")
         check_limits(report, "$.report")
         status = await self._agents.report_health(NodeId(request.node), report)
         return pb.ReportHealthResponse(status=status or "").SerializeToString()
 
-    async def _report_metrics(self, body: bytes) -> bytes:
+    async def _report_metrics(self, body: bytes, sender: Sender) -> bytes:
         late = read_message(LateReadings, pb.ReportMetricsRequest.FromString(body))
         check_limits(late)
+        sender.check(late.node)
         await self._agents.report_metrics(late.node, late.samples)
         return b""
 
-    async def _report_evidence(self, body: bytes) -> bytes:
+    async def _report_evidence(self, body: bytes, sender: Sender) -> bytes:
         assert self._evidence is not None, "not offered without a place to keep it"
         request = pb.ReportEvidenceRequest.FromString(body)
         evidence = read_message(Evidence, request)
+        sender.check(evidence.note.node)
         await self._evidence.report_evidence(evidence)
         return pb.ReportEvidenceResponse().SerializeToString()
 
-    async def _acknowledge(self, body: bytes) -> bytes:
+    async def _acknowledge(self, body: bytes, sender: Sender) -> bytes:
         request = pb.AcknowledgeRequest.FromString(body)
+        sender.check(NodeId(request.node))
         await self._agents.acknowledge(NodeId(request.node), CommandId(request.command))
         return b""
 
-    async def _finish(self, body: bytes) -> bytes:
+    async def _finish(self, body: bytes, sender: Sender) -> bytes:
         request = pb.FinishRequest.FromString(body)
+        sender.check(NodeId(request.node))
         await self._agents.finish(
             NodeId(request.node),
             CommandId(request.command),
@@ -92,27 +144,28 @@ class AgentCalls:
         return b""
 
     async def _attach(
-        self, messages: AsyncIterator[bytes], _context: Context
+        self, messages: AsyncIterator[bytes], context: Context
     ) -> AsyncIterator[bytes]:
         async for body in messages:
-            yield (await self._answer(body)).SerializeToString()
+            yield (await self._answer(body, context)).SerializeToString()
 
-    async def _answer(self, body: bytes) -> pb.ControlMessage:
+    async def _answer(self, body: bytes, context: Context) -> pb.ControlMessage:
         """Return the answer to one message; a refusal is an answer, too."""
         number = 0
         try:
             message = pb.AgentMessage.FromString(body)
             number = message.number
-            return await self._dispatch(message)
+            # Each time: a token may have ceased to hold since the stream was opened.
+            return await self._dispatch(message, self._sender(context))
         except Exception as error:  # noqa: BLE001 - told, and logged if it is ours
             code, text = refusal(f"/{SERVICE}/Attach", error)
             return pb.ControlMessage(number=number, error=pb.Error(code=code.name, message=text))
 
-    async def _dispatch(self, message: pb.AgentMessage) -> pb.ControlMessage:
+    async def _dispatch(self, message: pb.AgentMessage, sender: Sender) -> pb.ControlMessage:
         kind = message.WhichOneof("call")
         if kind is None:
             raise InvalidError("a message must hold a call - at `$.call`")
-        answers: dict[str, tuple[str, Callable[[bytes], Awaitable[bytes]]]] = {
+        answers: dict[str, tuple[str, Call]] = {
             "register": ("welcome", self._register),
             "heartbeat": ("heartbeat", self._heartbeat),
             "report_health": ("report_health", self._report_health),
@@ -125,7 +178,8 @@ class AgentCalls:
         place = getattr(answer, name)
         place.SetInParent()
         try:
-            place.ParseFromString(await call(getattr(message, kind).SerializeToString()))
+            said = await call(getattr(message, kind).SerializeToString(), sender)
+            place.ParseFromString(said)
         except DecodeError as error:
             raise InvalidError("the message cannot be read") from error
         return answer

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import grpc
 
-from navarch.api.grpc.guard import guarded, guarded_stream
+from navarch.api.grpc.guard import Context, guarded, guarded_stream
 from navarch.api.limits import check_limits
 from navarch.ports.api import FleetApi, Update
 from navarch.wire.fleet import FLEET_CALLS, SERVICE, FleetCall
@@ -23,10 +23,10 @@ def fleet_handlers(fleet: FleetApi) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
-def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes], Awaitable[bytes]]:
+def _answer(fleet: FleetApi, call: FleetCall) -> Callable[[bytes, Context], Awaitable[bytes]]:
     method = getattr(fleet, call.method)
 
-    async def answer(body: bytes) -> bytes:
+    async def answer(body: bytes, _context: Context) -> bytes:
         arguments = call.read_request(body)
         check_limits(arguments)
         return call.write_reply(await method(**arguments))

@@ -10,6 +10,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from navarch.api.auth import UNAUTHORIZED, Authenticator, identify
+from navarch.api.joining import AGENTS
 from navarch.core.errors import InvalidError, UnauthenticatedError
 from navarch.wire.errors import INTERNAL, UNAUTHENTICATED, ErrorCode, code_of, text_of
 
@@ -21,6 +22,8 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 STATUSES = {status.value[0]: status for status in grpc.StatusCode}
 OPEN_SERVICES = ("/grpc.health.v1.Health/",)
 """What anybody may ask, as they may ask for /healthz."""
+AGENT_CALLS = "/navarch.v1.AgentService/"
+"""All that a machine with a join token may ask for."""
 ANSWER_WITHIN = timedelta(seconds=30)
 
 
@@ -36,24 +39,28 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):
         if handler is None or handler_call_details.method.startswith(OPEN_SERVICES):
             return handler
         try:
-            identify(self._auth, _headers(handler_call_details.invocation_metadata))
+            identity = identify(self._auth, headers_of(handler_call_details.invocation_metadata))
         except UnauthenticatedError:
-            return _turning_away(handler)
+            return _turning_away(handler, STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
+        if AGENTS in identity.groups and not handler_call_details.method.startswith(AGENT_CALLS):
+            denied = grpc.StatusCode.PERMISSION_DENIED
+            return _turning_away(handler, denied, "a join token is for agents; use your own")
         return handler
 
 
-def _headers(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs of names and values
+def headers_of(metadata: Any) -> Mapping[bytes, bytes]:  # noqa: ANN401 - pairs of names and values
+    """Return the metadata of a call as every authenticator wants it."""
     return {
         name.encode(): value if isinstance(value, bytes) else value.encode()
         for name, value in metadata or ()
     }
 
 
-def _turning_away(handler: Handler) -> Handler:
+def _turning_away(handler: Handler, status: grpc.StatusCode, text: str) -> Handler:
     """Return a handler of the same shape that refuses."""
 
     async def refuse(_request: object, context: Context) -> None:
-        await context.abort(STATUSES[UNAUTHENTICATED.grpc], UNAUTHORIZED)
+        await context.abort(status, text)
 
     async def refuse_stream(_request: object, context: Context) -> AsyncIterator[bytes]:
         await refuse(_request, context)
@@ -79,13 +86,13 @@ def refusal(call: str, error: Exception) -> tuple[ErrorCode, str]:
     return code, text_of(error, code)
 
 
-def guarded(call: str, answer: Callable[[bytes], Awaitable[bytes]]) -> Handler:
+def guarded(call: str, answer: Callable[[bytes, Context], Awaitable[bytes]]) -> Handler:
     """Return a handler for one message in and one out, both still in bytes."""
 
     async def handle(body: bytes, context: Context) -> bytes:
         try:
             async with asyncio.timeout(ANSWER_WITHIN.total_seconds()):
-                return await answer(body)
+                return await answer(body, context)
         except Exception as error:  # noqa: BLE001 - told, and logged if it is ours
             code, text = refusal(call, error)
         await context.abort(STATUSES[code.grpc], text)

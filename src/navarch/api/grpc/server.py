@@ -6,15 +6,17 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from navarch.api.auth import Authenticator
+from navarch.api.auth import Authenticator, Chain
 from navarch.api.grpc.agents import SERVICE as AGENT_SERVICE
 from navarch.api.grpc.agents import AgentCalls
 from navarch.api.grpc.fleet import fleet_handlers
 from navarch.api.grpc.guard import TokenInterceptor
 from navarch.api.heartbeats import HeartbeatDesk
+from navarch.api.joining import JoinTokens
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.evidence import EvidenceDesk
+from navarch.ports.joining import Joins
 from navarch.wire.fleet import SERVICE as FLEET_SERVICE
 
 MESSAGE_BYTES_MAX = 2**20
@@ -45,13 +47,16 @@ class GrpcServer:
         desk: HeartbeatDesk,
         address: str,
         evidence: EvidenceDesk | None = None,
+        joins: Joins | None = None,
     ) -> None:
         """Take `address`, such as `127.0.0.1:50052`; RuntimeError says that it cannot be had."""
+        if joins is not None:
+            auth = Chain([JoinTokens(joins), auth])
         self._server = grpc.aio.server(interceptors=[TokenInterceptor(auth)], options=_OPTIONS)
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         self._server.add_generic_rpc_handlers(
-            (fleet_handlers(fleet), AgentCalls(agents, desk, evidence).handlers())
+            (fleet_handlers(fleet), AgentCalls(agents, desk, evidence, joins).handlers())
         )
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)

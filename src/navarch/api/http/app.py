@@ -32,6 +32,7 @@ from navarch.api.http.exchange import (
 from navarch.api.http.fleet import FleetRoutes
 from navarch.api.http.fleet_health import FleetHealthRoutes
 from navarch.api.http.held import HeldRoutes
+from navarch.api.http.joining import JoinRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
 from navarch.api.joining import AGENTS, JoinTokens
@@ -45,7 +46,7 @@ from navarch.ports.bringup import BringUpApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.fleet_health import FleetHealthApi
 from navarch.ports.held import HeldApi
-from navarch.ports.joining import Joins
+from navarch.ports.joining import JoinApi, Joins
 from navarch.wire.errors import INTERNAL, code_of, text_of
 
 AGENT_PREFIX = "/v1/agent/"
@@ -83,6 +84,7 @@ def build_http_app(
     held: HeldApi | None = None,
     bringups: BringUpApi | None = None,
     joins: Joins | None = None,
+    join_tokens: JoinApi | None = None,
     fleet_health: FleetHealthApi | None = None,
 ) -> "HttpApp":
     """Return the ASGI application.
@@ -99,6 +101,8 @@ def build_http_app(
         routes += HeldRoutes(held).routes()
     if bringups is not None:
         routes += BringUpRoutes(bringups).routes()
+    if join_tokens is not None:
+        routes += JoinRoutes(join_tokens).routes()
     if fleet_health is not None:
         routes += FleetHealthRoutes(fleet_health).routes()
     return HttpApp(
