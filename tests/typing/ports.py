@@ -27,6 +27,7 @@ from navarch.ports.effects import Effects
 from navarch.ports.gpu import GpuReader
 from navarch.ports.held import HeldApi
 from navarch.ports.host import Host
+from navarch.ports.jobs import JobApi
 from navarch.ports.joining import Joins
 from navarch.ports.link import Link
 from navarch.ports.metadata import NoticeSource, NoticeWatch
@@ -54,6 +55,7 @@ from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
 from navarch.service.held import HeldService
+from navarch.service.jobs import JobService
 from navarch.service.joining import JoinService
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.incarnation import WiredNotifier, WiredProvider, WiredStore
@@ -130,6 +132,10 @@ def remediators(
     replace: CordonAndReplace, ladder: Ladder, alert: AlertOnly
 ) -> tuple[Remediator, Remediator, Remediator]:
     return replace, ladder, alert
+
+
+def jobs(service: JobService, client: HttpFleetClient) -> tuple[JobApi, JobApi]:
+    return service, client
 
 
 def held(service: HeldService, client: HttpFleetClient) -> tuple[HeldApi, HeldApi]:

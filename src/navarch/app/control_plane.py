@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from navarch.config.policy import default_policy
 from navarch.control.alerts import AlertReconciler
@@ -21,6 +21,7 @@ from navarch.control.evidence import Evidence
 from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
 from navarch.control.incidents import IncidentReconciler
+from navarch.control.jobs import HeldReadings, JobReconciler, JobsInTheWay
 from navarch.control.launches import LaunchReconciler, UserData
 from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
@@ -51,6 +52,7 @@ from navarch.fleet.brake import find_brake, may_be_braked
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
 from navarch.fleet.stockouts import SPANS, Spans
@@ -61,6 +63,7 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.liveness import Liveness
 from navarch.ports.notifier import WorkloadNotifier
+from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
@@ -68,6 +71,9 @@ from navarch.ports.store import Committed, Store
 from navarch.provision.first_available import FirstAvailable
 from navarch.service.agents import AgentService, Timing
 from navarch.service.fleet import FleetService, Readings, no_offerings, not_simulated
+from navarch.service.jobs import JobService
+
+T = TypeVar("T")
 
 
 class Hearing(Liveness, Readings, Protocol):
@@ -101,11 +107,13 @@ class Plane:
         *,
         fleet: FleetService,
         agents: AgentService,
+        jobs: JobService,
         reconcilers: Callable[[Errands], list[Reconciler]],
         strict: bool,
     ) -> None:
         self.fleet = fleet
         self.agents = agents
+        self.jobs = jobs
         self.store = store
         self._clock = clock
         self._entropy = entropy
@@ -157,6 +165,8 @@ class Opinions:
     autoscale_interval: timedelta = timedelta(seconds=30)
     budgets: Sequence[Budget] = ()
     stockout_spans: Spans = field(default_factory=lambda: SPANS)
+    scheduling: Callable[[], Scheduling] = Scheduling
+    """How the fleet's own jobs are placed; asked again at every round."""
 
 
 def build_control_plane(
@@ -179,14 +189,19 @@ def build_control_plane(
     save_readings: Callable[[], Awaitable[None]] | None = None,
     bringup: BringUp | None = None,
     user_data: UserData | None = None,
+    scheduler_offload: Offload | None = None,
     strict: bool = False,
 ) -> Plane:
     """Return a control plane that is ready to run.
 
-    `strict` lets a bug in a loop end the whole process instead of only that round: right
+    `scheduler_offload` is where jobs are placed, which may take a moment in a large fleet. `strict`
+    lets a bug in a loop end the whole process instead of only that round: right
     for tests, wrong at three in the morning.
     """
     opinions = opinions or Opinions()
+    notifier = JobsInTheWay(store, notifier)
+    readings = HeldReadings(store, hearing)
+    scheduler_offload = scheduler_offload or _OnTheSpot()
     ledger = Ledger(clock, store)
     dressed = Providers(providers)
     default_book = policy_book(default_policy())
@@ -233,7 +248,7 @@ def build_control_plane(
             clock,
             store,
             name="pools",
-            plan=_plan_size(entropy, opinions, memory, rolls, dressed, hearing),
+            plan=_plan_size(entropy, opinions, memory, rolls, dressed, readings),
             begin=begin,
             sees=seen_by_size,
         )
@@ -258,7 +273,8 @@ def build_control_plane(
             HeartbeatReconciler(clock, store, hearing),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),
-            EmptinessReconciler(clock, store, hearing, is_scaled=is_scaled),
+            EmptinessReconciler(clock, store, readings, is_scaled=is_scaled),
+            JobReconciler(clock, store, scheduler_offload, scheduling=opinions.scheduling),
             IncidentReconciler(clock, store),
             BadHostReconciler(clock, store),
             wear,
@@ -291,7 +307,7 @@ def build_control_plane(
                     store,
                     opinions.autoscalers,
                     metrics_source,
-                    readings=hearing,
+                    readings=readings,
                     interval=opinions.autoscale_interval,
                     loads=loads,
                 )
@@ -317,9 +333,18 @@ def build_control_plane(
             strategies=lambda: (*BUILT_IN, *opinions.remediators),
         ),
         agents=agents,
+        jobs=JobService(clock, store, scheduler_offload, opinions.scheduling),
         reconcilers=reconcilers,
         strict=strict,
     )
+
+
+class _OnTheSpot:
+    """Runs calls where they stand: for whoever has no threads, as in virtual time."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns."""
+        return call()
 
 
 BUILT_IN: Mapping[str, Remediator] = {
@@ -347,7 +372,7 @@ def _plan_size(
     memory: StockoutMemory,
     rolls: Rolls,
     providers: Providers,
-    hearing: Hearing,
+    readings: HeldReadings,
 ) -> PlanPool:
     surveyed = [provider.name for provider in providers if provider.describes_topology]
 
@@ -356,7 +381,7 @@ def _plan_size(
             yield Token(entropy.new_id("launch"))
 
     def loads(names: Sequence[NodeId]) -> dict[NodeId, float]:
-        said = zip(names, hearing.utilization(names), strict=True)
+        said = zip(names, readings.utilization(names), strict=True)
         return {name: used for name, used in said if used is not None}
 
     def plan(pool: Pool, now: datetime) -> Plan:

@@ -36,6 +36,7 @@ from navarch.app.policies import load_policies
 from navarch.app.policy_record import note_policies
 from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.app.remediators import load_remediators
+from navarch.app.scheduling import to_scheduling
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
 from navarch.config.budget import to_budget
@@ -55,6 +56,7 @@ from navarch.core.joining import join_token
 from navarch.core.ownership import POOL
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.meters.heartbeats import HeartbeatMeter
+from navarch.meters.jobs import JobsMeter
 from navarch.meters.merged import Merged
 from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
 from navarch.notifiers.everyone import Everyone
@@ -71,6 +73,7 @@ from navarch.service.bringup import BringUpService
 from navarch.service.evidence import EvidenceService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
+from navarch.service.job_queue import JobQueue
 from navarch.service.joining import JoinService
 from navarch.stores.bringup import FolderBringUpLogs
 from navarch.stores.columns import Columns
@@ -139,6 +142,7 @@ class Server:
             autoscale_interval=config.server.autoscale_interval,
             budgets=self._budgets,
             stockout_spans=to_spans(config.server.stockouts),
+            scheduling=lambda: to_scheduling(self._config.scheduler),
         )
         self._policies = load_policies(config)
         self._policy_change: PolicyChange | None = None
@@ -187,6 +191,7 @@ class Server:
                     snapshot=store.fleet,
                     evidence=evidence,
                     held=HeldService(self._clock, store),
+                    jobs=plane.jobs,
                     bringups=BringUpService(store, logs),
                     joins=joins,
                     join_tokens=joins,
@@ -297,6 +302,8 @@ class Server:
         http: Address,
     ) -> Plane:
         disks, probes = ThreadOffload("navarch-fake-disk"), ThreadOffload("navarch-fake-probe")
+        threads = ThreadOffload("navarch-scheduler")
+        stack.callback(threads.close)
         stack.callback(disks.close)
         stack.callback(probes.close)
         guide = Guide(
@@ -359,6 +366,7 @@ class Server:
                 [
                     *given.metrics_sources,
                     *self._metrics_sources(stack),
+                    JobsMeter(store, JobQueue(store)),
                     HeartbeatMeter(store, columns),
                 ]
             ),
@@ -369,6 +377,7 @@ class Server:
             save_readings=save_readings,
             bringup=self._bringup(store, offload, http),
             user_data=partial(self._user_data, guide),
+            scheduler_offload=threads,
         )
 
     def _lease_of(self, pool: PoolName) -> timedelta | None:

@@ -1,4 +1,4 @@
-"""Names of nodes and pools, offered to a shell while its user types."""
+"""Names of nodes, pools and jobs, offered to a shell while its user types."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
@@ -11,6 +11,7 @@ from navarch.cli.pages import every
 from navarch.cli.session import session_of
 from navarch.core.errors import NavarchError
 from navarch.ports.api import FleetApi, Query
+from navarch.ports.jobs import JobApi
 
 PATIENCE = timedelta(seconds=2)
 """Nobody waits longer for the tab key."""
@@ -22,6 +23,15 @@ async def _nodes(api: FleetApi) -> list[str]:
 
 async def _pools(api: FleetApi) -> list[str]:
     return [pool.spec.name for pool in await api.list_pools()]
+
+
+async def _jobs(api: FleetApi) -> list[str]:
+    return [job.name for job in await api.list_jobs()] if isinstance(api, JobApi) else []
+
+
+def job_names(context: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Return the jobs that begin so."""
+    return _matching(_names(context, _jobs), typed)
 
 
 def node_names(context: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -8,16 +8,17 @@ from typing import Any
 
 import click
 
+from navarch.cli.render.explanation import render_explanation, tell_explanation
 from navarch.cli.sched_pack import pack
 from navarch.core.errors import NavarchError
+from navarch.core.explanation import Explanation
 from navarch.scheduler.conformance.load import load_all, load_any
 from navarch.scheduler.conformance.run import CaseResult, run_cases
 from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.explain import Explanation, why_job
+from navarch.scheduler.explain import why_job
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.points import POINTS
-from navarch.scheduler.render_explanation import render_explanation, tell_explanation
 from navarch.scheduler.snapshot.document import Field, read_document
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 

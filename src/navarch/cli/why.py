@@ -6,14 +6,16 @@ import click
 
 from navarch.cli.commands import Command
 from navarch.cli.failures import BAD_USAGE, NOT_FOUND, CommandError
+from navarch.cli.jobs import job_api
+from navarch.cli.render.explanation import tell_explanation
 from navarch.cli.render.why import render_why
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Subject, about
+from navarch.core.ids import JobName
 from navarch.ports.api import FleetApi, Why
 
-JOB_WORDS = 2
-KINDS = ("node", "pool", "launch", "gang", "incident")
+KINDS = ("node", "pool", "launch", "gang", "incident", "job")
 
 
 @click.command("why", cls=Command)
@@ -21,34 +23,36 @@ KINDS = ("node", "pool", "launch", "gang", "incident")
 @click.option(
     "--snapshot",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The scheduler's snapshot that a job is in.",
+    help="Look for a job in this snapshot of a scheduler, instead of asking the server.",
 )
 @with_session
 def why(session: Session, words: tuple[str, ...], snapshot: Path | None) -> None:
-    """Tell why a node, pool, launch or gang is as it is, newest first, causes indented.
+    """Tell why a node, pool, launch, gang or job is as it is, newest first, causes indented.
 
-    The kind may be left out where only one thing has that name. Jobs are known from a snapshot
-    of the scheduler: `navarch why job NAME --snapshot FILE`.
+    The kind may be left out where only one thing has that name. Of a job that waits it is told
+    how far it gets, which rule refuses which nodes, and what would have to change.
     """
-    if words[0] == "job" and len(words) == JOB_WORDS:
-        _why_job(session, words[1], snapshot)
-        return
     kinds, name = parse_subject(words)
+    if snapshot is not None:
+        if kinds != ("job",):
+            raise click.UsageError("a snapshot has jobs: navarch why job NAME --snapshot FILE")
+        _why_job_in(session, name, snapshot)
+        return
     story = session.ask(lambda api: _the_only_story(api, kinds, name))
-    session.show(story, lambda canvas: render_why(story, canvas))
+    if not story.about.startswith("job/"):
+        session.show(story, lambda canvas: render_why(story, canvas))
+        return
+    explanation = session.ask(lambda api: job_api(api).explain_job(JobName(name)))
+    session.show(
+        explanation,
+        lambda canvas: f"{tell_explanation(explanation)}\n\n{render_why(story, canvas)}",
+    )
 
 
-def _why_job(session: Session, name: str, snapshot: Path | None) -> None:
-    if snapshot is None:
-        raise CommandError(
-            "jobs are known from a snapshot of the scheduler; say which, as in: "
-            f"navarch why job {name} --snapshot FILE",
-            BAD_USAGE,
-        )
+def _why_job_in(session: Session, name: str, snapshot: Path) -> None:
     # Only here: the scheduler is not part of a light install.
     from navarch.scheduler.conformance.load import load_any
     from navarch.scheduler.explain import why_job
-    from navarch.scheduler.render_explanation import tell_explanation
     from navarch.scheduler.snapshot.document import read_document
 
     loaded = load_any(read_document(snapshot.read_bytes()), None)
@@ -68,7 +72,9 @@ def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
         case (kind, _):
             raise click.UsageError(f"{kind!r} is no kind of thing: say {', '.join(KINDS)}")
         case _:
-            raise click.UsageError("one thing at a time: navarch why [node|pool|launch|gang] NAME")
+            raise click.UsageError(
+                "one thing at a time: navarch why [node|pool|launch|gang|job] NAME"
+            )
 
 
 async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> Why:
@@ -77,7 +83,7 @@ async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> W
     found = [story for kind in kinds if (story := await _story(api, about(kind, name)))]
     if not found:
         raise CommandError(
-            f"there is and was no node, pool, launch or gang named {name!r}; "
+            f"there is and was no node, pool, launch, gang or job named {name!r}; "
             "`navarch list --all` shows the nodes",
             NOT_FOUND,
         )

@@ -17,9 +17,11 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnauthenticatedError, UnreachableError
 from navarch.core.event import Recorded, Subject
 from navarch.core.evidence import Evidence, EvidenceNote
+from navarch.core.explanation import Explanation
 from navarch.core.health import CheckResult, HealthReport
-from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
+from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName
 from navarch.core.incident import Incident
+from navarch.core.job import Job
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import NodeStatus
 from navarch.core.recovery import Recovery
@@ -42,6 +44,7 @@ from navarch.ports.api import (
 )
 from navarch.ports.fleet_health import FleetHealth
 from navarch.ports.held import HeldNode
+from navarch.ports.jobs import JobRequest
 from navarch.wire.bodies import (
     Arrival,
     Beat,
@@ -181,6 +184,37 @@ class HttpFleetClient:
         path = "/v1/recoveries" if node is None else f"/v1/recoveries?{urlencode({'node': node})}"
         found: Items[Recovery] = await self._get(path, Items[Recovery])
         return found.items
+
+    async def submit_job(self, request: JobRequest) -> Job:
+        """Take a job in."""
+        return await self._ask("POST", "/v1/jobs", Job, request)
+
+    async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
+        """Return jobs, in the order in which they came."""
+        asked = {"over": str(over).lower()} | ({} if queue is None else {"queue": queue})
+        found: Items[Job] = await self._get(f"/v1/jobs?{urlencode(asked)}", Items[Job])
+        return found.items
+
+    async def get_job(self, name: JobName) -> Job:
+        """Return one job."""
+        return await self._get(f"/v1/jobs/{_segment(name)}", Job)
+
+    async def cancel_job(self, name: JobName, *, reason: str) -> Job:
+        """End a job that waits or runs."""
+        path = f"/v1/jobs/{_segment(name)}:cancel"
+        return await self._ask("POST", path, Job, Reason(reason=reason))
+
+    async def finish_job(self, name: JobName) -> Job:
+        """Give the GPUs of a job back whose work is done."""
+        return await self._ask("POST", f"/v1/jobs/{_segment(name)}:finish", Job)
+
+    async def checkpoint_job(self, name: JobName) -> Job:
+        """Note that a job has saved its work just now."""
+        return await self._ask("POST", f"/v1/jobs/{_segment(name)}:checkpoint", Job)
+
+    async def explain_job(self, name: JobName) -> Explanation:
+        """Return why a job is as it is."""
+        return await self._get(f"/v1/jobs/{_segment(name)}/why", Explanation)
 
     async def list_bringups(self, node: NodeId) -> Sequence[BringUpLog]:
         """Return every attempt to set a node's machine up, oldest first."""

@@ -9,6 +9,7 @@ from navarch.config.nesting import Named, Nested
 from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.problem import Problem
 from navarch.config.provider import PROVIDER, ProviderConfig
+from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.server import ServerConfig
 from navarch.config.suggestion import suggest
@@ -90,6 +91,11 @@ class Config:
         ListOf(each=Nested(cls=BudgetConfig)),
         default=(),
         doc="what may be spent in a month, by the fleet, a team or a pool",
+    )
+    scheduler: SchedulerConfig = key(
+        Nested(cls=SchedulerConfig),
+        default=SchedulerConfig(),
+        doc="how the fleet's own jobs are placed",
     )
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
     """What works, but probably not as intended."""

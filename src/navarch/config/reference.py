@@ -20,6 +20,7 @@ from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
 from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
 from navarch.config.remediation import DomainBudgetConfig, GovernorConfig, RemediationConfig
+from navarch.config.scheduler import PluginConfig, QueueConfig, SchedulerConfig
 from navarch.config.schema import Key, keys_of
 from navarch.config.server import ServerConfig
 from navarch.config.stockouts import StockoutsConfig
@@ -46,6 +47,9 @@ SECTIONS: Mapping[str, type] = {
     "autoscaling: schedule": WindowConfig,
     "defaults": DefaultsConfig,
     "budgets": BudgetConfig,
+    "scheduler": SchedulerConfig,
+    "scheduler.queues": QueueConfig,
+    "scheduler.plugins": PluginConfig,
 }
 """Every block of the file, by the name its table has in the documentation."""
 

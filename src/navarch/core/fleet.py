@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from navarch.core.command import Command
 from navarch.core.event import Event
-from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName, RecoveryId
+from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
+from navarch.core.job import Job
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -27,6 +28,7 @@ class Fleet:
     commands: Table[CommandId, Command] = field(default_factory=Table)
     incidents: Table[IncidentId, Incident] = field(default_factory=Table)
     recoveries: Table[RecoveryId, Recovery] = field(default_factory=Table)
+    jobs: Table[JobName, Job] = field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = field(default_factory=dict)
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
@@ -43,6 +45,7 @@ class Change:
     commands: Sequence[Command] = ()
     incidents: Sequence[Incident] = ()
     recoveries: Sequence[Recovery] = ()
+    jobs: Sequence[Job] = ()
     launches: Sequence[Launch] = ()
     """Launches that are over, for the ledger; those under way travel with their node."""
     inventories: Mapping[NodeId, Inventory] = field(default_factory=dict)
@@ -50,6 +53,7 @@ class Change:
     forget_commands: Sequence[CommandId] = ()
     forget_incidents: Sequence[IncidentId] = ()
     forget_recoveries: Sequence[RecoveryId] = ()
+    forget_jobs: Sequence[JobName] = ()
     events: Sequence[Event] = ()
     bookmarks: Mapping[str, int] = field(default_factory=dict)
     """How far into the journal somebody has read, by their name."""
@@ -66,12 +70,14 @@ class Change:
             or self.commands
             or self.incidents
             or self.recoveries
+            or self.jobs
             or self.launches
             or self.inventories
             or self.forget_nodes
             or self.forget_commands
             or self.forget_incidents
             or self.forget_recoveries
+            or self.forget_jobs
             or self.events
             or self.bookmarks
         )
@@ -87,6 +93,8 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
     incidents |= dict.fromkeys(change.forget_incidents)
     recoveries: dict[RecoveryId, Recovery | None] = {r.id: r for r in change.recoveries}
     recoveries |= dict.fromkeys(change.forget_recoveries)
+    jobs: dict[JobName, Job | None] = {job.name: job for job in change.jobs}
+    jobs |= dict.fromkeys(change.forget_jobs)
     return Fleet(
         revision=fleet.revision + 1,
         pools=fleet.pools.with_changes({pool.name: pool for pool in change.pools}),
@@ -94,6 +102,7 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
         commands=fleet.commands.with_changes(commands),
         incidents=fleet.incidents.with_changes(incidents),
         recoveries=fleet.recoveries.with_changes(recoveries),
+        jobs=fleet.jobs.with_changes(jobs),
         by_pool=_regroup(fleet, nodes),
     )
 

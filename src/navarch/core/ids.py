@@ -17,3 +17,6 @@ Token = NewType("Token", str)
 CommandId = NewType("CommandId", str)
 IncidentId = NewType("IncidentId", str)
 RecoveryId = NewType("RecoveryId", str)
+
+JobName = NewType("JobName", str)
+"""Given by whoever submits the job, and free again once it is over and forgotten."""

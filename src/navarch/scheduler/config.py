@@ -48,9 +48,11 @@ OWN_PLUGINS = (
         if plugin.name not in {"gpusharingorder", "gpupack", "nodeplacement"}
     ),
     PluginConfig(name="foresight"),
+    PluginConfig(name="victimcost"),
 )
 """For Navarch's own jobs, unless a configuration lists plugins: those that fill nodes and GPUs up
-give way to foresight, which packs better. Cases keep the default of the format they come in."""
+give way to foresight, which packs better, and who is stopped for others goes by what is lost.
+Cases keep the default of the format they come in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,3 +82,5 @@ def _written(change: Change) -> Iterator[str]:
     yield from (f"incidents of {incident.place}" for incident in change.incidents)
     yield from (f"recovery {recovery.id}" for recovery in change.recoveries)
     yield from (f"recovery {recovery}" for recovery in change.forget_recoveries)
+    yield from (f"job {job.name}" for job in change.jobs)
+    yield from (f"job {job}" for job in change.forget_jobs)

@@ -34,6 +34,9 @@ STEPS: tuple[str, ...] = (
     """
     CREATE TABLE recoveries (id TEXT PRIMARY KEY, body BLOB NOT NULL);
     """,
+    """
+    CREATE TABLE jobs (name TEXT PRIMARY KEY, body BLOB NOT NULL);
+    """,
 )
 """Each takes a file from one version to the next. Add to the end; never change one that shipped."""
 

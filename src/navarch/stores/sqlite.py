@@ -21,6 +21,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
+from navarch.core.job import Job
 from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
@@ -271,6 +272,11 @@ class SqliteStore:
                 [(recovery.id, _encode(recovery)) for recovery in change.recoveries],
             ),
             (
+                "INSERT INTO jobs (name, body) VALUES (?, ?) "
+                "ON CONFLICT (name) DO UPDATE SET body = excluded.body",
+                [(job.name, _encode(job)) for job in change.jobs],
+            ),
+            (
                 "INSERT OR REPLACE INTO launches VALUES (?, ?, ?, ?, ?)",
                 [
                     (
@@ -292,6 +298,7 @@ class SqliteStore:
             ("DELETE FROM commands WHERE id = ?", [(name,) for name in change.forget_commands]),
             ("DELETE FROM incidents WHERE id = ?", [(name,) for name in change.forget_incidents]),
             ("DELETE FROM recoveries WHERE id = ?", [(name,) for name in change.forget_recoveries]),
+            ("DELETE FROM jobs WHERE name = ?", [(name,) for name in change.forget_jobs]),
             (
                 "INSERT INTO events (revision, at, about, body) VALUES (?, ?, ?, ?)",
                 [
@@ -392,6 +399,7 @@ def _load(database: sqlite3.Connection) -> Fleet:
         recoveries = _decode(
             _RECOVERY, database.execute("SELECT body FROM recoveries ORDER BY rowid")
         )
+        jobs = _decode(_JOB, database.execute("SELECT body FROM jobs ORDER BY rowid"))
         by_pool: dict[PoolName, dict[NodeId, Node]] = {}
         for node in nodes:
             if node.pool is not None:
@@ -403,6 +411,7 @@ def _load(database: sqlite3.Connection) -> Fleet:
             commands=Table({command.id: command for command in commands}),
             incidents=Table({incident.id: incident for incident in incidents}),
             recoveries=Table({recovery.id: recovery for recovery in recoveries}),
+            jobs=Table({job.name: job for job in jobs}),
             by_pool={name: Table(members) for name, members in by_pool.items()},
         )
     finally:
@@ -420,6 +429,7 @@ _NODE = msgspec.json.Decoder(Node)
 _COMMAND = msgspec.json.Decoder(Command)
 _INCIDENT = msgspec.json.Decoder(Incident)
 _RECOVERY = msgspec.json.Decoder(Recovery)
+_JOB = msgspec.json.Decoder(Job)
 _LAUNCH = msgspec.json.Decoder(Launch)
 _EVENT = msgspec.json.Decoder(Event)
 _INVENTORY = msgspec.json.Decoder(Inventory)

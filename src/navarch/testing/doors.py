@@ -22,6 +22,7 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
+from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
@@ -30,6 +31,8 @@ from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
 from navarch.service.joining import JoinService
+from navarch.service.jobs import JobService
+from navarch.sim.clock import InlineOffload
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import MemoryArchive
 from navarch.stores.memory import MemoryStore
@@ -109,6 +112,7 @@ def build_doors(
         held=HeldService(clock, store),
         joins=JoinService(clock, store),
         join_tokens=JoinService(clock, store),
+        jobs=JobService(clock, store, InlineOffload(), Scheduling),
         fleet_health=FleetHealthService(clock, store),
     )
     return Doors(store, columns, fleet, agents, desk, app, auth, evidence, injected)

@@ -12,9 +12,10 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.ids import CommandId, IncidentId, InstanceId, NodeId, Token
+from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
 from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
+from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch
 from navarch.core.node import Phase
 from navarch.core.recovery import (
@@ -159,6 +160,35 @@ class StoreContract:
 
         store = self.reopen(self.run(story))
         assert dict(store.fleet().recoveries) == {over.id: over}
+
+    def test_jobs_are_kept_changed_and_forgotten(self) -> None:
+        job = Job(
+            name=JobName("train"),
+            submitted_at=NOW,
+            since=NOW,
+            queue="research",
+            tasks=2,
+            gpus=8,
+            pool=POOL.name,
+            gpu_type="H100",
+            priority=70,
+            preemptible=True,
+            checkpointed_at=NOW,
+        )
+        nodes = (NodeId("training-0"), NodeId("training-1"))
+        placed = job.to(JobState.PLACED, at=NOW, reason="found room", nodes=nodes)
+        other = replace(job, name=JobName("other"))
+
+        async def story(store: Store) -> None:
+            await store.commit(Change(jobs=[job, other]), based_on=0)
+            assert dict(store.fleet().jobs) == {job.name: job, other.name: other}
+            await store.commit(Change(jobs=[placed]), based_on=1)
+            with pytest.raises(ConflictError):
+                await store.commit(Change(jobs=[replace(job, priority=1)]), based_on=1)
+            await store.commit(Change(forget_jobs=[other.name]), based_on=2)
+
+        store = self.reopen(self.run(story))
+        assert dict(store.fleet().jobs) == {placed.name: placed}
 
     def test_nodes_keep_the_order_of_their_creation(self) -> None:
         names = ["training-9", "training-10", "training-1"]

@@ -4,7 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from navarch.core.ids import NodeId, PoolName, ProviderName, Token
+from navarch.core.ids import JobName, NodeId, PoolName, ProviderName, Token
+from navarch.core.job import Job, JobState
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
@@ -92,6 +93,21 @@ def a_node(
             "created_at": born,
             "launch": launch,
             "registered_at": born if ran else None,
+            **facts,
+        }  # type: ignore[arg-type]
+    )
+
+
+def a_job(name: str, *, on: tuple[str, ...] = (), **facts: object) -> Job:
+    """Return a job that waits, or one with a task on each of these nodes."""
+    placed = {"state": JobState.PLACED, "nodes": tuple(map(NodeId, on)), "tasks": len(on)}
+    return Job(
+        **{
+            "name": JobName(name),
+            "submitted_at": NOW - timedelta(hours=1),
+            "since": NOW - timedelta(hours=1),
+            "gpus": 8,
+            **(placed if on else {}),
             **facts,
         }  # type: ignore[arg-type]
     )

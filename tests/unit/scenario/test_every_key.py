@@ -46,6 +46,16 @@ CROWD: list[Change] = [
 ]
 
 
+LISTED: list[Change] = [
+    (
+        ("plugins",),
+        [{"name": name} for name in ("predicates", "proportion", "priority", "nodeplacement")],
+    ),
+    (("queues",), None),
+]
+FULL: Plain = {"name": "j", "at": "4m", "gpus": 8, "duration": "20m"}
+
+
 def on(base: Plain, path: tuple[str | int, ...], value: object, *before: Change) -> Case:
     return base, list(before), [(path, value)]
 
@@ -252,6 +262,21 @@ CASES: dict[str, Case] = {
     "QueueConfig.priority": on(POOL, ("queues", "w", "priority"), 900, *CROWD),
     "QueueConfig.quota": on(POOL, ("queues", "w", "quota"), 24),
     "QueueConfig.limit": on(POOL, ("queues", "q", "limit"), 8),
+    "PluginConfig.name": on(
+        POOL,
+        ("plugins", 2, "name"),
+        "elastic",
+        *LISTED,
+        (("jobs", 0), {**FULL, "count": 4}),
+        (("jobs", 1), {**FULL, "name": "k", "priority": 90}),
+    ),
+    "PluginConfig.arguments": on(
+        POOL,
+        ("plugins", 3, "arguments"),
+        {"gpu": "spread"},
+        *LISTED,
+        (("jobs",), [{**FULL, "gpus": 4, "count": 2}]),
+    ),
     "QueueConfig.weight": on(
         POOL,
         ("queues", "w", "weight"),

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from navarch.cli.render.explanation import tell_explanation
 from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session
 from navarch.scheduler.cluster import Cluster, NodeHealth, Taint
 from navarch.scheduler.explain import explain_job, why_job
-from navarch.scheduler.render_explanation import tell_explanation
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
 

@@ -22,12 +22,12 @@ def node(name: str, gpus: int = 8, cores: int = 96, **facts: Any) -> NodeSpec:  
     return a_node(name, gpus, cpu_milli=cores * CORES, memory_bytes=512 * GIB, **facts)
 
 
-def test_the_own_list_is_the_default_with_another_idea_of_packing() -> None:
+def test_the_own_list_is_the_default_with_another_idea_of_packing_and_a_price_for_victims() -> None:
     default, own = (
         {plugin.name for plugin in plugins} for plugins in (DEFAULT_PLUGINS, OWN_PLUGINS)
     )
 
-    assert own - default == {"foresight"}
+    assert own - default == {"foresight", "victimcost"}
     assert default - own == {"nodeplacement", "gpupack", "gpusharingorder"}
 
 

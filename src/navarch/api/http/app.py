@@ -33,6 +33,7 @@ from navarch.api.http.fleet import FleetRoutes
 from navarch.api.http.fleet_health import FleetHealthRoutes
 from navarch.api.http.held import HeldRoutes
 from navarch.api.http.joining import JoinRoutes
+from navarch.api.http.jobs import JobRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
 from navarch.api.joining import AGENTS, JoinTokens
@@ -46,6 +47,7 @@ from navarch.ports.bringup import BringUpApi
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.fleet_health import FleetHealthApi
 from navarch.ports.held import HeldApi
+from navarch.ports.jobs import JobApi
 from navarch.ports.joining import JoinApi, Joins
 from navarch.wire.errors import INTERNAL, code_of, text_of
 
@@ -82,6 +84,7 @@ def build_http_app(
     limits: HttpLimits | None = None,
     evidence: EvidenceKeeper | None = None,
     held: HeldApi | None = None,
+    jobs: JobApi | None = None,
     bringups: BringUpApi | None = None,
     joins: Joins | None = None,
     join_tokens: JoinApi | None = None,
@@ -99,6 +102,8 @@ def build_http_app(
         routes += EvidenceRoutes(evidence).routes()
     if held is not None:
         routes += HeldRoutes(held).routes()
+    if jobs is not None:
+        routes += JobRoutes(jobs).routes()
     if bringups is not None:
         routes += BringUpRoutes(bringups).routes()
     if join_tokens is not None:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from navarch.core.ids import NodeId
@@ -68,6 +68,12 @@ class Job:
         whole = math.floor(worked / cycle)
         done = min(whole * every + min(worked - whole * cycle, every), left)
         return done, min(whole * every, left)
+
+    def saved_at(self, now: datetime) -> datetime | None:
+        """Return when a job that runs last saved its work, in this run."""
+        assert self.since is not None, self.name
+        done, saved = self.progress((now - self.since).total_seconds())
+        return now - timedelta(seconds=done - saved) if saved else None
 
     def start(self, now: datetime) -> None:
         """Begin to run."""

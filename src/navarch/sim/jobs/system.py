@@ -4,29 +4,20 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from navarch.autoscale.demand import Work
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
-from navarch.scheduler import Bind, Cluster, Evict, run_cycle
-from navarch.scheduler.cluster import (
-    JobSpec,
-    NodeHealth,
-    NodeSpec,
-    PodSetSpec,
-    QueueSpec,
-    ResourceShare,
-    SubGroupSpec,
-    TaskSpec,
-)
+from navarch.core.queue import Queue
+from navarch.fleet.jobs.cluster import POOL, gang_spec, node_spec, queue_specs
+from navarch.fleet.jobs.scheduling import own_config
+from navarch.scheduler import Bind, Cluster, Evict, SchedulerConfig, run_cycle
+from navarch.scheduler.cluster import JobSpec
 from navarch.scheduler.decision import net_decisions
-from navarch.scheduler.quantity import UNLIMITED
-from navarch.scheduler.request import GpuKind, GpuRequest, Request
-from navarch.scheduler.status import TaskStatus
-from navarch.sim.clock import EPOCH
 from navarch.sim.jobs.job import Job, JobState
-from navarch.sim.scenario.work import JobConfig, QueueConfig
+from navarch.sim.scenario.work import JobConfig
 from navarch.sim.workloads import SimWorkloads
 
 CYCLE_S = 5.0
@@ -37,8 +28,6 @@ FAILS_AFTER_S = 30.0
 
 LARGE_TASKS = 64
 """From so many tasks on, a job that takes whole machines is placed without scoring each pair."""
-
-_PLENTY = 1 << 40
 
 
 @dataclass(slots=True)
@@ -52,7 +41,9 @@ class JobSystem(SimWorkloads):
     fleet: Callable[[], Fleet] = Fleet
     broken: Callable[[NodeId], bool] = lambda _: False
     """Whether a program on that machine would end at once."""
-    queues: Mapping[str, QueueConfig] = field(default_factory=dict)
+    queues: Mapping[str, Queue] = field(default_factory=dict)
+    config: SchedulerConfig = field(default_factory=own_config)
+    """How jobs are placed: as the fleet's own are, unless somebody lists plugins."""
     jobs: dict[str, Job] = field(default_factory=dict)
     forced_load: dict[PoolName, float] = field(default_factory=dict)
     """How busy whole pools are said to be, whatever runs on them."""
@@ -152,7 +143,7 @@ class JobSystem(SimWorkloads):
         if len(waiting) == 1 and self._place_alone(waiting[0]):
             return
         bound: dict[str, dict[str, NodeId]] = {}
-        for decision in net_decisions(run_cycle(self._cluster()).decisions):
+        for decision in net_decisions(run_cycle(self._cluster(), self.config).decisions):
             if isinstance(decision, Bind):
                 bound.setdefault(decision.job, {})[decision.task] = NodeId(decision.node)
             elif isinstance(decision, Evict):
@@ -249,7 +240,7 @@ class JobSystem(SimWorkloads):
         now = self.clock.now()
         used = {node for job in self.jobs.values() for node in job.nodes.values()}
         nodes = tuple(
-            self._node_spec(node)
+            node_spec(node, cordoned=node.id in self.cordoned)
             for node in self.fleet().nodes.values()
             if node.registered_at is not None and (node.serving or node.id in used)
         )
@@ -258,69 +249,27 @@ class JobSystem(SimWorkloads):
         return Cluster(
             now=now,
             nodes=nodes,
-            queues=tuple(self._queue_specs()),
-            jobs=tuple(_job_spec(job) for job in alive if set(job.nodes.values()) <= known),
+            queues=queue_specs(self.queues.values()),
+            jobs=tuple(_job_spec(job, now) for job in alive if set(job.nodes.values()) <= known),
         )
-
-    def _node_spec(self, node: Node) -> NodeSpec:
-        gpus = _gpus(node)
-        return NodeSpec(
-            name=node.id,
-            cpu_milli=_PLENTY,
-            memory_bytes=_PLENTY,
-            gpus=gpus,
-            gpu_count=gpus,
-            labels={"pool": node.pool or ""},
-            health=NodeHealth(cordoned=not node.serving or node.id in self.cordoned),
-        )
-
-    def _queue_specs(self) -> list[QueueSpec]:
-        free = ResourceShare(quota=UNLIMITED)
-        if not self.queues:
-            return [QueueSpec(name="default", created_at=EPOCH, cpu=free, memory=free, gpu=free)]
-        return [
-            QueueSpec(
-                name=name,
-                created_at=EPOCH,
-                parent=queue.parent,
-                priority=queue.priority,
-                cpu=free,
-                memory=free,
-                gpu=ResourceShare(
-                    quota=queue.quota,
-                    limit=UNLIMITED if queue.limit is None else queue.limit,
-                    over_quota_weight=queue.weight,
-                ),
-            )
-            for name, queue in self.queues.items()
-        ]
 
 
 def _gpus(node: Node) -> int:
     return node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
 
 
-def _job_spec(job: Job) -> JobSpec:
+def _job_spec(job: Job, now: datetime) -> JobSpec:
     running = job.state is JobState.RUNNING
-    selector = {"pool": job.config.pool} if job.config.pool is not None else {}
-    request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=job.config.gpus))
-    return JobSpec(
-        name=job.name,
+    return gang_spec(
+        job.name,
         queue=job.config.queue,
         created_at=job.submitted,
         priority=job.config.priority,
         preemptible=job.config.preemptible,
-        last_start=job.since if running else None,
-        root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=job.config.tasks),)),
-        tasks=tuple(
-            TaskSpec(
-                uid=task,
-                status=TaskStatus.RUNNING if running else TaskStatus.PENDING,
-                node=job.nodes.get(task),
-                request=request,
-                created_at=job.submitted,
-                node_selector=selector,
-            )
-            for task in job.tasks
-        ),
+        started_at=job.since if running else None,
+        checkpointed_at=job.saved_at(now) if running else None,
+        runtime=None,
+        gpus=job.config.gpus,
+        tasks={task: job.nodes.get(task) for task in job.tasks},
+        selector={POOL: job.config.pool} if job.config.pool is not None else {},
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from navarch.config.reference import render_reference
+from navarch.config.scheduler import PluginConfig, QueueConfig
 from navarch.sim.scenario.assertion import Assertion
 from navarch.sim.scenario.cascading import Cascading
 from navarch.sim.scenario.chaos import Chaos, FailureShare
@@ -25,7 +26,7 @@ from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.scenario.startup import Startup
 from navarch.sim.scenario.stress import Stress
 from navarch.sim.scenario.timing import TimingConfig
-from navarch.sim.scenario.work import JobConfig, QueueConfig
+from navarch.sim.scenario.work import JobConfig
 
 SECTIONS: Mapping[str, type] = {
     "top": Scenario,
@@ -47,6 +48,7 @@ SECTIONS: Mapping[str, type] = {
     "providers": CloudConfig,
     "providers.capacity": CapacityStep,
     "queues": QueueConfig,
+    "plugins": PluginConfig,
     "jobs": JobConfig,
     "network": NetworkConfig,
     "network.partitions": Partition,

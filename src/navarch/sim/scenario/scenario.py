@@ -6,6 +6,13 @@ from datetime import timedelta
 from navarch.config.kinds import DURATION, TEXT, ListOf
 from navarch.config.nesting import Named, Nested
 from navarch.config.pool import PoolConfig
+from navarch.config.scheduler import (
+    PLUGIN,
+    PluginConfig,
+    QueueConfig,
+    plugins_exist,
+    unknown_parents,
+)
 from navarch.config.schema import Fault, block, key
 from navarch.sim.scenario.assertion import Assertion, AssertionType, check_expectation
 from navarch.sim.scenario.cloud import CloudConfig
@@ -16,7 +23,7 @@ from navarch.sim.scenario.plane import PlaneConfig
 from navarch.sim.scenario.policy import PolicyFile, PolicyPath
 from navarch.sim.scenario.stress import Stress
 from navarch.sim.scenario.timing import TimingConfig
-from navarch.sim.scenario.work import JobConfig, QueueConfig
+from navarch.sim.scenario.work import JobConfig
 
 
 def _a_name(name: str) -> Iterator[Fault]:
@@ -131,13 +138,6 @@ def _queues_exist(
                 message=f'unknown queue "{job.queue}"',
                 remedy=f"known are {known}",
             )
-    for name, queue in queues.items():
-        if queue.parent is not None and queue.parent not in queues:
-            yield Fault(
-                at=("queues", name, "parent"),
-                message=f'unknown queue "{queue.parent}"',
-                remedy=f"known are {', '.join(queues)}",
-            )
 
 
 def _jobs_find_their_pool(
@@ -162,6 +162,8 @@ def _jobs_find_their_pool(
         _targets_exist,
         _sound_asserts,
         _queues_exist,
+        unknown_parents,
+        plugins_exist,
         _jobs_find_their_pool,
     )
 )
@@ -204,6 +206,11 @@ class Scenario:
         Named(subject="queue", each=Nested(cls=QueueConfig)),
         default_factory=dict,
         doc="who waits with whom, by name",
+    )
+    plugins: tuple[PluginConfig, ...] = key(
+        ListOf(each=PLUGIN),
+        default=(),
+        doc="the rules to place jobs by, in order, instead of the usual ones",
     )
     jobs: tuple[JobConfig, ...] = key(
         ListOf(each=Nested(cls=JobConfig)), default=(), doc="work to be done on the nodes"

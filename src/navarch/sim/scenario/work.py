@@ -1,4 +1,4 @@
-"""Work: queues, and jobs that run on the nodes."""
+"""Work: jobs that run on the nodes."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,21 +9,8 @@ from navarch.config.kinds import (
     DURATION_OR_ZERO,
     TEXT,
     Integer,
-    Real,
 )
 from navarch.config.schema import Fault, block, key
-
-
-@block()
-class QueueConfig:
-    """A queue, as the workload scheduler has them."""
-
-    name: str
-    parent: str | None = key(TEXT, default=None, doc="the queue it is a part of")
-    priority: int = key(Integer(least=0, most=1_000_000), default=100, doc="higher goes first")
-    quota: float = key(Real(), default=0.0, doc="how many GPUs it is promised")
-    limit: float | None = key(Real(), default=None, doc="how many GPUs it may have at most")
-    weight: float = key(Real(), default=1.0, doc="its share of what is left over")
 
 
 def _steps_within(duration: timedelta, checkpoint_every: timedelta | None) -> Iterator[Fault]:

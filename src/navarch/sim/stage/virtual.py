@@ -8,6 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from navarch.app.control_plane import Opinions
+from navarch.app.scheduling import placing_config
+from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.event import Recorded
 from navarch.core.ids import NodeId, PoolName
@@ -79,7 +81,8 @@ class VirtualTheatre:
             clock,
             SeededEntropy(f"{seed}/workloads"),
             fleet=store.fleet,
-            queues=scenario.queues,
+            queues={name: to_queue(queue) for name, queue in scenario.queues.items()},
+            config=placing_config(scenario.plugins),
         )
         self.world = World(
             seed,

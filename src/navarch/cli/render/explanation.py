@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import asdict
 from typing import Any, Final
 
-from navarch.scheduler.explain import Attempt, Explanation
+from navarch.core.explanation import Attempt, Explanation
 
 WIDTH: Final = 78
 

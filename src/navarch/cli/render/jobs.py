@@ -1,0 +1,65 @@
+"""Jobs, for people to read."""
+
+from collections.abc import Sequence
+
+from navarch.cli.render.canvas import Canvas
+from navarch.cli.render.table import Column, render_table
+from navarch.cli.render.words import age, colored, duration, moment, printable
+from navarch.core.job import Job, JobState
+
+COLUMNS = (
+    Column(name="Job"),
+    Column(name="State", rank=1),
+    Column(name="GPUs", rank=2),
+    Column(name="Queue", rank=4),
+    Column(name="Since", rank=3),
+    Column(name="Because", width_min=24),
+)
+
+_COLORS = {
+    JobState.WAITING: "yellow",
+    JobState.PLACED: "green",
+    JobState.CANCELLED: "bright_black",
+    JobState.FINISHED: "bright_black",
+}
+
+
+def render_jobs(jobs: Sequence[Job], canvas: Canvas) -> str:
+    """Return the table that `navarch job list` prints."""
+    if not jobs:
+        return "There are no jobs"
+    rows = [
+        [
+            job.name,
+            colored(job.state.value, _COLORS[job.state], on=canvas.color),
+            _gpus(job),
+            job.queue,
+            age(job.since, canvas.now),
+            printable(job.reason),
+        ]
+        for job in jobs
+    ]
+    return render_table(COLUMNS, rows, canvas)
+
+
+def render_job(job: Job, canvas: Canvas) -> str:
+    """Return what `navarch job get` prints."""
+    facts = {
+        "Job": job.name,
+        "State": f"{job.state.value}, {age(job.since, canvas.now)}: {printable(job.reason)}",
+        "Asks for": _gpus(job) + (f" of {job.gpu_type}" if job.gpu_type else ""),
+        "Pool": job.pool or "any",
+        "Queue": f"{job.queue}, priority {job.priority}",
+        "May be stopped": "yes, for others" if job.preemptible else "no",
+        "Submitted": f"{moment(job.submitted_at)} UTC",
+        "Expected to run": duration(job.runtime) if job.runtime else "",
+        "Saved its work": age(job.checkpointed_at, canvas.now) if job.checkpointed_at else "",
+        "Interruptions": str(job.interruptions) if job.interruptions else "",
+    }
+    lines = [f"{name + ':':17}{value}" for name, value in facts.items() if value]
+    tasks = zip(job.task_names, job.nodes, strict=False)
+    return "\n".join([*lines, *(f"  {task} on {node}" for task, node in tasks)])
+
+
+def _gpus(job: Job) -> str:
+    return f"{job.tasks} x {job.gpus}" if job.tasks > 1 else str(job.gpus)

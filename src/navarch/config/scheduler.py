@@ -1,0 +1,163 @@
+"""The scheduler of the fleet's own jobs: queues, plugins and how long it may look for room."""
+
+from collections.abc import Iterator, Mapping
+
+from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
+from navarch.config.nesting import Named, Nested
+from navarch.config.reading import Scope
+from navarch.config.schema import Fault, block, key
+from navarch.config.suggestion import suggest
+from navarch.config.tree import Leaf, Tree, is_nothing
+from navarch.core.queue import Queue
+
+
+@block()
+class QueueConfig:
+    """A queue of jobs. Those that are a part of another share what it has."""
+
+    name: str
+    parent: str | None = key(TEXT, default=None, doc="the queue it is a part of")
+    priority: int = key(Integer(least=0, most=1_000_000), default=100, doc="higher goes first")
+    quota: float = key(Real(), default=0.0, doc="how many GPUs it is promised")
+    limit: float | None = key(Real(), default=None, doc="how many GPUs it may have at most")
+    weight: float = key(Real(), default=1.0, doc="its share of what is left over")
+
+
+@block()
+class PluginConfig:
+    """A plugin of the scheduler. Its name alone will do."""
+
+    name: str = key(NAME, doc="what `navarch sched plugins` calls it")
+    arguments: Mapping[str, str | int | float | bool] = key(
+        SETTINGS, default_factory=dict, doc="its settings, by name"
+    )
+
+
+class PluginKind(Nested[PluginConfig]):
+    """A block, or the name alone."""
+
+    __slots__ = ()
+
+    def read(self, node: Tree, scope: Scope) -> PluginConfig:
+        """Return the block."""
+        if isinstance(node, Leaf) and not is_nothing(node):
+            return PluginConfig(name=NAME.read(node, scope))
+        return Nested.read(self, node, scope)
+
+
+PLUGIN = PluginKind(cls=PluginConfig, noun="a name, or a mapping")
+
+
+def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
+    """Yield a fault for every queue that is a part of none there is, or of itself."""
+    for name, queue in queues.items():
+        if queue.parent is None:
+            continue
+        if queue.parent not in queues:
+            close = suggest(queue.parent, list(queues))
+            yield Fault(
+                at=("queues", name, "parent"),
+                message=f'unknown queue "{queue.parent}"',
+                remedy=f'did you mean "{close}"?' if close else f"known are {', '.join(queues)}",
+            )
+        elif name in _above(queues, queue.parent):
+            yield Fault(
+                at=("queues", name, "parent"),
+                message=f'queue "{name}" is a part of itself',
+                remedy="leave parent out for a queue at the top",
+            )
+
+
+def _above(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
+    """Return a queue and all that it is a part of."""
+    found: set[str] = set()
+    above: str | None = name
+    while above is not None and above in queues and above not in found:
+        found.add(above)
+        above = queues[above].parent
+    return found
+
+
+def plugins_exist(plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
+    """Yield a fault for every plugin that cannot be built."""
+    yield from _faults("plugins", plugins)
+
+
+def _more_plugins(
+    plugins: tuple[PluginConfig, ...], more_plugins: tuple[PluginConfig, ...]
+) -> Iterator[Fault]:
+    yield from _faults("more_plugins", more_plugins)
+    if plugins and more_plugins:
+        yield Fault(
+            at=("more_plugins",),
+            message="more_plugins adds to the usual ones, which plugins replaces",
+            remedy="put them all under plugins",
+        )
+
+
+def _faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, plugin in enumerate(plugins):
+        wrong = f"{plugin.name} is listed twice" if plugin.name in seen else _wrong_with(plugin)
+        seen.add(plugin.name)
+        if wrong:
+            yield Fault(
+                at=(listed_as, index),
+                message=wrong,
+                remedy="`navarch sched plugins` lists plugins and their arguments",
+            )
+
+
+def _wrong_with(plugin: PluginConfig) -> str:
+    # Only where plugins are named: a light install has no scheduler to ask.
+    from navarch.core.errors import InvalidError
+    from navarch.scheduler.plugins import built_in_plugins
+
+    try:
+        built_in_plugins().build(plugin.name, plugin.arguments)
+    except InvalidError as error:
+        return str(error)
+    return ""
+
+
+@block(rules=(unknown_parents, plugins_exist, _more_plugins))
+class SchedulerConfig:
+    """How the fleet's own jobs are placed."""
+
+    queues: Mapping[str, QueueConfig] = key(
+        Named(subject="queue", each=Nested(cls=QueueConfig)),
+        default_factory=dict,
+        doc="who waits with whom, by name; one without bounds, called default, if left out",
+    )
+    plugins: tuple[PluginConfig, ...] = key(
+        ListOf(each=PLUGIN),
+        default=(),
+        doc="the rules to place jobs by, in order, instead of the usual ones",
+    )
+    more_plugins: tuple[PluginConfig, ...] = key(
+        ListOf(each=PLUGIN),
+        default=(),
+        doc="rules that go before the usual ones, such as `ageing` or `reservation`",
+    )
+    simulations_per_action: int | None = key(
+        Integer(least=1),
+        default=None,
+        doc="how often an action may try whose work to stop before it gives up",
+    )
+    seconds_per_action: float | None = key(
+        Real(least=0.001),
+        default=5.0,
+        doc="how long an action may try whose work to stop before it gives up",
+    )
+
+
+def to_queue(config: QueueConfig) -> Queue:
+    """Return a queue as the scheduler knows it."""
+    return Queue(
+        name=config.name,
+        parent=config.parent,
+        priority=config.priority,
+        quota=config.quota,
+        limit=config.limit,
+        weight=config.weight,
+    )

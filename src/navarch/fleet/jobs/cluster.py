@@ -1,0 +1,172 @@
+"""The fleet and its jobs as the scheduler sees them."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from navarch.core.fleet import Fleet
+from navarch.core.health import Health
+from navarch.core.job import DEFAULT_QUEUE, Job, JobState
+from navarch.core.node import Node, Phase
+from navarch.core.pool import Pool
+from navarch.core.queue import Queue
+from navarch.scheduler.cluster import (
+    Cluster,
+    JobSpec,
+    NodeHealth,
+    NodeSpec,
+    PodSetSpec,
+    QueueSpec,
+    ResourceShare,
+    SubGroupSpec,
+    TaskSpec,
+)
+from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
+from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.request import GpuKind, GpuRequest, Request
+from navarch.scheduler.status import TaskStatus
+
+POOL = "pool"
+GPU_TYPE = TYPE_LABEL
+"""The label under which quotas per type of GPU look for it."""
+
+_PLENTY = 1 << 40
+"""Jobs ask for GPUs only, so that nothing else of a machine runs out."""
+
+_ALWAYS = datetime(2000, 1, 1, tzinfo=UTC)
+"""When queues came to be: one that was listed first goes before none."""
+
+_FREE = ResourceShare(quota=UNLIMITED)
+
+
+def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -> Cluster:
+    """Return the nodes there are, the queues, and the jobs that are not over.
+
+    Nodes that take no jobs now are among them: whoever asks why a job waits wants to know.
+    """
+    alive = [job for job in fleet.jobs.values() if not job.over]
+    nodes = [
+        node_spec(node, fleet.pools.get(node.pool) if node.pool else None)
+        for node in fleet.nodes.values()
+        if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
+    ]
+    there = {spec.name for spec in nodes}
+    return Cluster(
+        now=now,
+        nodes=tuple(nodes),
+        queues=queue_specs(queues.values()),
+        jobs=tuple(job_spec(job) for job in alive if there.issuperset(job.nodes)),
+    )
+
+
+def node_spec(node: Node, pool: Pool | None = None, *, cordoned: bool = False) -> NodeSpec:
+    """Return a node with its GPUs; whatever else it has is plenty."""
+    gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
+    labels = {**(pool.labels if pool else {}), **node.labels}
+    labels |= dict(node.topology.labels) if node.topology else {}
+    labels |= {POOL: node.pool or "", GPU_TYPE: node.place.gpu_type if node.place else ""}
+    return NodeSpec(
+        name=node.id,
+        cpu_milli=_PLENTY,
+        memory_bytes=_PLENTY,
+        gpus=gpus,
+        gpu_count=gpus,
+        labels=labels,
+        health=_health(node, cordoned=cordoned),
+    )
+
+
+def _health(node: Node, *, cordoned: bool) -> NodeHealth:
+    """Return what keeps jobs off a node; one that is not well, or not complete, is not ready."""
+    unwell = node.health is Health.UNHEALTHY or node.waiting
+    draining = node.phase is Phase.DRAINING or node.retiring is not None
+    return NodeHealth(
+        ready=not unwell,
+        draining=draining,
+        cordoned=cordoned or not (node.serving or unwell or draining),
+    )
+
+
+def queue_specs(queues: Iterable[Queue]) -> tuple[QueueSpec, ...]:
+    """Return the queues, or one without bounds if there are none."""
+    found = tuple(
+        QueueSpec(
+            name=queue.name,
+            created_at=_ALWAYS,
+            parent=queue.parent,
+            priority=queue.priority,
+            cpu=_FREE,
+            memory=_FREE,
+            gpu=ResourceShare(
+                quota=queue.quota,
+                limit=UNLIMITED if queue.limit is None else queue.limit,
+                over_quota_weight=queue.weight,
+            ),
+        )
+        for queue in queues
+    )
+    return found or (
+        QueueSpec(name=DEFAULT_QUEUE, created_at=_ALWAYS, cpu=_FREE, memory=_FREE, gpu=_FREE),
+    )
+
+
+def job_spec(job: Job) -> JobSpec:
+    """Return a job as a gang: all of its tasks, or none."""
+    placed = job.state is JobState.PLACED
+    return gang_spec(
+        job.name,
+        queue=job.queue,
+        created_at=job.submitted_at,
+        priority=job.priority,
+        preemptible=job.preemptible,
+        started_at=job.since if placed else None,
+        checkpointed_at=job.checkpointed_at,
+        runtime=job.runtime,
+        gpus=job.gpus,
+        tasks={
+            name: job.nodes[number] if placed else None
+            for number, name in enumerate(job.task_names)
+        },
+        selector={
+            key: value for key, value in ((POOL, job.pool), (GPU_TYPE, job.gpu_type)) if value
+        },
+    )
+
+
+def gang_spec(
+    name: str,
+    *,
+    queue: str,
+    created_at: datetime,
+    priority: int,
+    preemptible: bool,
+    started_at: datetime | None,
+    checkpointed_at: datetime | None,
+    runtime: timedelta | None,
+    gpus: int,
+    tasks: Mapping[str, str | None],
+    selector: Mapping[str, str],
+) -> JobSpec:
+    """Return equal tasks that start together; `tasks` says which of them run, and where."""
+    request = Request(gpu=GpuRequest(kind=GpuKind.WHOLE, count=gpus))
+    return JobSpec(
+        name=name,
+        queue=queue,
+        created_at=created_at,
+        priority=priority,
+        preemptible=preemptible,
+        last_start=started_at,
+        checkpointed_at=checkpointed_at,
+        expected_runtime=runtime,
+        root=SubGroupSpec(pod_sets=(PodSetSpec(name="default", min_available=len(tasks)),)),
+        tasks=tuple(
+            TaskSpec(
+                uid=task,
+                status=TaskStatus.RUNNING if node is not None else TaskStatus.PENDING,
+                node=node,
+                request=request,
+                created_at=created_at,
+                node_selector=selector,
+            )
+            for task, node in tasks.items()
+        ),
+    )

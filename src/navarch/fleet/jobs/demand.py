@@ -1,0 +1,64 @@
+"""What pools have to do for the fleet's own jobs, and what they could."""
+
+from navarch.autoscale.demand import Work
+from navarch.core.fleet import Fleet
+from navarch.core.ids import PoolName
+from navarch.core.job import Job, JobState
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+
+
+def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:
+    """Return what runs on `pool`, and what waits for it."""
+    return [
+        Work(gpus=job.gpus, parts=job.tasks, waiting=job.state is JobState.WAITING)
+        for job in fleet.jobs.values()
+        if not job.over and _pool_of(fleet, job) == pool
+    ]
+
+
+def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
+    """Return where a job is, or which pool would have to grow for it: the first that could."""
+    if job.pool is not None:
+        return job.pool
+    if job.nodes and (node := fleet.nodes.get(job.nodes[0])) is not None:
+        return node.pool
+    suitable = _suitable(fleet, job)
+    return suitable[0].name if suitable else None
+
+
+def growth(fleet: Fleet, job: Job) -> list[str]:
+    """Return what pools could do for a job that waits, for people to read."""
+    suitable = _suitable(fleet, job)
+    if not suitable:
+        kind = f" of type {job.gpu_type}" if job.gpu_type else ""
+        where = f"pool {job.pool}" if job.pool else "a pool"
+        return [f"{where} with machines that have {job.gpus} GPUs{kind}: there is none yet"]
+    return [_growth(fleet, pool) for pool in suitable]
+
+
+def _growth(fleet: Fleet, pool: Pool) -> str:
+    members = fleet.in_pool(pool.name).values()
+    coming = sum(node.counts and not node.serving for node in members)
+    soon = f", of which {coming} take no work now" if coming else ""
+    has = f"it has {pool.size} of at most {pool.nodes_max} nodes{soon}"
+    if pool.size >= pool.nodes_max:
+        return f"a higher max_nodes for pool {pool.name}: {has}"
+    more = pool.size + max(1, pool.gang)
+    return f"more nodes in pool {pool.name}: {has} (navarch pool scale {pool.name} {more})"
+
+
+def _suitable(fleet: Fleet, job: Job) -> list[Pool]:
+    """Return the pools that may be asked for machines that suit the job, by name."""
+    found = [
+        pool
+        for pool in fleet.pools.values()
+        if not pool.deleted
+        and job.pool in (None, pool.name)
+        and any(_suits(offering, job) for offering in pool.offerings)
+    ]
+    return sorted(found, key=lambda pool: pool.name)
+
+
+def _suits(offering: Offering, job: Job) -> bool:
+    return offering.gpus >= job.gpus and (not job.gpu_type or offering.gpu_type == job.gpu_type)

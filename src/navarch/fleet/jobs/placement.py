@@ -1,0 +1,136 @@
+"""Which jobs get GPUs, which lose them, and why."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import JobName, NodeId
+from navarch.core.job import Job, JobState
+from navarch.core.node import Node, Phase
+from navarch.core.table import Table
+from navarch.fleet.jobs.cluster import fleet_cluster
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.scheduler.budget import GaveUp
+from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.decision import Bind, Decision, Evict, net_decisions
+
+NAMED_MAX = 8
+"""So many nodes are named in a reason; a large job has hundreds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """What is to become of jobs now."""
+
+    change: Change
+    gave_up: tuple[GaveUp, ...] = ()
+    """Searches that ran out of their budget: some job waits that might not have to."""
+
+
+def plan_jobs(
+    fleet: Fleet,
+    scheduling: Scheduling,
+    *,
+    now: datetime,
+    stopwatch: Callable[[], float] | None = None,
+) -> JobPlan:
+    """Return which jobs are placed, and which have to wait again.
+
+    One that has lost a node is noted first and placed in the next round: where its GPUs went must
+    be written down before it is given others.
+    """
+    lost = [_interrupted(job, why, now) for job, why in lost_jobs(fleet)]
+    if lost:
+        return JobPlan(change=_written(lost, now))
+    if not any(job.state is JobState.WAITING for job in fleet.jobs.values()):
+        return JobPlan(change=Change())
+    cluster = fleet_cluster(fleet, scheduling.queues, now=now)
+    result = run_cycle(cluster, scheduling.config, clock=stopwatch)
+    changed = _decided(fleet, net_decisions(result.decisions), now)
+    return JobPlan(change=_written(changed, now), gave_up=result.gave_up)
+
+
+def lost_jobs(fleet: Fleet) -> Iterable[tuple[Job, str]]:
+    """Yield the jobs that can no longer have all of their nodes, and why."""
+    for job in fleet.jobs.values():
+        if job.state is not JobState.PLACED:
+            continue
+        for name in job.nodes:
+            why = _why_lost(job, name, fleet.nodes.get(name))
+            if why:
+                yield job, why
+                break
+
+
+def _why_lost(job: Job, name: NodeId, node: Node | None) -> str:
+    if node is None or node.phase in (Phase.TERMINATING, Phase.GONE):
+        return f"node {name} is gone"
+    if node.phase is Phase.DRAINING and job.preemptible:
+        why = node.retiring.reason if node.retiring else node.cordoned
+        return f"node {name} is drained: {why}" if why else f"node {name} is drained"
+    return ""
+
+
+def _interrupted(job: Job, why: str, now: datetime) -> Job:
+    return job.to(JobState.WAITING, at=now, reason=why)
+
+
+def _decided(fleet: Fleet, decisions: Iterable[Decision], now: datetime) -> list[Job]:
+    """Return the jobs that decisions change. A gang that is not given all it needs gets nothing."""
+    bound: dict[JobName, dict[str, NodeId]] = {}
+    changed: dict[JobName, Job] = {}
+    for decision in decisions:
+        match decision:
+            case Bind():
+                places = bound.setdefault(JobName(decision.job), {})
+                places[decision.task] = NodeId(decision.node)
+            case Evict():
+                job = fleet.jobs[JobName(decision.job)]
+                if job.state is JobState.PLACED:
+                    changed[job.name] = _interrupted(job, _evicted(decision), now)
+            case _:
+                continue
+    for name, places in bound.items():
+        job = fleet.jobs[name]
+        if job.state is JobState.WAITING and len(places) == job.tasks:
+            nodes = tuple(places[task] for task in job.task_names)
+            changed[name] = job.to(JobState.PLACED, at=now, reason=_placed(nodes), nodes=nodes)
+    return list(changed.values())
+
+
+def _evicted(decision: Evict) -> str:
+    if decision.beneficiary is None:
+        return f"{decision.action}: {decision.reason}"
+    return f"makes room for job {decision.beneficiary} ({decision.action})"
+
+
+def _placed(nodes: tuple[NodeId, ...]) -> str:
+    names = list(dict.fromkeys(nodes))
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"on {', '.join(names[:NAMED_MAX])}{more}"
+
+
+def _written(jobs: Iterable[Job], now: datetime) -> Change:
+    jobs = list(jobs)
+    events = [
+        Event(
+            at=now,
+            about=about("job", job.name),
+            kind="job.placed" if job.state is JobState.PLACED else "job.interrupted",
+            reason=job.reason,
+            facts={"phase": job.state.value},
+        )
+        for job in jobs
+    ]
+    return Change(jobs=jobs, events=events)
+
+
+def gpus_held(jobs: Table[JobName, Job]) -> dict[NodeId, int]:
+    """Return how many GPUs of each node jobs hold."""
+    held: dict[NodeId, int] = {}
+    for job in jobs.values():
+        for node in job.nodes:
+            held[node] = held.get(node, 0) + job.gpus
+    return held

@@ -1,0 +1,234 @@
+"""Jobs: taken in, shown, ended and explained. Who gets GPUs is decided by the job loop."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.event import Event, about
+from navarch.core.explanation import Explanation
+from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import JobName
+from navarch.core.job import DEFAULT_QUEUE, Job, JobState
+from navarch.fleet.jobs.cluster import fleet_cluster
+from navarch.fleet.jobs.demand import growth
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.ports.clock import Clock
+from navarch.ports.jobs import JobRequest
+from navarch.ports.offload import Offload
+from navarch.ports.store import Store
+from navarch.scheduler.explain import why_job
+from navarch.service.attempts import until_no_conflict
+
+TASKS_MAX = 10_000
+GPUS_MAX = 64
+PRIORITY_MAX = 1_000_000
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9._-]{0,98}[a-z0-9])?")
+
+
+class JobService:
+    """Serves JobApi around one store."""
+
+    def __init__(
+        self, clock: Clock, store: Store, offload: Offload, scheduling: Callable[[], Scheduling]
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._offload = offload
+        self._scheduling = scheduling
+
+    async def submit_job(self, request: JobRequest) -> Job:
+        """Take a job in; the same request again changes nothing."""
+        check_request(request)
+        return await until_no_conflict(lambda: self._submit(request))
+
+    async def _submit(self, request: JobRequest) -> Job:
+        fleet = self._store.fleet()
+        known = fleet.jobs.get(request.name)
+        if known is not None and not known.over:
+            if _asked_for(known) == request:
+                return known
+            raise NotPossibleError(
+                f"there is a job {request.name} already, which asks for something else; "
+                f"cancel it first, or choose another name"
+            )
+        self._check_place(fleet, request)
+        now = self._clock.now()
+        job = Job(
+            name=request.name,
+            submitted_at=now,
+            since=now,
+            queue=request.queue,
+            tasks=request.tasks,
+            gpus=request.gpus,
+            pool=request.pool,
+            gpu_type=request.gpu_type,
+            priority=request.priority,
+            preemptible=request.preemptible,
+            runtime=request.runtime,
+            reason="submitted",
+        )
+        each = f"{job.gpus} GPUs each" if job.gpus > 1 else "1 GPU each"
+        asked = f"{job.tasks} tasks with {each}" if job.tasks > 1 else f"{job.gpus} GPUs"
+        return await self._write(fleet, job, "job.submitted", f"asks for {asked}")
+
+    def _check_place(self, fleet: Fleet, request: JobRequest) -> None:
+        queues = self._scheduling().queues
+        known = [name for name in queues if not any(q.parent == name for q in queues.values())]
+        if request.queue not in (known or [DEFAULT_QUEUE]):
+            below = request.queue in queues
+            what = "has queues below it, which take the jobs" if below else "does not exist"
+            raise InvalidError(
+                f"queue: {request.queue} {what}; choose one of {', '.join(known) or DEFAULT_QUEUE}"
+            )
+        if request.pool is None:
+            return
+        pool = fleet.pools.get(request.pool)
+        if pool is None or pool.deleted:
+            names = sorted(pool.name for pool in fleet.pools.values() if not pool.deleted)
+            raise InvalidError(
+                f"pool: there is no pool {request.pool}; there are {', '.join(names) or 'none'}"
+            )
+        most = max(offering.gpus for offering in pool.offerings)
+        if request.gpus > most:
+            raise InvalidError(
+                f"gpus: a task has its GPUs on one node, and those of pool {pool.name} have "
+                f"{most}; ask for more tasks with fewer GPUs each"
+            )
+
+    async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
+        """Return jobs, in the order in which they came."""
+        found = [
+            job
+            for job in self._store.fleet().jobs.values()
+            if (over or not job.over) and (queue is None or job.queue == queue)
+        ]
+        return sorted(found, key=lambda job: (job.submitted_at, job.name))
+
+    async def get_job(self, name: JobName) -> Job:
+        """Return one job."""
+        return _found(self._store.fleet(), name)
+
+    async def cancel_job(self, name: JobName, *, reason: str) -> Job:
+        """End a job that waits or runs."""
+        why = reason.strip() or "cancelled by hand"
+        return await until_no_conflict(lambda: self._end(name, JobState.CANCELLED, why))
+
+    async def finish_job(self, name: JobName) -> Job:
+        """Give the GPUs of a job back whose work is done."""
+        return await until_no_conflict(
+            lambda: self._end(name, JobState.FINISHED, "its work is done")
+        )
+
+    async def _end(self, name: JobName, state: JobState, why: str) -> Job:
+        fleet = self._store.fleet()
+        job = _found(fleet, name)
+        if job.state is state:
+            return job
+        if job.over:
+            raise NotPossibleError(f"job {name} is {job.state.value} already")
+        if state is JobState.FINISHED and job.state is JobState.WAITING:
+            raise NotPossibleError(
+                f"job {name} has no GPUs, so its work cannot be done; to end it: "
+                f"navarch job cancel {name}"
+            )
+        ended = job.to(state, at=self._clock.now(), reason=why)
+        return await self._write(fleet, ended, f"job.{state.value}", why)
+
+    async def checkpoint_job(self, name: JobName) -> Job:
+        """Note that a job has saved its work just now."""
+        return await until_no_conflict(lambda: self._checkpoint(name))
+
+    async def _checkpoint(self, name: JobName) -> Job:
+        fleet = self._store.fleet()
+        job = _found(fleet, name)
+        if job.state is not JobState.PLACED:
+            raise NotPossibleError(f"job {name} is {job.state.value}; only one that runs has work")
+        saved = replace(job, checkpointed_at=self._clock.now())
+        await self._store.commit(Change(jobs=[saved]), based_on=fleet.revision)
+        return saved
+
+    async def explain_job(self, name: JobName) -> Explanation:
+        """Return why a job is as it is, from the fleet as it is now."""
+        fleet = self._store.fleet()
+        job = _found(fleet, name)
+        if job.state is not JobState.WAITING:
+            return _told(job)
+        scheduling, now = self._scheduling(), self._clock.now()
+        found = await self._offload.run(
+            lambda: why_job(
+                fleet_cluster(fleet, scheduling.queues, now=now), scheduling.config, name
+            )
+        )
+        if found.attempt is None or found.attempt.placed == found.attempt.of:
+            return found
+        return replace(found, remedies=(*found.remedies, *growth(fleet, job)))
+
+    async def _write(self, fleet: Fleet, job: Job, kind: str, reason: str) -> Job:
+        event = Event(
+            at=self._clock.now(),
+            about=about("job", job.name),
+            kind=kind,
+            reason=reason,
+            facts={"phase": job.state.value},
+        )
+        await self._store.commit(Change(jobs=[job], events=[event]), based_on=fleet.revision)
+        return job
+
+
+def check_request(request: JobRequest) -> None:
+    """Raise InvalidError, naming the field, if no job can be made of `request`."""
+    if not _NAME.fullmatch(request.name):
+        raise InvalidError(
+            f"name: {request.name!r} must be lower-case letters, digits, dashes, dots and "
+            "underscores, begin and end with a letter or digit, and have at most 100 characters"
+        )
+    for field, most in (("tasks", TASKS_MAX), ("gpus", GPUS_MAX)):
+        if not 1 <= getattr(request, field) <= most:
+            raise InvalidError(f"{field}: must be 1 to {most}")
+    if not 0 <= request.priority <= PRIORITY_MAX:
+        raise InvalidError(f"priority: must be 0 to {PRIORITY_MAX}")
+    if request.runtime is not None and request.runtime <= timedelta(0):
+        raise InvalidError("runtime: must be longer than nothing")
+
+
+def _asked_for(job: Job) -> JobRequest:
+    return JobRequest(
+        name=job.name,
+        tasks=job.tasks,
+        gpus=job.gpus,
+        queue=job.queue,
+        pool=job.pool,
+        gpu_type=job.gpu_type,
+        priority=job.priority,
+        preemptible=job.preemptible,
+        runtime=job.runtime,
+    )
+
+
+def _found(fleet: Fleet, name: JobName) -> Job:
+    job = fleet.jobs.get(name)
+    if job is None:
+        raise NotFoundError(f"job not found: {name}; `navarch job list --all` shows the jobs")
+    return job
+
+
+def _told(job: Job) -> Explanation:
+    """Return what there is to say about a job that does not wait."""
+    words = {
+        JobState.PLACED: f"job {job.name} has all its GPUs",
+        JobState.FINISHED: f"job {job.name} has finished",
+        JobState.CANCELLED: f"job {job.name} was cancelled",
+    }
+    return Explanation(
+        job=job.name,
+        queue=job.queue,
+        state=job.state.value,
+        summary=f"{words[job.state]}: {job.reason} (since {_moment(job.since)})",
+    )
+
+
+def _moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,87 @@
+"""Jobs over the wire and on the command line."""
+
+import asyncio
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from navarch.cli.main import navarch
+from navarch.client.connect import connect_fleet
+from navarch.clock.system import SystemClock
+from navarch.control.jobs import JobReconciler
+from navarch.core.errors import InvalidError, NotFoundError
+from navarch.core.ids import JobName
+from navarch.core.job import JobState
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.ports.jobs import JobApi, JobRequest
+from navarch.sim.clock import InlineOffload
+from navarch.testing.doors import Doors, build_doors, open_doors
+
+
+def typed(server: str, *words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(navarch, [*words, "--server", server])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+async def place(doors: Doors) -> None:
+    """Do one round of the loop, which these doors are without."""
+    loop = JobReconciler(SystemClock(), doors.store, InlineOffload(), scheduling=Scheduling)
+    await loop.reconcile()
+
+
+def test_a_job_is_submitted_shown_and_ended_from_afar() -> None:
+    async def main() -> None:
+        async with open_doors(build_doors(), grpc=False) as doors:
+            node = await doors.register("gpu-1")
+            api = connect_fleet(doors.http_url)
+            assert isinstance(api, JobApi)
+            asked = JobRequest(name=JobName("train"), gpus=8, preemptible=True)
+            assert (await api.submit_job(asked)).state is JobState.WAITING
+            await place(doors)
+            job = await api.get_job(asked.name)
+            assert (job.state, job.nodes, job.preemptible) == (JobState.PLACED, (node,), True)
+            assert (await api.checkpoint_job(asked.name)).checkpointed_at is not None
+            assert [each.name for each in await api.list_jobs()] == ["train"]
+            assert (await api.explain_job(asked.name)).state == "placed"
+            assert (await api.finish_job(asked.name)).state is JobState.FINISHED
+            assert await api.list_jobs() == ()
+            assert len(await api.list_jobs(queue="default", over=True)) == 1
+            with pytest.raises(InvalidError, match="queue: nobody does not exist"):
+                await api.submit_job(JobRequest(name=JobName("x"), queue="nobody"))
+            with pytest.raises(NotFoundError):
+                await api.explain_job(JobName("nobody"))
+            await api.close()
+
+    asyncio.run(main())
+
+
+def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
+    async def main() -> None:
+        async with open_doors(build_doors(), grpc=False) as doors:
+            await doors.register("gpu-1")
+
+            async def say(*words: str, code: int = 0) -> str:
+                return await asyncio.to_thread(typed, doors.http_url, *words, code=code)
+
+            assert "There are no jobs" in await say("job", "list")
+            said = await say("job", "submit", "big", "--gpus", "8", "--tasks", "2")
+            assert "navarch why job big" in said
+            why = await say("why", "job", "big")
+            assert "1 of 2 tasks that start together would find a place" in why
+            assert "what would help" in why
+            assert "submitted: asks for 2 tasks with 8 GPUs each" in why
+            assert why == await say("why", "big")
+            found = json.loads(await say("why", "job", "big", "--output", "json"))
+            assert found["attempt"]["refusals"][0]["rule"] == "resources"
+            assert "waiting" in await say("job", "list")
+            await doors.register("gpu-2")
+            await place(doors)
+            assert "big/1 on gpu-" in await say("job", "get", "big")
+            assert "has all its GPUs" in await say("why", "job", "big")
+            assert "is cancelled" in await say("job", "cancel", "big", "--reason", "enough")
+            assert "cancelled: enough" in await say("why", "job", "big")
+            assert "no job named 'nobody'" in await say("why", "job", "nobody", code=3)
+
+    asyncio.run(main())

@@ -1,0 +1,70 @@
+"""Queues and plugins of the fleet's own jobs, as a file has them."""
+
+import pytest
+
+from navarch.app.scheduling import placing_config, to_scheduling
+from navarch.config import ConfigError, parse_config
+from navarch.config.scheduler import SchedulerConfig
+from navarch.core.queue import Queue
+from navarch.scheduler.config import OWN_PLUGINS
+
+POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
+
+
+def scheduler(text: str) -> SchedulerConfig:
+    return parse_config(POOL + f"scheduler: {text}\n").scheduler
+
+
+def names(text: str) -> list[str]:
+    return [plugin.name for plugin in to_scheduling(scheduler(text)).config.plugins]
+
+
+USUAL = [plugin.name for plugin in OWN_PLUGINS]
+
+
+def test_jobs_are_placed_with_foresight_unless_somebody_says_otherwise() -> None:
+    assert names("{}") == USUAL
+    assert placing_config(()).plugins == OWN_PLUGINS
+    assert "foresight" in USUAL
+
+
+def test_a_list_of_plugins_always_wins() -> None:
+    listed = "{plugins: [predicates, {name: nodeplacement, arguments: {gpu: spread}}]}"
+
+    predicates, placement = to_scheduling(scheduler(listed)).config.plugins
+
+    assert (predicates.name, placement.name) == ("predicates", "nodeplacement")
+    assert placement.arguments == {"gpu": "spread"}
+
+
+def test_more_plugins_go_before_the_usual_ones_and_stand_in_for_their_namesakes() -> None:
+    assert names("{more_plugins: [ageing]}") == ["ageing", *USUAL]
+    rest = [name for name in USUAL if name != "minruntime"]
+    assert names("{more_plugins: [minruntime]}") == ["minruntime", *rest]
+
+
+def test_queues_and_bounds_reach_the_scheduler() -> None:
+    found = to_scheduling(scheduler("{queues: {r: {quota: 8, limit: 16}}, seconds_per_action: 2}"))
+
+    assert found.queues == {"r": Queue(name="r", quota=8.0, limit=16.0)}
+    assert found.config.parameters.seconds_per_action == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{queues: {a: {parent: b}}}", 'unknown queue "b"'),
+        ("{queues: {a: {parent: b}, b: {parent: a}}}", "is a part of itself"),
+        ("{plugins: [predicate]}", "no plugin is called 'predicate'"),
+        ("{plugins: [ageing, ageing]}", "ageing is listed twice"),
+        ("{more_plugins: [{name: ageing, arguments: {evry: 1h}}]}", "evry"),
+        ("{plugins: [predicates], more_plugins: [ageing]}", "put them all under plugins"),
+        ("{seconds_per_action: 0}", "seconds_per_action must be"),
+    ],
+)
+def test_what_cannot_be_scheduled_by_is_refused_with_its_place(text: str, says: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        scheduler(text)
+
+    assert says in str(refused.value)
+    assert "line 3" in str(refused.value) or ":3" in str(refused.value)

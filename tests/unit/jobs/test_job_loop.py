@@ -1,0 +1,161 @@
+"""The loop that places jobs, and what keeps their nodes from being taken away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+from navarch.control.jobs import KEEP, HeldReadings, JobReconciler, JobsInTheWay
+from navarch.core.fleet import Change
+from navarch.core.ids import JobName, NodeId
+from navarch.core.job import JobState
+from navarch.core.ownership import Cluster
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.notifiers.log import LogWorkloads
+from navarch.scheduler.config import OWN_PLUGINS, Parameters, SchedulerConfig
+from navarch.sim.clock import InlineOffload, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import a_job, a_node, a_pool
+
+T = TypeVar("T")
+
+
+class Case:
+    """A store, a loop over it, and how often the scheduler was asked for its settings."""
+
+    def __init__(self, scheduling: Scheduling | None = None) -> None:
+        self.clock = SimClock()
+        self.store = MemoryStore(Cluster(id="test", secret=bytes(32)))
+        self.looks = 0
+        self._scheduling = scheduling or Scheduling()
+        self.loop = JobReconciler(self.clock, self.store, self, scheduling=lambda: self._scheduling)
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Stand in for the thread that looks at jobs."""
+        self.looks += 1
+        return await InlineOffload().run(call)
+
+    async def write(self, **change: object) -> None:
+        await self.store.commit(Change(**change), based_on=self.store.fleet().revision)  # type: ignore[arg-type]
+
+    def state(self, job: str) -> JobState:
+        return self.store.fleet().jobs[JobName(job)].state
+
+
+def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
+    async def main() -> None:
+        await story(Case(scheduling))
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_a_job_that_fits_is_placed_at_once() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[a_job("j")])
+        await case.loop.reconcile()
+        assert case.state("j") is JobState.PLACED
+
+    told(story)
+
+
+def test_nothing_is_looked_at_again_while_nothing_has_changed() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], jobs=[a_job("j")])
+        moments = [await case.loop.reconcile() for _ in range(5)]
+        assert case.looks == 1
+        assert all(moment is not None and moment > case.clock.now() for moment in moments)
+
+    told(story)
+
+
+def test_a_new_node_is_looked_at_within_a_second_or_so() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], jobs=[a_job("j")])
+        await case.loop.reconcile()
+        await case.write(nodes=[a_node("n0")])
+        wake_at = await case.loop.reconcile()
+        assert wake_at is not None
+        assert wake_at - case.clock.now() <= timedelta(seconds=1)
+        await case.clock.sleep(1.0)
+        await case.loop.reconcile()
+        assert case.state("j") is JobState.PLACED
+
+    told(story)
+
+
+def test_a_fleet_without_jobs_costs_nothing() -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")])
+        assert await case.loop.reconcile() is None
+        assert case.looks == 0
+
+    told(story)
+
+
+def test_a_search_that_was_given_up_is_told_once() -> None:
+    async def story(case: Case) -> None:
+        await case.write(
+            pools=[a_pool()],
+            nodes=[a_node("n0")],
+            jobs=[a_job("cheap", on=("n0",), preemptible=True), a_job("urgent", priority=90)],
+        )
+        for _ in range(3):
+            await case.loop.reconcile()
+            await case.clock.sleep(60.0)
+        events = [entry.event for entry in await case.store.events()]
+        said = [e.reason for e in events if e.kind == "job.gave_up" and e.about == "job/urgent"]
+        assert said == ["preempt gave up looking for room after 0 simulations"]
+
+    bounded = Parameters(simulations_per_action=0)
+    told(story, Scheduling(config=SchedulerConfig(plugins=OWN_PLUGINS, parameters=bounded)))
+
+
+def test_jobs_that_are_long_over_are_forgotten() -> None:
+    async def story(case: Case) -> None:
+        now = case.clock.now()
+        await case.write(
+            jobs=[
+                a_job("old", state=JobState.FINISHED, since=now - KEEP),
+                a_job("new", state=JobState.FINISHED, since=now),
+            ]
+        )
+        await case.loop.reconcile()
+        assert list(case.store.fleet().jobs) == ["new"]
+
+    told(story)
+
+
+def test_a_node_is_not_empty_while_a_job_holds_gpus_on_it() -> None:
+    async def story(case: Case) -> None:
+        await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[a_job("j", on=("n0",))])
+        notifier = JobsInTheWay(case.store, LogWorkloads())
+        assert not await notifier.is_drained(NodeId("n0"))
+        assert await notifier.is_drained(NodeId("n1"))
+
+    told(story)
+
+
+class Idle:
+    """Every node says that it does nothing."""
+
+    def utilization(self, nodes: Sequence[NodeId]) -> Sequence[float | None]:
+        return [0.0 for _ in nodes]
+
+
+def test_gpus_that_a_job_holds_are_in_use_whatever_it_does_with_them() -> None:
+    async def story(case: Case) -> None:
+        readings = HeldReadings(case.store, Idle())
+        names = [NodeId("n0"), NodeId("n1")]
+        await case.write(nodes=[a_node("n0"), a_node("n1")], jobs=[a_job("j", on=("n0",))])
+        assert list(readings.utilization(names)) == [100.0, 0.0]
+        ended = (
+            case.store.fleet()
+            .jobs[JobName("j")]
+            .to(JobState.FINISHED, at=case.clock.now(), reason="done")
+        )
+        await case.write(jobs=[ended])
+        assert list(readings.utilization(names)) == [0.0, 0.0]
+
+    told(story)

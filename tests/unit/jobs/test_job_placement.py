@@ -1,0 +1,274 @@
+"""Which jobs of the fleet get GPUs, which lose them, and why."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.fleet import Change, Fleet, apply
+from navarch.core.health import Health
+from navarch.core.ids import JobName, NodeId, PoolName
+from navarch.core.job import Job, JobState
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.offering import Offering
+from navarch.core.queue import Queue
+from navarch.fleet.jobs.demand import growth, work_of
+from navarch.fleet.jobs.placement import gpus_held, plan_jobs
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, SchedulerConfig
+from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
+
+SETTINGS = Scheduling()
+
+
+def a_fleet(*things: Node | Job, pools: tuple[str, ...] = ("training",)) -> Fleet:
+    return apply(
+        Fleet(),
+        Change(
+            pools=[a_pool(name) for name in pools],
+            nodes=[each for each in things if isinstance(each, Node)],
+            jobs=[each for each in things if isinstance(each, Job)],
+        ),
+    )
+
+
+def after(fleet: Fleet, scheduling: Scheduling = SETTINGS, rounds: int = 1) -> Fleet:
+    for _ in range(rounds):
+        plan = plan_jobs(fleet, scheduling, now=NOW)
+        fleet = fleet if plan.change.empty else apply(fleet, plan.change)
+    return fleet
+
+
+def where(fleet: Fleet, job: str) -> tuple[str, ...]:
+    return fleet.jobs[JobName(job)].nodes
+
+
+def test_a_job_is_placed_where_there_is_room_and_says_where() -> None:
+    fleet = a_fleet(a_node("n0"), a_job("first"))
+
+    job = after(fleet).jobs[JobName("first")]
+
+    assert (job.state, job.nodes, job.since) == (JobState.PLACED, ("n0",), NOW)
+    assert job.reason == "on n0"
+
+
+def test_what_becomes_of_a_job_is_told_in_the_journal() -> None:
+    plan = plan_jobs(a_fleet(a_node("n0"), a_job("first")), SETTINGS, now=NOW)
+
+    (event,) = plan.change.events
+    assert (event.about, event.kind, event.reason) == ("job/first", "job.placed", "on n0")
+
+
+def test_a_gang_gets_all_of_its_nodes_or_none() -> None:
+    gang = a_job("gang", tasks=3)
+
+    assert where(after(a_fleet(a_node("n0"), a_node("n1"), gang)), "gang") == ()
+    whole = after(a_fleet(a_node("n0"), a_node("n1"), a_node("n2"), gang))
+    assert sorted(where(whole, "gang")) == ["n0", "n1", "n2"]
+
+
+def test_what_a_job_holds_no_other_gets_until_it_has_ended() -> None:
+    holder = a_job("holder", on=("n0",), gpus=6)
+    fleet = a_fleet(a_node("n0"), holder, a_job("next", gpus=4))
+
+    assert where(after(fleet), "next") == ()
+    ended = replace(holder, state=JobState.FINISHED, nodes=())
+    assert where(after(apply(fleet, Change(jobs=[ended]))), "next") == ("n0",)
+
+
+def test_several_jobs_share_a_node_as_long_as_its_gpus_last() -> None:
+    jobs = [a_job(f"j{number}", gpus=3) for number in range(3)]
+
+    fleet = after(a_fleet(a_node("n0"), *jobs))
+
+    assert gpus_held(fleet.jobs) == {"n0": 6}
+    assert [job.state for job in fleet.jobs.values()].count(JobState.WAITING) == 1
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"cordoned": "by hand"},
+        {"health": Health.UNHEALTHY},
+        {"waiting": True},
+        {"retiring": Retirement(reason="old")},
+        {"phase": Phase.BOOTING},
+    ],
+)
+def test_no_job_goes_to_a_node_that_takes_no_work(facts: dict[str, object]) -> None:
+    assert where(after(a_fleet(a_node("n0", **facts), a_job("j"))), "j") == ()  # type: ignore[arg-type]
+
+
+def test_a_job_that_names_a_pool_goes_to_no_other() -> None:
+    nodes = [a_node("a0", "alpha"), a_node("b0", "beta")]
+    job = a_job("picky", pool=PoolName("beta"))
+
+    assert where(after(a_fleet(*nodes, job, pools=("alpha", "beta"))), "picky") == ("b0",)
+
+
+def test_a_job_that_names_a_type_of_gpu_gets_no_other() -> None:
+    a100 = a_node("a0")
+    assert a100.launch is not None
+    offering = replace(H100, gpu_type="a100")
+    a100 = replace(a100, launch=replace(a100.launch, offering=offering))
+
+    assert where(after(a_fleet(a100, a_job("j", gpu_type="h100"))), "j") == ()
+    assert where(after(a_fleet(a100, a_node("h0"), a_job("j", gpu_type="h100"))), "j") == ("h0",)
+
+
+def test_a_job_whose_node_is_gone_waits_again_and_is_placed_elsewhere() -> None:
+    gone = replace(a_node("n0"), phase=Phase.GONE)
+    fleet = a_fleet(gone, a_node("n1"), a_job("unlucky", on=("n0",)))
+
+    waiting = after(fleet).jobs[JobName("unlucky")]
+
+    assert (waiting.state, waiting.nodes) == (JobState.WAITING, ())
+    assert (waiting.reason, waiting.interruptions) == ("node n0 is gone", 1)
+    assert where(after(fleet, rounds=2), "unlucky") == ("n1",)
+
+
+@pytest.mark.parametrize(("preemptible", "stays"), [(False, True), (True, False)])
+def test_a_drain_moves_jobs_that_may_be_stopped_and_waits_for_others(
+    preemptible: bool, stays: bool
+) -> None:
+    node = replace(a_node("n0"), phase=Phase.DRAINING, retiring=Retirement(reason="maintenance"))
+    fleet = after(a_fleet(node, a_job("j", on=("n0",), preemptible=preemptible)))
+
+    assert (fleet.jobs[JobName("j")].state is JobState.PLACED) is stays
+    if not stays:
+        assert "maintenance" in fleet.jobs[JobName("j")].reason
+
+
+def test_a_more_important_job_takes_the_place_of_one_that_may_be_stopped() -> None:
+    fleet = a_fleet(
+        a_node("n0"),
+        a_job("cheap", on=("n0",), preemptible=True),
+        a_job("urgent", priority=90),
+    )
+
+    stopped = after(fleet).jobs[JobName("cheap")]
+    settled = after(fleet, rounds=2)
+
+    assert (stopped.state, stopped.reason) == (
+        JobState.WAITING,
+        "makes room for job urgent (preempt)",
+    )
+    assert where(settled, "urgent") == ("n0",)
+    assert where(settled, "cheap") == ()
+
+
+def test_nobody_is_stopped_who_has_not_agreed_to_it() -> None:
+    fleet = a_fleet(a_node("n0"), a_job("firm", on=("n0",)), a_job("urgent", priority=90))
+
+    assert where(after(fleet, rounds=3), "firm") == ("n0",)
+
+
+def test_of_two_that_may_be_stopped_the_one_that_saved_its_work_last_is() -> None:
+    def stopped(fresh: str) -> str:
+        jobs = [
+            a_job(
+                name,
+                on=(node,),
+                preemptible=True,
+                checkpointed_at=NOW - timedelta(minutes=1 if name == fresh else 50),
+            )
+            for name, node in (("a", "n0"), ("b", "n1"))
+        ]
+        fleet = after(a_fleet(a_node("n0"), a_node("n1"), *jobs, a_job("urgent", priority=90)))
+        (waiting,) = (job.name for job in fleet.jobs.values() if job.interruptions)
+        return waiting
+
+    assert (stopped("a"), stopped("b")) == ("a", "b")
+
+
+QUEUES = {
+    "research": Queue(name="research", quota=8),
+    "production": Queue(name="production", quota=8),
+}
+
+
+def test_a_queue_takes_back_what_it_is_promised() -> None:
+    fleet = a_fleet(
+        a_node("n0"),
+        a_node("n1"),
+        a_job("r0", on=("n0",), queue="research", preemptible=True),
+        a_job("r1", on=("n1",), queue="research", preemptible=True),
+        a_job("p0", queue="production"),
+    )
+
+    settled = after(fleet, Scheduling(queues=QUEUES), rounds=2)
+
+    assert settled.jobs[JobName("p0")].state is JobState.PLACED
+    assert sum(job.state is JobState.PLACED for job in settled.jobs.values()) == 2
+
+
+def test_a_search_that_is_given_up_is_part_of_the_plan() -> None:
+    fleet = a_fleet(
+        a_node("n0"),
+        a_job("cheap", on=("n0",), preemptible=True),
+        a_job("urgent", priority=90),
+    )
+    bounded = SchedulerConfig(
+        plugins=SETTINGS.config.plugins, parameters=Parameters(simulations_per_action=0)
+    )
+
+    plan = plan_jobs(fleet, Scheduling(config=bounded), now=NOW)
+
+    assert ("preempt", "urgent") in {(each.action, each.job) for each in plan.gave_up}
+    assert plan.change.empty
+
+
+def picky_and_easy() -> Fleet:
+    """One GPU of `a0` is taken by a job that can go to `a` only; more of its kind will come."""
+    labelled = [
+        replace(a_node(name, pool), gpus=8)
+        for name, pool in (("a0", "a"), ("b0", "b"), ("c0", "b"))
+    ]
+    picky = a_job("picky", on=("a0",) * 3, gpus=1, pool=PoolName("a"))
+    return a_fleet(*labelled, picky, a_job("easy", gpus=1), pools=("a", "b"))
+
+
+def test_own_jobs_leave_nodes_alone_that_others_depend_on() -> None:
+    assert where(after(picky_and_easy()), "easy") == ("b0",)
+
+
+def test_a_list_of_plugins_wins_over_the_usual_one() -> None:
+    listed = Scheduling(config=SchedulerConfig(plugins=DEFAULT_PLUGINS))
+
+    assert where(after(picky_and_easy(), listed), "easy") == ("a0",)
+
+
+def test_waiting_and_running_jobs_are_the_work_of_the_pool_that_has_or_could_have_them() -> None:
+    fleet = a_fleet(
+        a_node("b0", "beta"),
+        a_job("runs", on=("b0",)),
+        a_job("waits", tasks=2),
+        a_job("there", pool=PoolName("beta")),
+        a_job("over", state=JobState.CANCELLED),
+        pools=("alpha", "beta"),
+    )
+
+    alpha, beta = (work_of(fleet, PoolName(name)) for name in ("alpha", "beta"))
+
+    assert [(work.parts, work.waiting) for work in alpha] == [(2, True)]
+    assert [(work.parts, work.waiting) for work in beta] == [(1, False), (1, True)]
+
+
+def test_growth_names_the_pools_that_could_help_and_how_far_they_may_grow() -> None:
+    def said(job: Job, pool: Offering = H100, **settings: object) -> str:
+        fleet = apply(Fleet(), Change(pools=[a_pool(offerings=(pool,), **settings)], jobs=[job]))  # type: ignore[arg-type]
+        (only,) = growth(fleet, job)
+        return only
+
+    assert "navarch pool scale training 3" in said(a_job("j"))
+    assert said(a_job("j"), nodes_max=2).startswith("a higher max_nodes for pool training")
+    assert "16 GPUs" in said(a_job("j", gpus=16))
+
+
+def test_where_a_node_of_a_job_went_is_written_before_it_is_given_another() -> None:
+    fleet = a_fleet(a_node("n1"), a_job("unlucky", on=("n0",)), a_job("other"))
+
+    plan = plan_jobs(fleet, SETTINGS, now=NOW)
+
+    assert [job.name for job in plan.change.jobs] == ["unlucky"]
+    assert NodeId("n0") not in gpus_held(after(fleet).jobs)

@@ -1,0 +1,203 @@
+"""Taking jobs in, ending them, and telling why they wait."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+
+from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
+from navarch.core.fleet import Change
+from navarch.core.ids import JobName, PoolName
+from navarch.core.job import JobState
+from navarch.core.ownership import Cluster
+from navarch.core.queue import Queue
+from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.ports.jobs import JobRequest
+from navarch.service.jobs import JobService
+from navarch.sim.clock import InlineOffload, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import a_job, a_node, a_pool
+
+T = TypeVar("T")
+
+TRAIN = JobRequest(name=JobName("train"), tasks=2, gpus=8)
+
+
+class Case:
+    def __init__(self, scheduling: Scheduling) -> None:
+        self.clock = SimClock()
+        self.store = MemoryStore(Cluster(id="test", secret=bytes(32)))
+        self.jobs = JobService(self.clock, self.store, InlineOffload(), lambda: scheduling)
+
+    async def write(self, **change: object) -> None:
+        await self.store.commit(Change(**change), based_on=self.store.fleet().revision)  # type: ignore[arg-type]
+
+
+def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None = None) -> None:
+    async def main() -> None:
+        await story(Case(scheduling or Scheduling()))
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_a_job_waits_from_its_submission_on() -> None:
+    async def story(case: Case) -> None:
+        job = await case.jobs.submit_job(TRAIN)
+        assert (job.state, job.submitted_at) == (JobState.WAITING, case.clock.now())
+        assert await case.jobs.get_job(TRAIN.name) == job
+        (entry,) = await case.store.events()
+        assert entry.event.reason == "asks for 2 tasks with 8 GPUs each"
+
+    told(story)
+
+
+def test_the_same_request_again_changes_nothing() -> None:
+    async def story(case: Case) -> None:
+        first = await case.jobs.submit_job(TRAIN)
+        revision = case.store.fleet().revision
+        assert await case.jobs.submit_job(TRAIN) == first
+        assert case.store.fleet().revision == revision
+
+    told(story)
+
+
+def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
+    async def story(case: Case) -> None:
+        await case.jobs.submit_job(TRAIN)
+        with pytest.raises(NotPossibleError, match="asks for something else"):
+            await case.jobs.submit_job(replace(TRAIN, gpus=4))
+        await case.jobs.cancel_job(TRAIN.name, reason="")
+        again = await case.jobs.submit_job(replace(TRAIN, gpus=4))
+        assert (again.state, again.gpus) == (JobState.WAITING, 4)
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"name": JobName("Big Job")}, "name: 'Big Job' must be"),
+        ({"tasks": 0}, "tasks: must be 1 to"),
+        ({"gpus": 65}, "gpus: must be 1 to 64"),
+        ({"priority": -1}, "priority: must be"),
+        ({"runtime": timedelta(0)}, "runtime: must be longer than nothing"),
+        ({"queue": "nobody"}, "queue: nobody does not exist; choose one of default"),
+        ({"pool": PoolName("nobody")}, "pool: there is no pool nobody; there are training"),
+        ({"pool": PoolName("training"), "gpus": 16}, "gpus: a task has its GPUs on one node"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_by_name(
+    wrong: dict[str, object], says: str
+) -> None:
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()])
+        with pytest.raises(InvalidError, match=says.replace("'", ".")):
+            await case.jobs.submit_job(replace(TRAIN, **wrong))  # type: ignore[arg-type]
+        assert not case.store.fleet().jobs
+
+    told(story)
+
+
+def test_jobs_go_into_queues_that_have_none_below_them() -> None:
+    queues = {"all": Queue(name="all"), "team": Queue(name="team", parent="all")}
+
+    async def story(case: Case) -> None:
+        with pytest.raises(InvalidError, match=r"all has queues below it.*choose one of team"):
+            await case.jobs.submit_job(replace(TRAIN, queue="all"))
+        assert (await case.jobs.submit_job(replace(TRAIN, queue="team"))).queue == "team"
+
+    told(story, Scheduling(queues=queues))
+
+
+def test_a_job_ends_once() -> None:
+    async def story(case: Case) -> None:
+        await case.write(jobs=[a_job("runs", on=("n0",)), a_job("waits")])
+        done = await case.jobs.finish_job(JobName("runs"))
+        assert (done.state, done.nodes) == (JobState.FINISHED, ())
+        assert await case.jobs.finish_job(JobName("runs")) == done
+        with pytest.raises(NotPossibleError, match="is finished already"):
+            await case.jobs.cancel_job(JobName("runs"), reason="")
+        with pytest.raises(NotPossibleError, match="has no GPUs"):
+            await case.jobs.finish_job(JobName("waits"))
+        with pytest.raises(NotFoundError):
+            await case.jobs.cancel_job(JobName("nobody"), reason="")
+
+    told(story)
+
+
+def test_those_that_ended_are_listed_on_request() -> None:
+    async def story(case: Case) -> None:
+        await case.write(jobs=[a_job("b"), a_job("a"), a_job("over", state=JobState.CANCELLED)])
+        assert [job.name for job in await case.jobs.list_jobs()] == ["a", "b"]
+        assert len(await case.jobs.list_jobs(over=True)) == 3
+        assert await case.jobs.list_jobs(queue="other") == []
+
+    told(story)
+
+
+def test_only_a_job_that_runs_can_save_its_work() -> None:
+    async def story(case: Case) -> None:
+        await case.write(jobs=[a_job("runs", on=("n0",)), a_job("waits")])
+        saved = await case.jobs.checkpoint_job(JobName("runs"))
+        assert saved.checkpointed_at == case.clock.now()
+        with pytest.raises(NotPossibleError):
+            await case.jobs.checkpoint_job(JobName("waits"))
+
+    told(story)
+
+
+def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_help() -> None:
+    async def story(case: Case) -> None:
+        await case.write(
+            pools=[a_pool(size=3)],
+            nodes=[a_node("n0"), a_node("n1"), replace(a_node("n2"), cordoned="by hand")],
+            jobs=[a_job("holds", on=("n0",)), a_job("waits", tasks=2)],
+        )
+
+        found = await case.jobs.explain_job(JobName("waits"))
+
+        assert found.attempt is not None
+        assert (found.attempt.placed, found.attempt.of, found.attempt.on) == (1, 2, ("n1",))
+        refused = {(r.rule, r.reason): r.examples for r in found.attempt.refusals}
+        assert refused[("predicates", "the node is cordoned")] == ("n2",)
+        assert set(refused[("resources", "not enough resources")]) == {"n0", "n1"}
+        assert any("the node is cordoned" in remedy for remedy in found.remedies)
+        assert any("navarch pool scale training 4" in remedy for remedy in found.remedies)
+
+    told(story)
+
+
+def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
+    async def story(case: Case) -> None:
+        await case.write(
+            pools=[a_pool()],
+            nodes=[a_node("n0"), a_node("n1")],
+            jobs=[a_job("r0", on=("n0",), queue="r"), a_job("r1", queue="r")],
+        )
+
+        found = await case.jobs.explain_job(JobName("r1"))
+
+        assert found.attempt is None
+        assert any("raise the limit of queue r by 8" in remedy for remedy in found.remedies)
+
+    told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [(JobState.FINISHED, "has finished"), (JobState.CANCELLED, "was cancelled")],
+)
+def test_a_job_that_is_over_is_explained_by_its_end(state: JobState, says: str) -> None:
+    async def story(case: Case) -> None:
+        await case.write(jobs=[a_job("j", state=state, reason="enough")])
+        found = await case.jobs.explain_job(JobName("j"))
+        assert found.state == state.value
+        assert says in found.summary
+        assert "enough" in found.summary
+
+    told(story)
