@@ -70,6 +70,11 @@ class JobReconciler:
         await self._look(fleet, now)
         return self._next_look
 
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to do."""
+        fleet = self._store.fleet()
+        return self._due(fleet, self._clock.now()) if fleet.jobs else None
+
     def _due(self, fleet: Fleet, now: datetime) -> datetime:
         if self._looked_at is None:
             return now

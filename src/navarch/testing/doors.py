@@ -30,8 +30,8 @@ from navarch.service.evidence import EvidenceService
 from navarch.service.fleet import FleetService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
-from navarch.service.joining import JoinService
 from navarch.service.jobs import JobService
+from navarch.service.joining import JoinService
 from navarch.sim.clock import InlineOffload
 from navarch.stores.columns import Columns
 from navarch.stores.evidence import MemoryArchive

@@ -5,7 +5,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import TypeVar
 
-from navarch.control.jobs import KEEP, HeldReadings, JobReconciler, JobsInTheWay
+from navarch.control.jobs import (
+    KEEP,
+    LOOK_EVERY,
+    PAUSE,
+    HeldReadings,
+    JobReconciler,
+    JobsInTheWay,
+)
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, NodeId
 from navarch.core.job import JobState
@@ -49,6 +56,24 @@ def told(story: Callable[[Case], Awaitable[None]], scheduling: Scheduling | None
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
+
+
+def test_only_jobs_and_where_they_could_go_wake_the_loop() -> None:
+    async def story(case: Case) -> None:
+        assert case.loop.due_at() is None
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")])
+        assert case.loop.due_at() is None
+        await case.write(jobs=[a_job("j")])
+        assert case.loop.due_at() == case.clock.now()
+        await case.loop.reconcile()
+        await case.loop.reconcile()
+        assert case.loop.due_at() == case.clock.now() + LOOK_EVERY
+        await case.write(pools=[a_pool(size=3)])
+        assert case.loop.due_at() == case.clock.now() + LOOK_EVERY
+        await case.write(nodes=[a_node("n1")])
+        assert case.loop.due_at() == case.clock.now() + PAUSE
+
+    told(story)
 
 
 def test_a_job_that_fits_is_placed_at_once() -> None:

@@ -32,8 +32,8 @@ from navarch.api.http.exchange import (
 from navarch.api.http.fleet import FleetRoutes
 from navarch.api.http.fleet_health import FleetHealthRoutes
 from navarch.api.http.held import HeldRoutes
-from navarch.api.http.joining import JoinRoutes
 from navarch.api.http.jobs import JobRoutes
+from navarch.api.http.joining import JoinRoutes
 from navarch.api.http.openapi import render_openapi
 from navarch.api.http.route import Route, Router
 from navarch.api.joining import AGENTS, JoinTokens
