@@ -113,9 +113,10 @@ def test_a_notice_that_is_called_off_in_time_is_forgotten(seed: int) -> None:
     simulate(story, seed=seed, pools=[pool], habits=Habits(announces=True))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("savings_min", [0.3, None])
+@pytest.mark.parametrize("seed", range(10))
 def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_there_are_some(
-    seed: int,
+    seed: int, savings_min: float | None
 ) -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)
@@ -148,7 +149,9 @@ def test_without_spot_machines_a_pool_falls_back_to_on_demand_and_returns_when_t
         assert min(low) == 3, "a node left before its successor served"
 
     habits = Habits(announces=True, stock={"h100-8x spot": 5, "h100-8x": 5})
-    simulate(story, seed=seed, pools=[spot_pool()], habits=habits, prepare=priced)
+    pool = spot_pool()
+    pool = replace(pool, disruption=replace(pool.disruption, savings_min=savings_min))
+    simulate(story, seed=seed, pools=[pool], habits=habits, prepare=priced)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -49,6 +49,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
 from navarch.fleet.brake import find_brake, may_be_braked
+from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
@@ -392,8 +393,8 @@ def _plan_size(
         brake = find_brake(pool, roll.everybody(), now=now) if braked else None
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
-        dear = pool.disruption.savings_min is not None
-        for_sale = market.for_sale(pool, scheduler, {}) if dear else None
+        watched = may_be_undercut(pool)
+        for_sale = market.for_sale(pool, scheduler, {}) if watched else None
         plan = plan_pool(
             pool,
             known,

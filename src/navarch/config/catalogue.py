@@ -18,6 +18,8 @@ class MachineKind:
     gpu_type: str = ""
     price_per_hour: Decimal = Decimal(0)
     """Zero if nobody knows."""
+    spot_per_hour: Decimal = Decimal(0)
+    """What it costs as a spot machine, about: that price moves. Zero if nobody knows."""
 
 
 class Catalogue(Protocol):
@@ -107,6 +109,7 @@ class BuiltInCatalogue:
                 gpus=sold.gpus,
                 gpu_type=sold.gpu_model,
                 price_per_hour=sold.usd_per_hour,
+                spot_per_hour=sold.spot_usd_per_hour,
             )
         abstract = ABSTRACT_TYPES.get(instance_type)
         if abstract is not None:

@@ -102,7 +102,8 @@ class DisruptionConfig:
     savings_min: float | None = key(
         Real(least=0.01, most=0.99, example="0.3"),
         default=None,
-        doc="replace nodes whose GPUs can be had for this share less; never if left out",
+        doc="replace nodes whose GPUs can be had for this share less; if left out, only those "
+        "bought on demand because the spot machines listed before were sold out",
     )
     empty_after: timedelta | None = key(
         DURATION,

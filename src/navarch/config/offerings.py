@@ -96,10 +96,11 @@ def _reserved(
 
 
 def _spot_price(provider: ProviderConfig, kind: MachineKind) -> Decimal:
-    # No catalogue can know what spot costs today; a provider that reports it goes before this.
+    # The catalogue's price is some weeks old; a provider that reports its own goes before it. A
+    # guess is better than none: without one a spot machine would stand in the books as free.
     if isinstance(provider, FakeConfig):
         return provider.spot_prices.get(kind.instance_type, Decimal(0))
-    return Decimal(0)
+    return kind.spot_per_hour
 
 
 def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalogue) -> MachineKind:

@@ -81,8 +81,8 @@ class Disruption:
     replace_drifted: bool = False
     """Whether nodes are replaced whose kind or place the pool no longer lists."""
     savings_min: float | None = None
-    """Nodes are replaced when the same GPUs can be had for this share less; None: never. So a
-    pool that fell back from spot to on demand returns."""
+    """Nodes are replaced when the same GPUs can be had for this share less; None: only those
+    that a pool bought on demand because the spot machines at the top of its list were sold out."""
     empty_after: timedelta | None = None
     """Nodes that nobody has used for so long are given back, down to the pool's minimum, in pools
     that no autoscaler looks after; None: never."""

@@ -14,6 +14,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.disruption.costly import may_be_undercut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ class Roll:
         picky = (
             disruption.lifetime_max is not None
             or disruption.replace_drifted
-            or disruption.savings_min is not None
+            or may_be_undercut(pool)
         )
         others = self.others()
         late = self._is_somebody_late(pool, now)

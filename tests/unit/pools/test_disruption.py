@@ -95,6 +95,32 @@ def test_a_node_is_costly_when_the_same_can_be_had_for_much_less(price: str, rep
     assert len(found.begin) == replaced
 
 
+@pytest.mark.parametrize(
+    ("listed", "price", "returns"),
+    [
+        ("spot first", "60", 1),
+        ("spot first", "0", 1),
+        ("spot first", "120", 0),
+        ("spot last", "30", 0),
+        ("spot only", "30", 0),
+    ],
+)
+def test_a_pool_returns_to_the_spot_machines_that_it_would_rather_have(
+    listed: str, price: str, returns: int
+) -> None:
+    """Nobody has said how much must be saved, and what spot costs may not be known."""
+    spot = replace(H100, spot=True, price_per_hour=Decimal(price))
+    lists = {"spot first": (spot, H100), "spot last": (H100, spot), "spot only": (spot,)}
+    pool = a_pool(size=2, offerings=lists[listed])
+    assert len(plan_replacements(pool, nodes(2), for_sale=spot, now=NOW).begin) == returns
+    reserved = [
+        replace(node, launch=replace(node.launch, offering=replace(H100, reservation="r")))
+        for node in nodes(2)
+        if node.launch
+    ]
+    assert plan_replacements(pool, reserved, for_sale=spot, now=NOW).begin == ()
+
+
 def test_a_cheap_successor_counts_by_what_it_was_bought_for() -> None:
     pool = a_pool(size=1, nodes_max=2, disruption=Disruption(savings_min=0.3))
     successor = a_node("new", replaces="training-0")

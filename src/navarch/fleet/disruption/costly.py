@@ -1,4 +1,4 @@
-"""Nodes whose GPUs can be had for much less."""
+"""Nodes whose GPUs can be had for much less, or on the terms that the pool would rather have."""
 
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
@@ -13,17 +13,47 @@ from navarch.fleet.disruption.candidate import Candidate
 def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iterator[Candidate]:
     """Yield the nodes that `for_sale`, what the pool would buy now, undercuts, dearest first.
 
-    Prices compare by the GPU. Where either price is not known nothing is replaced.
+    Prices compare by the GPU. Where nothing says how much must be saved, a pool that would
+    rather have spot machines returns to them all the same, unless they are known to cost no less.
     """
-    savings_min = pool.disruption.savings_min
-    if savings_min is None or for_sale is None or _has_no_price(for_sale):
+    if for_sale is None:
         return
     new = _per_gpu(for_sale.price_per_hour, for_sale)
     priced = [(_per_gpu(x.launch.price_per_hour, x.launch.offering), x) for x in nodes if x.launch]
     for old, node in sorted(priced, key=lambda pair: (-pair[0], pair[1].id)):
-        if new < old and new <= old * (1 - Decimal(str(savings_min))):
+        if _saves_enough(pool, old, new, for_sale):
             reason = f"costly: {old:.2f} per GPU and hour, {for_sale} costs {new:.2f}"
-            yield Candidate(node=node.id, cause=Cause.COSTLY, reason=reason)
+        elif _fell_back(pool, node, for_sale) and (_has_no_price(for_sale) or new < old):
+            reason = f"costly: bought on demand, and {for_sale} is to be had as a spot machine"
+        else:
+            continue
+        yield Candidate(node=node.id, cause=Cause.COSTLY, reason=reason)
+
+
+def may_be_undercut(pool: Pool) -> bool:
+    """Return whether the market may give a reason to replace nodes of `pool`."""
+    return pool.disruption.savings_min is not None or _prefers_spot(pool)
+
+
+def _saves_enough(pool: Pool, old: Decimal, new: Decimal, for_sale: Offering) -> bool:
+    savings_min = pool.disruption.savings_min
+    if savings_min is None or _has_no_price(for_sale):
+        return False
+    return new < old and new <= old * (1 - Decimal(str(savings_min)))
+
+
+def _fell_back(pool: Pool, node: Node, for_sale: Offering) -> bool:
+    assert node.launch is not None, node.id
+    bought = node.launch.offering
+    usual = not bought.spot and not bought.reservation
+    unsaid = pool.disruption.savings_min is None
+    return unsaid and for_sale.spot and usual and _prefers_spot(pool)
+
+
+def _prefers_spot(pool: Pool) -> bool:
+    """Return whether spot machines stand first on the list, and others stand in for them."""
+    usual = [offering for offering in pool.offerings if not offering.reservation]
+    return bool(usual) and usual[0].spot and not all(offering.spot for offering in usual)
 
 
 def _has_no_price(offering: Offering) -> bool:

@@ -15,7 +15,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.budget import room
 from navarch.fleet.disruption.candidate import Candidate
-from navarch.fleet.disruption.costly import costly
+from navarch.fleet.disruption.costly import costly, may_be_undercut
 from navarch.fleet.disruption.drifted import drifted
 from navarch.fleet.disruption.expired import expired, next_expiry
 from navarch.fleet.disruption.maintenance import under_maintenance
@@ -113,8 +113,7 @@ def look_again(pool: Pool, nodes: Sequence[Node], *, now: datetime) -> datetime 
     """Return when there may be another reason to replace something, if no record changes."""
     if pool.deleted:
         return None
-    disruption = pool.disruption
-    watched = disruption.savings_min is not None or disruption.replace_drifted
+    watched = may_be_undercut(pool) or pool.disruption.replace_drifted
     staying = [node for node in nodes if node.counts]
     if watched or any(expired(pool, staying, now=now)) or any(under_maintenance(staying)):
         return now + LOOK_AGAIN
