@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import cache
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -73,8 +74,14 @@ def told(lesson: Lesson) -> tuple[object, ...]:
     )
 
 
-@given(rounds)
-def test_what_is_passed_over_would_have_taught_nothing(rounds: list[tuple[dict, dict]]) -> None:  # type: ignore[type-arg]
+@given(rounds, st.booleans(), st.booleans())
+def test_what_is_passed_over_would_have_taught_nothing(
+    rounds: list[tuple[dict, dict]],  # type: ignore[type-arg]
+    kept: bool,
+    sorted_by_name: bool,
+) -> None:
+    """`kept`: the provider hands out the same objects again where nothing has changed."""
+    describe = cache(an_instance) if kept else an_instance
     fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
     familiar, seen = Familiar(SIM, ()), Seen()
     for changes, listed in rounds:
@@ -83,7 +90,8 @@ def test_what_is_passed_over_would_have_taught_nothing(rounds: list[tuple[dict, 
         fleet = apply(fleet, Change(nodes=nodes))
         for node in nodes:
             familiar.changed(node)
-        instances = [an_instance(name, twin, status) for (name, twin), status in listed.items()]
+        known = sorted(listed.items()) if sorted_by_name else listed.items()
+        instances = [describe(name, twin, status) for (name, twin), status in known]
         news = familiar.sift(instances, fleet)
         whole = learn(fleet, instances, None, seen)
         sifted = learn(fleet, list(news.instances), list(news.missing), seen)

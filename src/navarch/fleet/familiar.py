@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import is_
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -84,16 +86,26 @@ class Familiar:
         }
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
-        before = self._by_id
+        """Take in a listing: what lies between the parts that are the very same objects as before.
+
+        Providers that keep what they have read before hand it out again, and then little does.
+        """
+        first, last = _same_ends(self._listed, listed)
+        before = self._listed[first : len(self._listed) - last]
+        after = listed[first : len(listed) - last]
+        if len(self._by_id) != len(self._listed):
+            # Some machine was listed twice: which of its descriptions counts is not for parts.
+            before, after = self._listed, listed
         self._listed = listed
-        self._by_id = {instance.id: instance for instance in listed}
-        for instance in listed:
-            old = before.get(instance.id)
-            if old is not instance and old != instance:
+        old = {instance.id: self._by_id.pop(instance.id, instance) for instance in before}
+        for instance in after:
+            if old.pop(instance.id, None) != instance:
                 self._unfamiliar[instance.id] = None
-        self._unfamiliar = {name: None for name in self._unfamiliar if name in self._by_id}
-        for vanished in before.keys() - self._by_id.keys():
-            self._look_for(vanished, fleet)
+            self._by_id[instance.id] = instance
+        for vanished in old:
+            if vanished not in self._by_id:
+                self._unfamiliar.pop(vanished, None)
+                self._look_for(vanished, fleet)
         for name in list(self._absent):
             if _machine(fleet.nodes.get(name)) in self._by_id:
                 del self._absent[name]
@@ -110,3 +122,15 @@ class Familiar:
 
 def _machine(node: Node | None) -> InstanceId | None:
     return None if node is None or node.launch is None else node.launch.instance
+
+
+def _same_ends(before: Sequence[Instance], after: Sequence[Instance]) -> tuple[int, int]:
+    """Return how many at the beginning, and at the end, are the very same objects in both."""
+    shorter = min(len(before), len(after))
+    first = _same_until(before, after)
+    last = min(_same_until(reversed(before), reversed(after)), shorter - first)
+    return first, last
+
+
+def _same_until(before: Iterable[Instance], after: Iterable[Instance]) -> int:
+    return len(list(takewhile(bool, map(is_, before, after))))

@@ -55,8 +55,8 @@ def _check_requests(plan: Plan, fleet: Fleet) -> None:
     names = [action.launch.node for action in plan.actions if isinstance(action, Request)]
     if not names:
         return
-    for name in names:
-        if name in fleet.nodes or names.count(name) > 1:
+    for name, times in Counter(names).items():
+        if name in fleet.nodes or times > 1:
             raise InvariantError(f"{name} is requested twice")
     machines = len(names) + sum(not node.gone for node in fleet.in_pool(plan.pool).values())
     _check_gangs(plan, fleet)

@@ -153,7 +153,7 @@ class Market:
         """How many machines each pool still wants, as far as it has been planned."""
         self._crowd = sum(self.waiting.values())
         self._now = now
-        self._under_way = [x for x in under_way if now < x.asked_at + PROBE_PATIENCE]
+        self._under_way = under_way
         self._vetoes = vetoes
         self._probes: dict[Scope, int] = {}
         self._standings: dict[tuple[PoolName, int], tuple[Pool, list[_Standing]]] = {}
@@ -321,10 +321,13 @@ class Market:
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many try that part of the market already; a gang is one."""
         if scope not in self._probes:
+            # Just after, since who has been trying for exactly that long has tried long enough.
+            patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
             trying = [
                 x.gang.id if x.gang else place
                 for place, x in enumerate(self._under_way)
-                if x.asked_at >= since and scope.covers(x.offering, x.gang.nodes if x.gang else 0)
+                if x.asked_at >= max(since, patient_since)
+                and scope.covers(x.offering, x.gang.nodes if x.gang else 0)
             ]
             self._probes[scope] = len(set(trying))
         return self._probes[scope]

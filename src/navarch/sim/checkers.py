@@ -82,13 +82,16 @@ class Checkers:
             return
         broken = old.health is Health.UNHEALTHY or old.phase in (Phase.REQUESTED, Phase.BOOTING)
         noticed = new.retiring.urgent
-        succeeded = any(
-            node.replaces == new.id and node.serving
-            for node in (after.in_pool(new.pool).values() if new.pool else ())
-        )
-        assert broken or noticed or succeeded or new.id in self.may_be_retired, (
+        if broken or noticed or new.id in self.may_be_retired:
+            return
+        assert _is_succeeded(new, after), (
             f"{new.id} was {old.health} and {old.phase}, but is given back: {new.retiring.reason}"
         )
+
+
+def _is_succeeded(node: Node, fleet: Fleet) -> bool:
+    others = fleet.in_pool(node.pool).values() if node.pool else ()
+    return any(other.replaces == node.id and other.serving for other in others)
 
 
 def _check_move(old: Node, new: Node) -> None:

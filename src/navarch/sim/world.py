@@ -144,6 +144,8 @@ class World:
     _hearing: ComputedHearing | None = None
     _running: dict[PoolName, dict[InstanceId, Machine]] = field(default_factory=dict)
     """The machines that are being paid for, by the pool they were bought for."""
+    _bought_for: dict[str, dict[InstanceId, Machine]] = field(default_factory=dict)
+    """The same, by the node they were bought for."""
 
     # Looking
 
@@ -466,17 +468,19 @@ class World:
         """
         name = PoolName(machine.request.labels[POOL])
         running = self._running.setdefault(name, {})
-        known = [m for m in running.values() if not m.denied]
-        twins = [m for m in known if m.request.name == machine.request.name]
+        bought = self._bought_for.setdefault(machine.request.name, {})
+        twins = [m for m in bought.values() if not m.denied]
         assert not twins, f"seed {self.seed}: {machine.request.name} was bought twice"
-        machines = 1 + len(known)
-        running[machine.id] = machine
+        running[machine.id] = bought[machine.id] = machine
         limit = self.fleet().pools[name].nodes_max
-        assert machines <= limit, f"seed {self.seed}: {machines} machines of {limit} in {name}"
+        if len(running) > limit:
+            machines = sum(not m.denied for m in running.values())
+            assert machines <= limit, f"seed {self.seed}: {machines} machines of {limit} in {name}"
 
     def machine_ended(self, machine: Machine) -> None:
         """Stop the machine's agent."""
         self._running.get(PoolName(machine.request.labels[POOL]), {}).pop(machine.id, None)
+        self._bought_for.get(machine.request.name, {}).pop(machine.id, None)
         node = self.fleet().nodes.get(NodeId(machine.request.name))
         if node and node.launch and node.launch.token == machine.request.token:
             self.checkers.may_be_retired.add(node.id)
