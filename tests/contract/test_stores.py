@@ -24,7 +24,11 @@ class TestMemoryStore(StoreContract):
         return MemoryStore(Cluster(id="cluster-1", secret=b"x" * 32))
 
     def reopen(self, store: Store) -> Store:
-        return store  # It lives as long as the process: the simulator's idea of a disk.
+        assert isinstance(store, MemoryStore)
+        return store.take_over()  # It lives as long as the process: the simulator's idea of a disk.
+
+    def usurp(self, store: Store) -> Store:
+        return self.reopen(store)
 
 
 class TestSqliteStore(StoreContract):
@@ -34,9 +38,11 @@ class TestSqliteStore(StoreContract):
         threads = ThreadOffload("store")
         self.offload = InlineOffload() if request.param == "inline" else threads
         self.opened: SqliteStore | None = None
+        self.usurped: SqliteStore | None = None
         yield
-        if self.opened is not None:
-            self.opened.close()
+        for store in (self.usurped, self.opened):
+            if store is not None:
+                store.close()
         threads.close()
 
     def open(self) -> Store:
@@ -46,6 +52,12 @@ class TestSqliteStore(StoreContract):
     def reopen(self, store: Store) -> Store:
         assert isinstance(store, SqliteStore)
         store.close()
+        return self.open()
+
+    def usurp(self, store: Store) -> Store:
+        assert isinstance(store, SqliteStore)
+        fcntl.flock(store._lock, fcntl.LOCK_UN)  # As if on a disk where locks do not hold.
+        self.usurped = store
         return self.open()
 
 

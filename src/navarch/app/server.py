@@ -48,7 +48,7 @@ from navarch.config.stockouts import to_spans
 from navarch.control.bringup import BringUp
 from navarch.control.loads import Loads
 from navarch.core.budget import Budget
-from navarch.core.errors import NotPossibleError
+from navarch.core.errors import InUseError, NotPossibleError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, PoolName, ProviderName
@@ -90,6 +90,11 @@ READINGS = "readings"
 LOADS = "loads"
 BRINGUP = "bringup"
 
+STANDBY_LOOK_S = 0.25
+"""How often a server that stands by looks whether its turn has come."""
+INHERIT_WITHIN_S = 10.0
+"""How long it then waits for the doors of the one before it."""
+
 LOADS_EVERY = timedelta(minutes=1)
 """How much of the pools' history a crash may cost: a fraction of the quarter it is made of."""
 
@@ -112,8 +117,15 @@ class Server:
     """One process: everything is opened here, and closed again in the opposite order."""
 
     def __init__(
-        self, config: Config, data_dir: Path, *, extensions: Extensions | None = None
+        self,
+        config: Config,
+        data_dir: Path,
+        *,
+        extensions: Extensions | None = None,
+        standby: Callable[[str], None] | None = None,
     ) -> None:
+        """With `standby`, wait for whoever leads to end; it hears whose folder is waited for."""
+        self._standby = standby
         self._config = config
         self._data_dir = data_dir
         self._extensions = extensions or Extensions()
@@ -157,14 +169,19 @@ class Server:
         http = parse_listen_address(self._config.server.address, guarded=guarded)
         grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
         with ExitStack() as stack:
-            listener = stack.enter_context(_listening(http))
-            http = Address(host=http.host, port=listener.getsockname()[1])
+            listener: socket.socket | None = None
+            if self._standby is None:
+                listener = stack.enter_context(_listening(http))
             offload = ThreadOffload("navarch-store")
             stack.callback(offload.close)
-            store = SqliteStore.open(self._data_dir, offload, self._entropy)
+            store = await self._lead(offload)
             stack.callback(store.close)
             # Closing a file under a thread that writes to it can take the process down.
             stack.callback(offload.close)
+            if listener is None:
+                # The doors of who led until now may be the same, and take a moment to close.
+                listener = stack.enter_context(await self._inherited(http))
+            http = Address(host=http.host, port=listener.getsockname()[1])
             self._store = store
             self._policy_change = await note_policies(self._clock, store, self._policies)
             columns = self._columns(store)
@@ -237,6 +254,31 @@ class Server:
                         nodes=sum(not node.gone for node in store.fleet().nodes.values()),
                     )
                 )
+
+    async def _lead(self, offload: ThreadOffload) -> SqliteStore:
+        """Return the state, once nobody else leads with it."""
+        told = False
+        while True:
+            try:
+                return SqliteStore.open(self._data_dir, offload, self._entropy)
+            except InUseError as error:
+                if self._standby is None:
+                    raise
+                if not told:
+                    self._standby(str(self._data_dir))
+                    log.info("server.standby", reason=str(error))
+                    told = True
+            await self._clock.sleep(STANDBY_LOOK_S)
+
+    async def _inherited(self, address: Address) -> socket.socket:
+        deadline = self._clock.monotonic() + INHERIT_WITHIN_S
+        while True:
+            try:
+                return _listening(address)
+            except StartError:
+                if self._clock.monotonic() >= deadline:
+                    raise
+            await self._clock.sleep(0.1)
 
     async def reload(self, config: Config) -> Reload:
         """Apply what can be changed while running; the answer says what cannot.

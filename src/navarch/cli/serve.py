@@ -46,6 +46,11 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 @click.option(
     "--auth-token", envvar="NAVARCH_AUTH_TOKEN", help="Bearer token that every door asks for."
 )
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Wait until the server that uses this folder ends, then take its place.",
+)
 @click.option("--log-json", is_flag=True, help="Log one JSON object per line.")
 def serve(
     *,
@@ -54,6 +59,7 @@ def serve(
     address: str | None,
     grpc_address: str | None,
     auth_token: str | None,
+    standby: bool,
     log_json: bool,
 ) -> None:
     """Run the control plane: keep pools filled, nodes healthy, and answer.
@@ -80,7 +86,7 @@ def serve(
         for warning in config.warnings:
             click.echo(f"warning: {warning}", err=True)
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
-        server = Server(config, folder)
+        server = Server(config, folder, standby=_stands_by if standby else None)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(server, read, folder))
     except ConfigError as error:
@@ -92,6 +98,10 @@ def serve(
     except NavarchError as error:
         click.echo(f"navarch serve: {error}", err=True)
         sys.exit(1)
+
+
+def _stands_by(folder: str) -> None:
+    click.echo(f"navarch {VERSION} stands by: another server leads with {folder}")
 
 
 async def _run(server: Server, read: Callable[[], Config], folder: Path) -> None:

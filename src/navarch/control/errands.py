@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from navarch.core.errors import NavarchError
+from navarch.core.errors import NavarchError, SupersededError
 from navarch.fleet.pacing import pause
 from navarch.ports.clock import Clock, Entropy
 
@@ -69,6 +69,8 @@ class Errands:
         try:
             async with self._slow_room if slow else self._room:
                 await errand()
+        except SupersededError:
+            raise
         except NavarchError as error:
             self._failed(key, error)
         except Exception as error:

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 import structlog
 
-from navarch.core.errors import ConflictError, NavarchError
+from navarch.core.errors import ConflictError, NavarchError, SupersededError
 from navarch.ports.clock import Clock, Entropy
 
 log = structlog.get_logger(__name__)
@@ -180,6 +180,8 @@ class Loop:
             wake_at = await self._reconciler.reconcile()
         except ConflictError as error:
             return self._after_failure(error, hurry=self._failures < CONFLICTS_MAX)
+        except SupersededError:
+            raise  # Somebody else leads: this process has nothing more to do, and must not try.
         except NavarchError as error:
             return self._after_failure(error)
         except Exception as error:

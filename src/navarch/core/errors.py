@@ -12,6 +12,8 @@ NavarchError
 ├── StartError                 the server cannot start as asked; see app/addresses.py
 ├── ExtensionError             a part of somebody else's cannot be had; install or correct it
 ├── StoreError                 the durable state cannot be read or written; stop
+│   ├── InUseError             another control plane leads; wait for its end
+│   └── SupersededError        another control plane has taken over; do nothing more
 ├── NotifierError              a workload system did not listen; tell it again later
 ├── MetricsError               nobody can say how busy a pool is; leave its size alone
 └── ProviderError              a cloud said no
@@ -64,6 +66,14 @@ class ExtensionError(NavarchError):
 
 class StoreError(NavarchError):
     """The durable state cannot be read or written."""
+
+
+class InUseError(StoreError):
+    """Another control plane leads, and will for as long as it lives."""
+
+
+class SupersededError(StoreError):
+    """Another control plane has taken over: whatever this one still plans is nobody's plan."""
 
 
 class NotifierError(NavarchError):

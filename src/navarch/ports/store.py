@@ -30,6 +30,15 @@ class Store(Protocol):
         """The identity under which machines are bought: as durable as the fleet itself."""
         ...
 
+    @property
+    def term(self) -> int:
+        """How many have led with this state, this one included.
+
+        Whoever opens a store begins a term. A store of an older term writes nothing any more:
+        every write checks, together with what it writes, that its term is the newest.
+        """
+        ...
+
     def fleet(self) -> Fleet:
         """Return the fleet as it was last committed. Cheap; an immutable value."""
         ...
@@ -38,7 +47,8 @@ class Store(Protocol):
         """Write `change` durably and return the fleet after it.
 
         Raises ConflictError, and writes nothing, if anything that the change writes, or
-        any pool that it guards, was changed after revision `based_on`.
+        any pool that it guards, was changed after revision `based_on`; SupersededError, and
+        writes nothing, if another has begun a term.
         """
         ...
 

@@ -77,6 +77,11 @@ class WiredStore:
         """The identity under which machines are bought."""
         return self.store.cluster
 
+    @property
+    def term(self) -> int:
+        """How many have led before."""
+        return self.store.term
+
     def fleet(self) -> Fleet:
         """Return the newest fleet."""
         return self.store.fleet()

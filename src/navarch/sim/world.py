@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.control.bringup import BringUp
 from navarch.control.loads import Loads
-from navarch.core.errors import UnreachableError
+from navarch.core.errors import SupersededError, UnreachableError
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -122,6 +122,7 @@ class World:
     """What a restart leaves of the past load: on a disk, where the control plane has one."""
     control: Plane | None = None
     crashes: int = 0
+    usurpations: int = 0
     trace: list[str] = field(default_factory=list)
     opinions: Opinions = field(default_factory=Opinions)
     other_clouds: list[SimulatedCloud] = field(default_factory=list)
@@ -131,6 +132,10 @@ class World:
     """What health is judged by; the built-in rules if None."""
     down_s: float = RESTART_S
     """How long a crashed control plane takes to come back."""
+    replicas: int = 1
+    """How many control planes there are, of which one leads and the others stand by."""
+    takeover_s: float = 1.0
+    """How long one that stands by takes to lead."""
     make_agent: Callable[[Machine], Speaker] | None = None
     """Makes the agents of bought machines, for those who want others than these."""
     on_up: Callable[[Speaker], None] = lambda _: None
@@ -138,6 +143,7 @@ class World:
     on_stop: Callable[[Machine], None] = lambda _: None
     bringup: BringUp | None = None
     """How machines are set up. Given one, an agent starts only when `set_up` is called."""
+    _usurped: asyncio.Event = field(default_factory=asyncio.Event)
     _lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _on_duty: dict[NodeId, Resting] = field(default_factory=dict)
     _resting: dict[NodeId, Pulse] = field(default_factory=dict)
@@ -353,34 +359,68 @@ class World:
     # Living
 
     async def live(self) -> None:
-        """Run the control plane, and start it again whenever it dies."""
+        """Run the control plane; whenever it dies, another leads, or it is started again."""
+        back_at_s: list[float] = []
+        """When those that have died stand by again."""
         while True:
             wire = self.wire
+            self._usurped = asyncio.Event()
+            leading = self.tasks.create_task(self._lead(wire), name="control plane")
+            usurped = self.tasks.create_task(self._usurped.wait())
             try:
-                await self._incarnate(wire)
-            except BaseExceptionGroup as group:
-                _, rest = group.split(Crash)
-                if rest is not None:
-                    raise rest from None
+                await asyncio.wait([leading, usurped], return_when=asyncio.FIRST_COMPLETED)
+            except asyncio.CancelledError:
+                leading.cancel()
+                raise
+            finally:
+                usurped.cancel()
+            if self._usurped.is_set():
+                # Whoever led until now goes on, and will find out when it next writes.
+                self.usurpations += 1
+                self.wire = Tripwire(calls=wire.calls, log=wire.log)
+                continue
             self.control = None
             # Whose beats are due before it is back will find that out, and try again sooner.
             for node in list(self._resting):
                 self.rouse(node)
             self.crashes += 1
             self.wire = Tripwire(calls=wire.calls, log=wire.log)
-            await self.clock.sleep(self.down_s)
+            now_s = self.clock.monotonic()
+            back_at_s = sorted([*(at for at in back_at_s if at > now_s), now_s + self.down_s])
+            if len(back_at_s) < self.replicas:
+                await self.clock.sleep(self.takeover_s)
+            else:
+                await self.clock.sleep(back_at_s.pop(0) - now_s)
+
+    def usurp(self) -> None:
+        """Let another control plane lead at once, while the one that leads knows of nothing."""
+        self._usurped.set()
+
+    async def _lead(self, wire: Tripwire) -> None:
+        """Be a control plane, until it dies or another has taken over."""
+        try:
+            await self._incarnate(wire)
+        except BaseExceptionGroup as group:
+            _, rest = group.split((Crash, SupersededError))
+            if rest is not None:
+                raise rest from None
 
     async def _incarnate(self, wire: Tripwire) -> None:
-        chance = SeededEntropy(f"{self.seed}/conflicts/{self.crashes}")
+        life = self.crashes + self.usurpations
+        chance = SeededEntropy(f"{self.seed}/conflicts/{life}")
         conflicts = self.trouble / 4 if self.conflicts is None else self.conflicts
-        store = WiredStore(self.store, wire, chance, conflicts)
+        led = self.store
+        if isinstance(led, MemoryStore):
+            # Whoever led before writes no more, whatever it still believes.
+            led = self.store = led.take_over()
+        store = WiredStore(led, wire, chance, conflicts)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
         columns = self._columns(known)
         control = build_control_plane(
             self.clock,
-            SeededEntropy(f"{self.seed}/control/{self.crashes}"),
+            SeededEntropy(f"{self.seed}/control/{life}"),
             store,
-            providers=[wired(cloud, self.store, wire) for cloud in self.clouds],
+            providers=[wired(cloud, led, wire) for cloud in self.clouds],
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
             timing=lambda: self.timing,
@@ -393,8 +433,8 @@ class World:
         )
         self.control = control
         async with asyncio.TaskGroup() as tasks:
-            life = self._lives["control"] = tasks.create_task(control.run())
-            wire.on_crash = life.cancel
+            task = self._lives["control"] = tasks.create_task(control.run())
+            wire.on_crash = task.cancel
 
     def _columns(self, known: Sequence[NodeId]) -> Columns:
         if not self.computed:

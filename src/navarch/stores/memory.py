@@ -2,9 +2,12 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice, takewhile
 
+from navarch.core.errors import SupersededError
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName, Token
@@ -15,44 +18,74 @@ from navarch.ports.store import Committed
 from navarch.stores.head import Head
 
 
+@dataclass(slots=True)
+class _Shelf:
+    """What is kept, whoever leads."""
+
+    head: Head = field(default_factory=lambda: Head(Fleet()))
+    journal: list[Recorded] = field(default_factory=list)
+    journal_start: int = 0
+    bookmarks: dict[str, int] = field(default_factory=dict)
+    events_ever: int = 0
+    by_subject: dict[Subject, list[Recorded]] = field(default_factory=dict)
+    launches: dict[tuple[Token, str], Launch] = field(default_factory=dict)
+    inventories: dict[NodeId, Inventory] = field(default_factory=dict)
+    terms: int = 1
+
+
 class MemoryStore:
-    """Keeps everything in attributes."""
+    """Keeps everything in attributes, for as many control planes as there are: one leads."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._head = Head(Fleet())
-        self._journal: list[Recorded] = []
-        self._journal_start = 0
-        self._bookmarks: dict[str, int] = {}
-        self._events_ever = 0
-        self._by_subject: dict[Subject, list[Recorded]] = {}
-        self._launches: dict[tuple[Token, str], Launch] = {}
-        self._inventories: dict[NodeId, Inventory] = {}
+        self._shelf = _Shelf()
+        self._term = self._shelf.terms
+
+    @property
+    def term(self) -> int:
+        """How many have led with this state."""
+        return self._term
+
+    def take_over(self) -> "MemoryStore":
+        """Return the same state for another that leads from now on; this one writes no more."""
+        self._shelf.terms += 1
+        other = copy(self)
+        other._term = self._shelf.terms  # noqa: SLF001 - it is one of us
+        return other
 
     def fleet(self) -> Fleet:
         """Return the newest fleet."""
-        return self._head.fleet
+        return self._shelf.head.fleet
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write `change`, or raise ConflictError."""
-        self._head.check(change, based_on)
-        revision = self._head.fleet.revision + 1
+        self._check_term()
+        shelf = self._shelf
+        shelf.head.check(change, based_on)
+        revision = shelf.head.fleet.revision + 1
         for event in change.events:
-            self._events_ever += 1
-            entry = Recorded(number=self._events_ever, revision=revision, event=event)
-            self._journal.append(entry)
-            self._by_subject.setdefault(event.about, []).append(entry)
+            shelf.events_ever += 1
+            entry = Recorded(number=shelf.events_ever, revision=revision, event=event)
+            shelf.journal.append(entry)
+            shelf.by_subject.setdefault(event.about, []).append(entry)
         for launch in change.launches:
-            self._launches[launch.token, launch.instance or ""] = launch
-        self._inventories.update(change.inventories)
-        self._bookmarks.update(change.bookmarks)
+            shelf.launches[launch.token, launch.instance or ""] = launch
+        shelf.inventories.update(change.inventories)
+        shelf.bookmarks.update(change.bookmarks)
         for node in change.forget_nodes:
-            self._inventories.pop(node, None)
-        return self._head.advance(change)
+            shelf.inventories.pop(node, None)
+        return shelf.head.advance(change)
+
+    def _check_term(self) -> None:
+        if self._term != self._shelf.terms:
+            raise SupersededError(
+                f"another control plane leads (term {self._shelf.terms}, this one's was "
+                f"{self._term})"
+            )
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each commit."""
-        return self._head.subscribe(listener)
+        return self._shelf.head.subscribe(listener)
 
     async def events(
         self,
@@ -63,29 +96,31 @@ class MemoryStore:
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
-        entries = self._journal if about is None else self._by_subject.get(about, [])
+        entries = self._shelf.journal if about is None else self._shelf.by_subject.get(about, [])
         start = bisect_right(entries, after, key=lambda entry: entry.number)
         newer = (entry for entry in entries[start:] if entry.revision > after_revision)
         return list(islice(newer, limit))
 
     def bookmark(self, reader: str) -> int | None:
         """Return how far into the journal `reader` has read."""
-        return self._bookmarks.get(reader)
+        return self._shelf.bookmarks.get(reader)
 
     @property
     def journal_start(self) -> int:
         """The revision after which the journal is complete."""
-        return self._journal_start
+        return self._shelf.journal_start
 
     async def prune(self, before: datetime) -> None:
         """Drop the part of the journal that is older than `before`."""
-        old = list(takewhile(lambda entry: entry.event.at < before, self._journal))
+        self._check_term()
+        shelf = self._shelf
+        old = list(takewhile(lambda entry: entry.event.at < before, shelf.journal))
         if old:
-            self._journal_start = old[-1].revision
-            self._journal = self._journal[len(old) :]
-            self._by_subject = {}
-            for entry in self._journal:
-                self._by_subject.setdefault(entry.event.about, []).append(entry)
+            shelf.journal_start = old[-1].revision
+            shelf.journal = shelf.journal[len(old) :]
+            shelf.by_subject = {}
+            for entry in shelf.journal:
+                shelf.by_subject.setdefault(entry.event.about, []).append(entry)
 
     async def launches(
         self,
@@ -95,7 +130,7 @@ class MemoryStore:
         limit: int | None = None,
     ) -> Sequence[Launch]:
         """Return the launches that are over."""
-        past = sorted(self._launches.values(), key=_place)
+        past = sorted(self._shelf.launches.values(), key=_place)
         found = [
             launch
             for launch in past
@@ -106,7 +141,7 @@ class MemoryStore:
 
     async def inventory(self, node: NodeId) -> Inventory | None:
         """Return what the agent of `node` found."""
-        return self._inventories.get(node)
+        return self._shelf.inventories.get(node)
 
 
 def _place(launch: Launch) -> tuple[datetime, str, str]:

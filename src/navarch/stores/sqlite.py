@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from navarch.core.command import Command
-from navarch.core.errors import ConflictError, StoreError
+from navarch.core.errors import ConflictError, InUseError, StoreError, SupersededError
 from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName
@@ -70,9 +70,15 @@ class SqliteStore:
     """
 
     def __init__(
-        self, offload: Offload, database: sqlite3.Connection, lock: int, cluster: Cluster
+        self,
+        offload: Offload,
+        database: sqlite3.Connection,
+        lock: int,
+        cluster: Cluster,
+        term: int = 0,
     ) -> None:
         self.cluster = cluster
+        self._term = term
         self._offload = offload
         self._database = database
         self._lock = lock
@@ -93,7 +99,8 @@ class SqliteStore:
                 database = connect(directory / DATABASE)
                 undo.callback(database.close)
                 migrate(database)
-                store = cls(offload, database, lock, _cluster(database, entropy))
+                term = _begin_term(database)
+                store = cls(offload, database, lock, _cluster(database, entropy), term)
             except sqlite3.Error as error:
                 raise StoreError(f"{directory / DATABASE}: {error}") from error
             undo.pop_all()
@@ -103,6 +110,11 @@ class SqliteStore:
         """Let go of the file and the directory."""
         self._database.close()
         os.close(self._lock)
+
+    @property
+    def term(self) -> int:
+        """How many have led with this state."""
+        return self._term
 
     def fleet(self) -> Fleet:
         """Return the newest fleet."""
@@ -223,6 +235,7 @@ class SqliteStore:
         try:
             database.execute("BEGIN IMMEDIATE")
             try:
+                self._check_term()
                 for number, change in enumerate(changes, start=revision):
                     self._write_records(change, number)
             except BaseException:
@@ -232,15 +245,34 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise StoreError(f"cannot write revision {revision}: {error}") from error
 
+    def _check_term(self) -> None:
+        """Raise SupersededError if another has taken over: part of every transaction.
+
+        The lock keeps a second process away where it holds. Where it does not, on some shared
+        disks, this does: of two that both believe to lead, only the later one writes.
+        """
+        newest = _term(self._database)
+        if newest != self._term:
+            raise SupersededError(
+                f"another navarch server has taken over this state (term {newest}, this one's "
+                f"was {self._term}); this one stops"
+            )
+
     def _prune(self, before: datetime) -> int:
         # Whole revisions only: a watcher must never be shown half of one.
         query = "SELECT coalesce(max(revision), 0) FROM events WHERE at < ?"
         (start,) = self._database.execute(query, (before.timestamp(),)).fetchone()
         self._database.execute("BEGIN IMMEDIATE")
-        self._database.execute("DELETE FROM events WHERE revision <= ?", (start,))
-        self._database.execute(
-            "UPDATE meta SET value = ?1 WHERE key = 'journal_start' AND value + 0 < ?1", (start,)
-        )
+        try:
+            self._check_term()
+            self._database.execute("DELETE FROM events WHERE revision <= ?", (start,))
+            self._database.execute(
+                "UPDATE meta SET value = ?1 WHERE key = 'journal_start' AND value + 0 < ?1",
+                (start,),
+            )
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
         self._database.execute("COMMIT")
         return int(start)
 
@@ -365,8 +397,9 @@ def _lock(directory: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
-        raise StoreError(
-            f"{directory} is in use by another navarch server; stop it first"
+        raise InUseError(
+            f"{directory} is in use by another navarch server; stop it first, or wait for its "
+            "end: navarch serve --standby"
         ) from error
     return lock
 
@@ -378,6 +411,19 @@ def _cluster(database: sqlite3.Connection, entropy: Entropy) -> Cluster:
         rows = [(key, given[key]) for key in ("cluster", "secret")]
         database.executemany("INSERT INTO meta VALUES (?, ?)", rows)
     return Cluster(id=given["cluster"], secret=bytes.fromhex(given["secret"]))
+
+
+def _begin_term(database: sqlite3.Connection) -> int:
+    database.execute(
+        "INSERT INTO meta VALUES ('term', '1') "
+        "ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1"
+    )
+    return _term(database)
+
+
+def _term(database: sqlite3.Connection) -> int:
+    (value,) = database.execute("SELECT value FROM meta WHERE key = 'term'").fetchone()
+    return int(value)
 
 
 def _meta(database: sqlite3.Connection) -> dict[str, str]:

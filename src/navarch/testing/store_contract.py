@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from navarch.core.command import Command, CommandKind
-from navarch.core.errors import ConflictError
+from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
@@ -60,6 +60,10 @@ class StoreContract:
         """Return the store as another process would find it."""
         raise NotImplementedError
 
+    def usurp(self, store: Store) -> Store:
+        """Return the state for another process that leads from now on; the first still runs."""
+        raise NotImplementedError
+
     def run(self, story: Callable[[Store], Awaitable[None]]) -> Store:
         store = self.open()
         asyncio.run(_told(story, store))
@@ -68,6 +72,32 @@ class StoreContract:
     def test_a_new_store_is_empty_and_at_revision_zero(self) -> None:
         fleet = self.open().fleet()
         assert (fleet.revision, len(fleet.pools), len(fleet.nodes)) == (0, 0, 0)
+
+    def test_whoever_opens_it_begins_a_later_term(self) -> None:
+        store = self.open()
+        first = store.term
+        again = self.reopen(store)
+
+        assert again.term > first >= 1
+
+    def test_one_that_was_taken_over_from_writes_nothing_more(self) -> None:
+        async def story(old: Store) -> None:
+            await old.commit(Change(pools=[POOL]), based_on=0)
+            new = self.usurp(old)
+            assert new.term > old.term
+            with pytest.raises(SupersededError):
+                await old.commit(Change(nodes=[NODE], events=[EVENT]), based_on=1)
+            with pytest.raises(SupersededError):
+                await old.prune(NOW + timedelta(days=1))
+            assert (new.fleet().revision, len(new.fleet().nodes)) == (1, 0)
+            assert await new.events() == []
+
+            fleet = await new.commit(Change(nodes=[NODE], events=[EVENT]), based_on=1)
+            assert fleet.nodes[NODE.id] == NODE
+            with pytest.raises(SupersededError):
+                await old.commit(Change(pools=[POOL]), based_on=old.fleet().revision)
+
+        self.run(story)
 
     def test_what_was_committed_is_read_back_as_it_was(self) -> None:
         command = Command(

@@ -161,6 +161,10 @@ CASES: dict[str, Case] = {
     "Partition.target": on(FLEET, ("network", "partitions", 0, "target"), "r2-a"),
     "CrashConfig.at": on(FLEET, ("control_plane", "crashes", 0, "at"), "31s"),
     "CrashConfig.down_for": on(FLEET, ("control_plane", "crashes", 0, "down_for"), "40s"),
+    "PlaneConfig.replicas": on(FLEET, ("control_plane", "replicas"), 2),
+    "PlaneConfig.takeover": on(
+        FLEET, ("control_plane", "takeover"), "3s", (("control_plane", "replicas"), 2)
+    ),
     "PlaneConfig.conflicts": on(POOL, ("control_plane", "conflicts"), 0.7),
     "Stress.duration": on(STRESS, (S, "duration"), "3m"),
     "Stress.metrics_interval": on(STRESS, (S, "metrics_interval"), "10s"),
@@ -320,7 +324,6 @@ CASES: dict[str, Case] = {
 ELSEWHERE = {
     "FleetNode.recording": "test_recorded_machines",
     "Scenario.policy": "test_schema: refused, or handed over",
-    "PlaneConfig.replicas": "test_schema: refused",
     "CloudConfig.capacity_trace": "test_schema: the same as capacity",
     "Stress.time_scale": "test_wire: real time",
     "Stress.log_file": "test_cli_sim: a file",

@@ -37,7 +37,7 @@ def refusal(plain: Plain) -> str:
         (FLEET, ("assertions", 0, "type"), "vibes", "unknown assertion type: vibes"),
         (FLEET, ("assertions", 0, "expected"), "fine", 'unknown status "fine"'),
         (FLEET, ("assertions", 0, "target"), "n9", "node not found: n9"),
-        (FLEET, ("control_plane", "replicas"), 3, "3 replicas cannot be simulated"),
+        (FLEET, ("control_plane", "replicas"), 0, "replicas must be"),
         (STRESS, ("stress", "fleet_gen", "total_nodes"), 0, "total_nodes must be positive"),
         (STRESS, ("stress", "fleet_gen", "templates"), [], "at least one template is required"),
         (

@@ -1,37 +1,31 @@
 """The control plane of a scenario: how many of them, and when they die."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 from navarch.config.kinds import DURATION, DURATION_OR_ZERO, Integer, ListOf
 from navarch.config.nesting import Nested
-from navarch.config.schema import Fault, block, key
+from navarch.config.schema import block, key
 from navarch.sim.scenario.words import SHARE
 
 
 @block()
 class CrashConfig:
-    """The process dies where it stands, and is started again."""
+    """The process that leads dies where it stands, and is started again."""
 
     at: timedelta = key(DURATION_OR_ZERO, doc="when")
     down_for: timedelta = key(DURATION, default=timedelta(seconds=5), doc="for how long")
 
 
-def _one_replica(replicas: int) -> Iterator[Fault]:
-    if replicas > 1:
-        yield Fault(
-            at=("replicas",),
-            message=f"{replicas} replicas cannot be simulated: "
-            "one control plane runs on one database, there is no replication yet",
-            remedy="write replicas: 1; crashes show what a failover would have to bridge",
-        )
-
-
-@block(rules=(_one_replica,))
+@block()
 class PlaneConfig:
     """What may happen to the control plane itself."""
 
-    replicas: int = key(Integer(least=1, most=9), default=1, doc="how many run together")
+    replicas: int = key(
+        Integer(least=1, most=9),
+        default=1,
+        doc="how many there are: one leads, and when it dies, another takes over that stands by",
+    )
+    takeover: timedelta = key(DURATION, default=timedelta(seconds=1), doc="how long that takes")
     crashes: tuple[CrashConfig, ...] = key(
         ListOf(each=Nested(cls=CrashConfig)), default=(), doc="when it dies"
     )

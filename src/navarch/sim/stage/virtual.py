@@ -96,6 +96,8 @@ class VirtualTheatre:
             timing=scenario.timing.timing,
             computed=self._computed,
             conflicts=scenario.control_plane.conflicts,
+            replicas=scenario.control_plane.replicas,
+            takeover_s=scenario.control_plane.takeover.total_seconds(),
             opinions=opinions or Opinions(),
             policies=scenario.policy.book() if scenario.policy is not None else None,
             autoscalers={PoolName(name): each for name, each in (autoscalers or {}).items()},

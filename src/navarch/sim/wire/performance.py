@@ -37,6 +37,7 @@ def check_playable(scenario: Scenario) -> None:
         ("policy", scenario.policy),
         ("control_plane.crashes", scenario.control_plane.crashes),
         ("control_plane.conflicts", scenario.control_plane.conflicts),
+        ("control_plane.replicas", scenario.control_plane.replicas > 1),
     ):
         if given:
             raise InvalidError(

@@ -1,0 +1,67 @@
+"""Two servers on one folder: one leads, and the other takes its place when it dies."""
+
+import subprocess
+import time
+from pathlib import Path
+
+from fleet_process import FleetProcess
+
+from navarch.core.node import NodeStatus
+from navarch.ports.api import Query
+
+
+class Standby(FleetProcess):
+    """A second server on the first one's folder and doors."""
+
+    def __init__(self, leader: FleetProcess) -> None:
+        super().__init__(leader.folder)
+        self.port, self.grpc_port = leader.port, leader.grpc_port
+        self.log = leader.folder / "standby.log"
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--standby"]
+
+    def begin(self) -> None:
+        """Start it, and wait until it says that it stands by."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self.command(), "--config", str(self.config), "--data-dir", str(self.data_dir)],
+                stdout=log,
+                stderr=log,
+            )
+        deadline = time.monotonic() + 60
+        while "stands by" not in self.log.read_text():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)
+
+
+def test_a_server_that_stands_by_takes_over_from_one_that_was_killed(tmp_path: Path) -> None:
+    leader = FleetProcess(tmp_path)
+    leader.start()
+    standby = Standby(leader)
+    try:
+        active = Query(status=NodeStatus.ACTIVE)
+        leader.until(lambda: len(leader.ask(lambda api: api.list_nodes(active)).items) == 2)
+        standby.begin()
+        refused = subprocess.run(
+            [*leader.command()[:4], "--data-dir", str(leader.data_dir), "--address=127.0.0.1:0"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert refused.returncode == 1
+        assert "navarch serve --standby" in refused.stderr
+
+        before = {node.id for node in leader.ask(lambda api: api.list_nodes(active)).items}
+        leader.kill()
+        standby.until(standby.answers)
+        standby.until(lambda: len(standby.ask(lambda api: api.list_nodes(active)).items) == 2)
+        nodes = standby.ask(lambda api: api.list_nodes(Query(include_gone=True))).items
+        assert {node.id for node in nodes} == before, "nothing was bought again"
+        assert "serves http" in standby.log.read_text()
+    finally:
+        for process in (leader, standby):
+            if process.process is not None and process.process.poll() is None:
+                process.kill()
