@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,8 +13,8 @@ from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster, Owner
+from navarch.fleet import familiar
 from navarch.fleet.comparison import Comparison, Lesson, Seen
-from navarch.fleet.familiar import Familiar
 from navarch.fleet.reality import Listing
 from navarch.testing.worlds import NOW, a_node, a_pool
 
@@ -74,33 +75,46 @@ def told(lesson: Lesson) -> tuple[object, ...]:
     )
 
 
+@pytest.mark.parametrize("few", [0, 2, 32])
 @given(rounds, st.booleans(), st.booleans())
 def test_what_is_passed_over_would_have_taught_nothing(
+    few: int,
     rounds: list[tuple[dict, dict]],  # type: ignore[type-arg]
     kept: bool,
     sorted_by_name: bool,
 ) -> None:
     """`kept`: the provider hands out the same objects again where nothing has changed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(familiar, "FEW", few)
+        check(rounds, kept=kept, sorted_by_name=sorted_by_name)
+
+
+def check(
+    rounds: list[tuple[dict, dict]],  # type: ignore[type-arg]
+    *,
+    kept: bool,
+    sorted_by_name: bool,
+) -> None:
     describe = cache(an_instance) if kept else an_instance
     fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
-    familiar, seen = Familiar(SIM, ()), Seen()
+    known_here, seen = familiar.Familiar(SIM, ()), Seen()
     for changes, listed in rounds:
         nodes = [a_version_of(name, phase) for name, phase in changes.items() if phase]
         nodes = [node for node in nodes if not _is_gone(fleet, node)]
         fleet = apply(fleet, Change(nodes=nodes))
         for node in nodes:
-            familiar.changed(node)
+            known_here.changed(node)
         known = sorted(listed.items()) if sorted_by_name else listed.items()
         instances = [describe(name, twin, status) for (name, twin), status in known]
-        news = familiar.sift(instances, fleet)
+        news = known_here.sift(instances, fleet)
         whole = learn(fleet, instances, None, seen)
         sifted = learn(fleet, list(news.instances), list(news.missing), seen)
         assert told(sifted) == told(whole)
         fleet = apply(fleet, sifted.change)
         for node in sifted.change.nodes:
-            familiar.changed(node)
+            known_here.changed(node)
         unsettled = {*sifted.seen.strangers, *sifted.seen.strays}
-        familiar.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
+        known_here.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
         seen = sifted.seen
 
 

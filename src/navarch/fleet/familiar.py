@@ -1,9 +1,10 @@
 """Machines that have nothing new to teach: seen before, just so, with their node just so."""
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
-from operator import is_
+from itertools import compress, count, takewhile
+from operator import is_, is_not
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -18,6 +19,10 @@ class Novelties:
     instances: Sequence[Instance]
     missing: Sequence[NodeId]
     """Nodes whose machines should have been listed."""
+
+
+FEW = 32
+"""So many machines may be described anew at once before whole stretches are looked at."""
 
 
 class Familiar:
@@ -86,13 +91,11 @@ class Familiar:
         }
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
-        """Take in a listing: what lies between the parts that are the very same objects as before.
+        """Take in a listing, but for what is described by the very same objects as before.
 
         Providers that keep what they have read before hand it out again, and then little does.
         """
-        first, last = _same_ends(self._listed, listed)
-        before = self._listed[first : len(self._listed) - last]
-        after = listed[first : len(listed) - last]
+        before, after = _apart(self._listed, listed)
         if len(self._by_id) != len(self._listed):
             # Some machine was listed twice: which of its descriptions counts is not for parts.
             before, after = self._listed, listed
@@ -124,12 +127,22 @@ def _machine(node: Node | None) -> InstanceId | None:
     return None if node is None or node.launch is None else node.launch.instance
 
 
-def _same_ends(before: Sequence[Instance], after: Sequence[Instance]) -> tuple[int, int]:
-    """Return how many at the beginning, and at the end, are the very same objects in both."""
+def _apart(
+    before: Sequence[Instance], after: Sequence[Instance]
+) -> tuple[Sequence[Instance], Sequence[Instance]]:
+    """Return both without what is the same object in both, in places that match.
+
+    Machines are described anew where they stand, appended, or taken out; after one that was taken
+    out, places match from the end.
+    """
     shorter = min(len(before), len(after))
-    first = _same_until(before, after)
+    here = [*compress(count(), map(is_not, before, after)), *range(shorter, len(before))]
+    if len(here) <= FEW:
+        there = [*here[: bisect_left(here, shorter)], *range(shorter, len(after))]
+        return [before[place] for place in here], [after[place] for place in there]
+    first = here[0]
     last = min(_same_until(reversed(before), reversed(after)), shorter - first)
-    return first, last
+    return before[first : len(before) - last], after[first : len(after) - last]
 
 
 def _same_until(before: Iterable[Instance], after: Iterable[Instance]) -> int:

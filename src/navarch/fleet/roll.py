@@ -63,11 +63,11 @@ class Roll:
             self._failed[node.id] = node
         else:
             self._failed.pop(node.id, None)
-        self._sort(node.id)
-        if before is None:
-            self._relate(node.id)
         if before is None or before.replaces != node.replaces:
             self._succeed(node, None if before is None else before.replaces)
+        self._sort(node.id)
+        if before is None or before.gone != node.gone:
+            self._sort_successors(node.id)
 
     def drop(self, name: NodeId) -> None:
         """Forget a node that the store has forgotten."""
@@ -76,10 +76,10 @@ class Roll:
             return
         del self._places[name]
         self._failed.pop(name, None)
-        self._sort(name)
-        self._relate(name)
         if node.replaces is not None:
             self._unsucceed(name, node.replaces)
+        self._sort(name)
+        self._sort_successors(name)
 
     def everybody(self) -> list[Node]:
         """Return all nodes, in the order in which they were requested."""
@@ -126,15 +126,21 @@ class Roll:
         return booting_since is not None and now >= booting_since + pool.boot_deadline
 
     def _sort(self, name: NodeId) -> None:
-        """Put a node where it belongs, after something about it has changed."""
+        """Put a node where it belongs, and whom it replaces, after something has changed."""
+        self._put(name)
+        node = self._nodes.get(name)
+        if node is not None and node.replaces in self._nodes:
+            self._put(node.replaces)
+
+    def _put(self, name: NodeId) -> None:
         before = self._counted.pop(name, None)
         if before is not None and before.provider is not None:
             self._held[before.provider] -= 1
         self._others.pop(name, None)
         node = self._nodes.get(name)
-        if node is None or _is_over(node):
+        if node is None or self._is_over(node):
             return
-        if not _only_counts(node) or name in self._successors or node.replaces in self._nodes:
+        if not self._is_plain(node) or not self._is_gone(node.replaces):
             self._others[name] = node
             return
         self._counted[name] = node
@@ -143,10 +149,31 @@ class Roll:
         if node.phase is Phase.BOOTING:
             heapq.heappush(self._booting, (node.since, name))
 
-    def _relate(self, name: NodeId) -> None:
+    def _is_over(self, node: Node) -> bool:
+        """Return whether `node` is gone and not missed.
+
+        It never served, was too many, or its place is taken by somebody who only counts.
+        """
+        if not node.gone:
+            return False
+        surplus = node.retiring is not None and node.retiring.surplus
+        if node.registered_at is None or surplus:
+            return True
+        heirs = self._successors.get(node.id, ())
+        return any(self._is_plain(self._nodes[heir]) for heir in heirs)
+
+    def _is_plain(self, node: Node) -> bool:
+        """Return whether there is nothing to `node` but that it counts, and whom it replaces."""
+        return _only_counts(node) and node.id not in self._successors
+
+    def _is_gone(self, name: NodeId | None) -> bool:
+        node = None if name is None else self._nodes.get(name)
+        return node is None or node.gone
+
+    def _sort_successors(self, name: NodeId) -> None:
         """Look again at those who replace a node that has come or gone."""
         for successor in self._successors.get(name, ()):
-            self._sort(successor)
+            self._put(successor)
 
     def _succeed(self, node: Node, before: NodeId | None) -> None:
         if before is not None:
@@ -160,7 +187,7 @@ class Roll:
         del here[name]
         if not here:
             del self._successors[replaced]
-            self._sort(replaced)
+        self._sort(replaced)
 
     def _booting_since(self) -> datetime | None:
         while self._booting:
@@ -181,9 +208,3 @@ def _only_counts(node: Node) -> bool:
     if node.phase is Phase.REQUESTED:
         return node.launch is not None
     return node.phase in (Phase.BOOTING, Phase.READY)
-
-
-def _is_over(node: Node) -> bool:
-    """Return whether `node` is gone and cannot be missed: it never served, or was too many."""
-    surplus = node.retiring is not None and node.retiring.surplus
-    return node.gone and (node.registered_at is None or surplus)
