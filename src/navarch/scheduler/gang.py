@@ -37,7 +37,7 @@ def request_to_place(session: Answers, job: Job) -> Amounts:
 def charge(tasks: Sequence[Task]) -> Amounts:
     """Return what queues would be charged for tasks that have no place yet."""
     if isinstance(tasks, Members):
-        return tasks.first.pending_quota.times(len(tasks))
+        return tasks.charge
     if len(tasks) == 1:
         return tasks[0].pending_quota
     # Equal tasks have the very same quota: adding up counts spares adding up amounts.

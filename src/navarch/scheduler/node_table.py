@@ -11,6 +11,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from navarch.scheduler.cluster import NodeSpec
     from navarch.scheduler.request import Request
     from navarch.scheduler.state.node import Node, Pool
 
@@ -109,9 +110,14 @@ class NodeTable:
         """Return every node's value of a label, nothing where it has none."""
         return np.array([node.labels.get(key) for node in self.nodes], dtype=object)
 
-    def rows_where(self, trait: Callable[[Node], bool]) -> list[int]:
-        """Return the rows of nodes with a trait that no session changes."""
-        return [row for row, node in enumerate(self.nodes) if trait(node)]
+    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a label has a value."""
+        has: npt.NDArray[np.bool_] = self.label(key) == value
+        return has
+
+    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that the snapshot tells."""
+        return [row for row, node in enumerate(self.nodes) if trait(node.spec)]
 
 
 def need_of(request: Request) -> tuple[int, int, int, int]:

@@ -108,7 +108,10 @@ class JobPlacing:
         engine = self._engine(tasks, nodes)
         if engine is None:
             return all(self._place_task(task, nodes) for task in tasks)
-        for run in [tasks] if alike else _runs(engine, tasks):
+        runs = [tasks] if alike else list(_runs(engine, tasks))
+        if len(runs) > 1 and self._is_hopeless(engine, runs):
+            return False
+        for run in runs:
             ranking = engine.ranking(run[0], self._job)
             if ranking is None:
                 if not all(self._place_task(task, nodes) for task in run):
@@ -116,6 +119,19 @@ class JobPlacing:
             elif not self._place_run(engine, ranking, run, nodes):
                 return False
         return True
+
+    def _is_hopeless(self, engine: Engine, runs: Sequence[Sequence[Task]]) -> bool:
+        """Say whether some run is known to find no room, before others are put down in vain."""
+        if not self._real or self._session.parameters.check_fast_paths:
+            return False
+        for run in runs:
+            ranking = engine.ranking(run[0], self._job)
+            if ranking is None or not engine.is_welcome(engine.kind(run[0])):
+                return False
+            if not engine.has_room(ranking, len(run)):
+                self._session.unplaced[self._job.name] = (run, self._job)
+                return True
+        return False
 
     def _engine(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> Engine | None:
         """Return what finds places for runs of tasks; nothing if it is not worth its while."""

@@ -83,6 +83,8 @@ class Session(Answers):
         }
         self.interruptible: tuple[int, list[Job]] | None = None
         """Jobs that could make room, as they were at some length of the log of changes."""
+        self.waiting: tuple[int, list[Job]] | None = None
+        """Jobs with a pending task, likewise."""
         self.claims = Claims(cluster)
         self.job_misfits: dict[str, list[JobMisfit]] = {}
         """Why a job was not placed by the last real attempt."""

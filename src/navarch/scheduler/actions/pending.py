@@ -10,11 +10,20 @@ def pending_jobs(session: Session, action: str, *, preemptible_only: bool = Fals
     """Return the jobs that have a pending task and enough members to start."""
     jobs = [
         job
-        for job in session.jobs.values()
-        if job.has_pending and job.ready and (job.preemptible or not preemptible_only)
+        for job in waiting_jobs(session)
+        if (job.preemptible or not preemptible_only) and job.ready
     ]
     depth = session.parameters.queue_depth_per_action.get(action)
     return JobQueue.of(session, jobs, depth=depth)
+
+
+def waiting_jobs(session: Session) -> list[Job]:
+    """Return the jobs that have a pending task."""
+    known = session.waiting
+    if known is None or known[0] != len(session.changes.rows):
+        jobs = [job for job in session.jobs.values() if job.has_pending]
+        known = session.waiting = (len(session.changes.rows), jobs)
+    return known[1]
 
 
 def interruptible_jobs(session: Session) -> list[Job]:
@@ -32,9 +41,7 @@ def interruptible_jobs(session: Session) -> list[Job]:
 
 def lost_jobs(session: Session) -> list[Job]:
     """Return the pending jobs that are in no queue that could serve them."""
-    return [
-        job for job in session.jobs.values() if job.has_pending and not _has_queue(session, job)
-    ]
+    return [job for job in waiting_jobs(session) if not _has_queue(session, job)]
 
 
 def _has_queue(session: Session, job: Job) -> bool:

@@ -17,12 +17,14 @@ from navarch.scheduler.node_table import (
     NodeTable,
     Rows,
 )
+from navarch.scheduler.state.nodes import NodeList
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
+    from navarch.scheduler.cluster import NodeSpec
     from navarch.scheduler.state.change_log import ChangeLog
     from navarch.scheduler.state.node import Node
 
@@ -61,7 +63,8 @@ class Columns:
             "cpu": Extent(self.free, self.total, CPU_COLUMN),
         }
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
-        self._traits: dict[Callable[[Node], bool], list[int]] = {}
+        self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
+        self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
 
     whole: ClassVar[bool] = True
     """Whether these are all nodes of the session, so that the log speaks of rows."""
@@ -110,26 +113,40 @@ class Columns:
             return ColumnTable(self, None, self.idle, self.free)
         return ColumnTable(self, rows, self.idle[rows], self.free[rows])
 
+    @cached_property
+    def specs(self) -> Sequence[NodeSpec]:
+        """The nodes as the snapshot found them."""
+        if isinstance(self.nodes, NodeList):
+            return self.nodes.specs
+        return [node.spec for node in self.nodes]
+
     def label(self, key: str) -> npt.NDArray[np.object_]:
         """Return every node's value of a label."""
         known = self._labels.get(key)
         if known is None:
-            known = np.array([node.labels.get(key) for node in self.nodes], dtype=object)
+            known = np.array([spec.labels.get(key) for spec in self.specs], dtype=object)
             self._labels[key] = known
         return known
 
-    def rows_where(self, trait: Callable[[Node], bool]) -> list[int]:
-        """Return the rows of nodes with a trait that no session changes."""
+    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a label has a value."""
+        known = self._labelled.get((key, value))
+        if known is None:
+            known = self._labelled[key, value] = self.label(key) == value
+        return known
+
+    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that the snapshot tells."""
         known = self._traits.get(trait)
         if known is None:
-            known = [row for row, has in enumerate(map(trait, self.nodes)) if has]
+            known = [row for row, has in enumerate(map(trait, self.specs)) if has]
             self._traits[trait] = known
         return known
 
     @cached_property
     def gpu_labels(self) -> npt.NDArray[np.int64]:
         """How many GPUs each node is labelled with."""
-        return np.fromiter((n.spec.gpu_count for n in self.nodes), np.int64, len(self.nodes))
+        return np.fromiter((spec.gpu_count for spec in self.specs), np.int64, len(self.specs))
 
 
 class SomeColumns(Columns):
@@ -206,11 +223,16 @@ class ColumnTable(NodeTable):
         values = self._columns.label(key)
         return values if self._rows is None else values[self._rows]
 
-    def rows_where(self, trait: Callable[[Node], bool]) -> list[int]:
-        """Return the rows of nodes with a trait that no session changes."""
+    def labelled(self, key: str, value: str) -> npt.NDArray[np.bool_]:
+        """Say of every node whether a label has a value."""
+        has = self._columns.labelled(key, value)
+        return has if self._rows is None else has[self._rows]
+
+    def rows_of(self, trait: Callable[[NodeSpec], bool]) -> list[int]:
+        """Return the rows of nodes with a trait that the snapshot tells."""
         if self._rows is None:
-            return self._columns.rows_where(trait)
-        return super().rows_where(trait)
+            return self._columns.rows_of(trait)
+        return super().rows_of(trait)
 
     def after(self, idle: Amounts, free: Amounts) -> ColumnTable:
         """Return the same nodes with other amounts."""

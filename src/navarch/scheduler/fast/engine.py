@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
 from navarch.scheduler.fast.batch import order_of
@@ -35,6 +36,19 @@ WORTH_A_REHEARSAL: Final = 16
 LOOK_AHEAD_GROWTH: Final = 4
 
 
+class Unknown(Enum):
+    """Stands for a ranking nobody has asked for."""
+
+    UNKNOWN = auto()
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+
+
+def _key(kind: int, job: Job) -> tuple[object, ...]:
+    return (kind, job.namespace, job.queue, job.priority, job.preemptible)
+
+
 class Engine:
     """Knows, for each kind of task, what every node is worth, and where the next ones go."""
 
@@ -63,18 +77,21 @@ class Engine:
 
     def ranking(self, task: Task, job: Job) -> Ranking | None:
         """Return what nodes are worth to such a task; nothing if that has to be asked each time."""
-        if not self._usable:
-            return None
         kind = self.kind(task)
-        if kind in self._rankings:
-            return self._rankings[kind]
-        key = (kind, job.namespace, job.queue, job.priority, job.preemptible)
-        if key in self._rankings:
-            return self._rankings[key]
+        known = self.known_ranking(kind, job)
+        if known is not UNKNOWN:
+            return known
         rules, anyones = self._rules(task)
         ranking = None if rules is None else Ranking(self._columns, task, job, rules)
-        self._rankings[kind if anyones else key] = ranking
+        self._rankings[kind if anyones else _key(kind, job)] = ranking
         return ranking
+
+    def known_ranking(self, kind: int, job: Job) -> Ranking | Unknown | None:
+        """Return what `ranking` would for a task of a kind, if somebody has asked before."""
+        if not self._usable:
+            return None
+        known = self._rankings.get(kind, UNKNOWN)
+        return known if known is not UNKNOWN else self._rankings.get(_key(kind, job), UNKNOWN)
 
     def refusal(self, task: Task, job: Job) -> Misfit | None:
         """Return why the task can go nowhere, as `Session.pre_predicate` would."""
@@ -95,6 +112,17 @@ class Engine:
         if all(hook.scope == "static" and hook.any_job and not hook.only_for for hook in hooks):
             self._welcome.add(kind)
         return None
+
+    def is_welcome(self, kind: int) -> bool:
+        """Say whether nobody refuses such a task, ever, before nodes are looked at."""
+        return kind in self._welcome
+
+    def has_room(self, ranking: Ranking, count: int) -> bool:
+        """Say whether nodes could hold so many tasks of a kind, as they are now."""
+        if ranking.is_hopeless(count):
+            return False
+        ranking.refresh()
+        return ranking.find_room() >= count
 
     def _rules(self, task: Task) -> tuple[Rules | None, bool]:
         """Return the answers that concern the task, if all can be kept; and if for any job."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from navarch.scheduler.decision import Bind, MarkStarted, a_bind
 from navarch.scheduler.fast.check import check_place
+from navarch.scheduler.fast.engine import UNKNOWN
 from navarch.scheduler.quantity import gpus
 from navarch.scheduler.state.job import made
 from navarch.scheduler.status import TaskStatus
@@ -46,15 +47,19 @@ class Express:
             return False
         if not tasks or len(tasks) != pod_set.size:
             return False
-        first = tasks[0]
-        return not any(hook.concerns(first) for hook in self._subsets)
+        return not any(hook.concerns(tasks[0]) for hook in self._subsets)
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""
         engine = self._session.engine
-        first = tasks[0]
-        ranking = engine.ranking(first, job)
-        if ranking is None or engine.refusal(first, job) is not None:
+        kind = job.root.pod_sets[0].kind
+        assert kind is not None, "equal tasks are of a kind"
+        ranking = engine.known_ranking(kind, job)
+        if ranking is UNKNOWN:
+            ranking = engine.ranking(tasks[0], job)
+        if ranking is None:
+            return None
+        if not engine.is_welcome(kind) and engine.refusal(tasks[0], job) is not None:
             return None
         nodes = engine.next_nodes(ranking, tasks, real=True)
         if not nodes:

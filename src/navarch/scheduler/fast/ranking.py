@@ -171,16 +171,27 @@ class Ranking:
 
     def _rescore(self, rows: Rows | None) -> None:
         columns = self._columns
+        if rows is None:
+            self.scores = np.full(len(columns.nodes), NEVER)
+            self.later = np.zeros(len(columns.nodes), dtype=np.bool_)
+            self._room_seen = -1
+            # On a full cluster few nodes are left to ask about.
+            rows = np.flatnonzero(fits(columns.free, self.need) & (self._allowed > NO))
+            if len(rows) == len(columns.nodes):
+                self._rescore_table(columns.table(), None, self._allowed)
+                return
         table = columns.table(rows)
-        allowed = self._allowed if rows is None else self._allowed[rows]
-        fit = fits(table.free, self.need) * allowed
+        self._rescore_table(table, rows, fits(table.free, self.need) * self._allowed[rows])
+
+    def _rescore_table(
+        self, table: ColumnTable, rows: Rows | None, fit: npt.NDArray[np.int8]
+    ) -> None:
         for hook in self._rules.node_predicates:
             fit = np.minimum(fit, self._ask_predicate(hook, table))
         scores = self.score_table(table, rows)
         scores[(fit == NO) | np.isnan(scores)] = NEVER
         if rows is None:
             self.scores, self.later = scores, fit == LATER
-            self._room_seen = -1
         else:
             self.scores[rows] = scores
             self.later[rows] = fit == LATER
@@ -192,7 +203,9 @@ class Ranking:
         self._room_seen = len(log.rows)
         changed = log.rows[known:] if known >= 0 else []
         if known < 0 or not self._columns.whole or len(changed) > len(self.room) // 4:
-            self.room = self._room_in(self._columns.free, self.scores)
+            rows = np.flatnonzero(self.scores != NEVER)
+            self.room = np.zeros(len(self.scores), dtype=np.int64)
+            self.room[rows] = _room(self._columns.free[rows], self.need)
             self.total_room = int(self.room.sum())
         elif changed:
             rows = np.array(list(set(changed)), dtype=np.intp)

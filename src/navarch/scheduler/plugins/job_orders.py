@@ -36,10 +36,16 @@ class Elastic:
 
 def elasticity(job: Job) -> int:
     """Return 0 if a pod set is below its minimum, 1 if all are just there, 2 if one is above."""
+    if not job.origin.version and len(job.pod_sets) == 1:
+        return _elasticity(job)  # quicker than to remember it
     return job.remember("elasticity", lambda: _elasticity(job))
 
 
 def _elasticity(job: Job) -> int:
+    if len(job.pod_sets) == 1:
+        (pod_set,) = job.pod_sets.values()
+        more = pod_set.active_allocated - pod_set.min_available
+        return 0 if more < 0 else 2 if more else 1
     surplus = [s.active_allocated - s.min_available for s in job.pod_sets.values()]
     if any(each < 0 for each in surplus):
         return 0

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from navarch.scheduler.affinity import Neighbours
+from navarch.scheduler.cluster import NodeSpec
 from navarch.scheduler.node_table import Column, NodeTable
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.session import Session
@@ -64,12 +65,12 @@ class ResourceType:
 def _score_cpu_nodes(task: Task, nodes: NodeTable) -> Column:
     scored = np.zeros(len(nodes))
     if not task.requires_gpu:
-        scored[nodes.rows_where(_is_cpu_only)] = scores.RESOURCE_TYPE
+        scored[nodes.rows_of(_is_cpu_only)] = scores.RESOURCE_TYPE
     return scored
 
 
-def _is_cpu_only(node: Node) -> bool:
-    return node.is_cpu_only
+def _is_cpu_only(spec: NodeSpec) -> bool:
+    return not (spec.gpus or spec.mig_strategy or spec.mig or spec.dra_gpus)
 
 
 class GpuSharingOrder:

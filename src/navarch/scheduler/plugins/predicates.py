@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import ClassVar, Final, Literal
 
 import numpy as np
 
 from navarch.scheduler.affinity import Neighbours
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.cluster import NODE_TYPE_LABEL
+from navarch.scheduler.cluster import NODE_TYPE_LABEL, NodeSpec
 from navarch.scheduler.fit import Fit, Later
 from navarch.scheduler.node_table import PODS_COLUMN, Fits, NodeTable
-from navarch.scheduler.quantity import GPU, RESOURCE_NAMES
+from navarch.scheduler.quantity import GPU
 from navarch.scheduler.request import GpuKind
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.job import Job
@@ -22,6 +24,11 @@ from navarch.scheduler.state.task import Task
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
+_MOST: Final[dict[str, Callable[[NodeSpec], int]]] = {
+    "cpu": attrgetter("cpu_milli"),
+    "memory": attrgetter("memory_bytes"),
+    "gpu": attrgetter("gpus"),
+}
 SHARED_GPU_CONFIG_MAP: Final = "shared-gpu"
 """Made when the task starts, so it need not exist before."""
 
@@ -94,12 +101,13 @@ class Predicates:
     def _most(self, resource: str) -> int:
         """Return how much of a resource the largest node has."""
         if resource not in self._largest:
-            pools = (node.allocatable for node in self._session.nodes.values())
-            amounts = (
-                getattr(pool, resource) if resource in RESOURCE_NAMES else pool.mig.get(resource, 0)
-                for pool in pools
-            )
-            self._largest[resource] = max(amounts, default=0)
+            specs = self._session.node_list.specs
+            if resource in _MOST:
+                amounts = map(_MOST[resource], specs)
+            else:
+                amounts = (spec.mig.get(resource, 0) for spec in specs)
+            most = max(amounts, default=0)
+            self._largest[resource] = most * GPU if resource == "gpu" else most
         return self._largest[resource]
 
     def _missing_config_maps(self, task: Task) -> str | None:
@@ -135,14 +143,14 @@ class Predicates:
             ]
             return fits
         for key, value in task.spec.node_selector.items():
-            fits[nodes.label(key) != value] = Fit.NO
+            fits[~nodes.labelled(key, value)] = Fit.NO
         if task.spec.node_affinity_in:
             kinds = nodes.label(NODE_TYPE_LABEL)
             fits[[kind not in task.spec.node_affinity_in for kind in kinds]] = Fit.NO
         if self._session.parameters.restrict_node_scheduling:
             label = GPU_WORKER_LABEL if task.requires_gpu else CPU_WORKER_LABEL
             fits[[label not in node.labels for node in nodes.nodes]] = Fit.NO
-        for row in nodes.rows_where(_is_unusual):
+        for row in nodes.rows_of(_is_unusual):
             if self._check_traits(task, job, nodes.nodes[row]):
                 fits[row] = Fit.NO
         return fits
@@ -218,9 +226,8 @@ def _match_pod_slots(task: Task, _job: Job, nodes: NodeTable) -> Fits:
     return now.astype(np.int8) * later + later
 
 
-def _is_unusual(node: Node) -> bool:
+def _is_unusual(spec: NodeSpec) -> bool:
     """Say whether a task's traits could matter to the node in any way but by its labels."""
-    spec = node.spec
     health = spec.health
     return bool(
         spec.taints

@@ -123,6 +123,12 @@ class Members(Sequence[Task]):
         """The first of them; the others need not be made for that."""
         return self.pod_set.first
 
+    @property
+    def charge(self) -> Amounts:
+        """What queues would be charged for all of them before they have a place."""
+        assert self.pod_set.owner is not None, "equal tasks have an owner"
+        return self.pod_set.owner.charge_each.times(self._count)
+
     def __len__(self) -> int:
         return self._count
 
@@ -307,6 +313,11 @@ class Job:
     def size(self) -> int:
         """How many tasks there are."""
         return sum([pod_set.size for pod_set in self.pod_sets.values()])
+
+    @property
+    def charge_each(self) -> Amounts:
+        """What queues would be charged for each of equal tasks before it has a place."""
+        return self.spec.tasks[0].request.quota_on(self._min_gpu_memory_mib)
 
     @property
     def exemplars(self) -> Sequence[TaskSpec]:

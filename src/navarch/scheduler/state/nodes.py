@@ -28,20 +28,21 @@ class NodeList(Sequence[Node]):
     def __init__(self, specs: Sequence[NodeSpec], log: ChangeLog) -> None:
         self.specs = specs
         self._log = log
-        self.total = np.empty((len(specs), 4), dtype=np.int64)
+        # Column by column in memory: rules look at one resource of all nodes.
+        self.total = np.empty((len(specs), 4), dtype=np.int64, order="F")
         """CPU, memory, GPUs and pods that there are, a row per node."""
         for column, figure in enumerate(_FIGURES):
             self.total[:, column] = np.fromiter(map(figure, specs), np.int64, len(specs))
         self.total[:, _GPUS] *= GPU
-        self.idle = self.total.copy()
-        self.free = self.total.copy()
+        self.idle = self.total.copy(order="K")
+        self.free = self.total.copy(order="K")
         """What is idle or will come free unpromised."""
         self._made: list[Node | None] = [None] * len(specs)
 
     def book(self, rows: Sequence[int], needs: Sequence[tuple[int, int, int, int]]) -> None:
         """Have tasks on nodes that nobody has asked for yet, each taking so much of its node."""
         np.subtract.at(self.idle, rows, np.array(needs, dtype=np.int64).reshape(len(rows), 4))
-        self.free = self.idle.copy()
+        self.free = self.idle.copy(order="K")
 
     def make_roomy(self) -> None:
         """Make the nodes that have something left: they are the ones to be asked for."""

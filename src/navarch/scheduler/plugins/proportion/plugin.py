@@ -102,14 +102,15 @@ class Proportion:
                 share.request = share.request.plus(has)
             share.request = share.request.plus(wants)
 
-    def _wanted(self, job: Job, pod_set: PodSet) -> Amounts:
+    @staticmethod
+    def _wanted(job: Job, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set, which all wait, would be charged."""
         if not pod_set.alike:
             return charge(pod_set.tasks)
-        request = job.spec.tasks[0].request
-        return request.quota_on(self._session.min_gpu_memory_mib).times(pod_set.size)
+        return job.charge_each.times(pod_set.size)
 
-    def _had(self, job: Job, pod_set: PodSet) -> Amounts:
+    @staticmethod
+    def _had(job: Job, pod_set: PodSet) -> Amounts:
         """Return what equal tasks are charged that nobody has asked for one by one."""
         quota = job.spec.tasks[0].request.fixed_quota
         if quota is None or not pod_set.untouched(ACTIVE_ALLOCATED_MASK):

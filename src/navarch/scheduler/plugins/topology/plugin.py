@@ -39,6 +39,8 @@ class TopologyPlugin:
         self._topologies = {topology.name: topology for topology in session.cluster.topologies}
         session.add_pre_job_allocation_fn(self._begin)
         confined = {job.name for job in session.jobs.values() if _is_confined(job.root)}
+        if not confined:
+            return
 
         def concerns(task: Task) -> bool:
             return task.job.name in confined
