@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
@@ -17,6 +18,10 @@ from navarch.scheduler.state.queues import Queue
 from navarch.scheduler.state.task import Task
 
 T = TypeVar("T")
+
+_uid = attrgetter("uid")
+_kind = attrgetter("kind")
+_age = attrgetter("created_at")
 
 
 class Answers(ExtensionPoints):
@@ -106,9 +111,14 @@ class Answers(ExtensionPoints):
         key = self._task_key()
         if key is None:
             return sorted(tasks, key=cmp_to_key(self.compare_tasks))
-        if self.orders_tasks_by_kind and all(task.kind is not None for task in tasks):
+        kinds = list(map(_kind, tasks))
+        if self.orders_tasks_by_kind and None not in kinds:
             # The same for all of a kind, so it is enough to ask about one of each.
-            by_kind = {task.kind: key(task)[:-2] for task in {t.kind: t for t in tasks}.values()}
+            by_kind = {
+                kind: key(task)[:-2] for kind, task in dict(zip(kinds, tasks, strict=True)).items()
+            }
+            if len(set(by_kind.values())) == 1 and len(set(map(_age, tasks))) == 1:
+                return sorted(tasks, key=_uid)
             return sorted(tasks, key=lambda task: (by_kind[task.kind], task.created_at, task.uid))
         return sorted(tasks, key=key)
 

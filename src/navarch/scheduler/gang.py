@@ -1,12 +1,16 @@
 """Which members of a job are placed, or evicted, together."""
 
+from collections import Counter
 from collections.abc import Sequence
+from operator import attrgetter
 
 from navarch.scheduler.answers import Answers
 from navarch.scheduler.quantity import NOTHING, Amounts
 from navarch.scheduler.state.job import Job, Members, PodSet
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+
+_pending_quota = attrgetter("pending_quota")
 
 
 def tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
@@ -40,20 +44,15 @@ def charge(tasks: Sequence[Task]) -> Amounts:
         return tasks.charge
     if len(tasks) == 1:
         return tasks[0].pending_quota
+    quotas = list(map(_pending_quota, tasks))
+    if not quotas:
+        return NOTHING
     # Equal tasks have the very same quota: adding up counts spares adding up amounts.
-    first = tasks[0].pending_quota if tasks else NOTHING
-    if all(task.pending_quota is first for task in tasks):
-        return first.times(len(tasks))
-    counts: dict[int, int] = {}
-    quotas: dict[int, Amounts] = {}
-    for task in tasks:
-        quota = task.pending_quota
-        key = id(quota)
-        counts[key] = counts.get(key, 0) + 1
-        quotas[key] = quota
+    if quotas.count(quotas[0]) == len(quotas):
+        return quotas[0].times(len(quotas))
     total = NOTHING
-    for key, count in counts.items():
-        total = total.plus(quotas[key].times(count))
+    for quota, count in Counter(quotas).items():
+        total = total.plus(quota.times(count))
     return total
 
 

@@ -150,16 +150,14 @@ class JobQueue:
         self, queues: Sequence[Queue], rank: Callable[[Queue, Job], Any]
     ) -> Job | None:
         """Return what `_best_of_siblings` would, working out only ranks that may have changed."""
-        if len(queues) == 1:
-            return self._best_in(queues[0])
+        candidates = self._candidates(queues)
+        if len(candidates) < 2:
+            return candidates[0][1] if candidates else None
         best: Job | None = None
         best_queue: Queue | None = None
         best_rank: Any = None
         ranks = self._ranks
-        for queue in queues:
-            candidate = self._best_in(queue)
-            if candidate is None:
-                continue
+        for queue, candidate in candidates:
             known = ranks.get(queue.name)
             if known is None or known[0] != queue.changes or known[1] is not candidate:
                 known = (queue.changes, candidate, rank(queue, candidate))
@@ -173,6 +171,21 @@ class JobQueue:
             if first:
                 best, best_queue, best_rank = candidate, queue, known[2]
         return best
+
+    def _candidates(self, queues: Sequence[Queue]) -> list[tuple[Queue, Job]]:
+        """Return the queues that have a job to hand out, with the next of each."""
+        found: list[tuple[Queue, Job]] = []
+        leaves = self._leaves
+        for queue in queues:
+            if queue.children:
+                best = self._best_of_siblings(queue.children)
+                if best is not None:
+                    found.append((queue, best))
+                continue
+            leaf = leaves.get(queue.name)
+            if leaf is not None and leaf.next < len(leaf.entries):
+                found.append((queue, leaf.entries[leaf.next][2]))
+        return found
 
     def _wins_tie(self, left: Queue, left_best: Job, right: Queue, right_best: Job) -> bool:
         pair = (left.name, right.name)

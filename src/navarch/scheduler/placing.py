@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.errors import InvariantError
@@ -124,13 +125,18 @@ class JobPlacing:
         """Say whether some run is known to find no room, before others are put down in vain."""
         if not self._real or self._session.parameters.check_fast_paths:
             return False
+        rankings: list[Ranking] = []
         for run in runs:
             ranking = engine.ranking(run[0], self._job)
             if ranking is None or not engine.is_welcome(engine.kind(run[0])):
                 return False
-            if not engine.has_room(ranking, len(run)):
-                self._session.unplaced[self._job.name] = (run, self._job)
-                return True
+            rankings.append(ranking)
+        # What is known without another look first.
+        for has_room in (engine.may_have_room, engine.has_room):
+            for run, ranking in zip(runs, rankings, strict=True):
+                if not has_room(ranking, len(run)):
+                    self._session.unplaced[self._job.name] = (run, self._job)
+                    return True
         return False
 
     def _engine(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> Engine | None:
@@ -257,12 +263,11 @@ def _runs(engine: Engine, tasks: Sequence[Task]) -> Iterator[Sequence[Task]]:
     if len(tasks) == 1:
         yield tasks
         return
-    kinds = [engine.kind(task) for task in tasks]
     start = 0
-    for end in range(1, len(tasks) + 1):
-        if end == len(tasks) or kinds[end] != kinds[start]:
-            yield tasks[start:end]
-            start = end
+    for _, equal in groupby(map(engine.kind, tasks)):
+        end = start + len(list(equal))
+        yield tasks[start:end]
+        start = end
 
 
 def _within(pod_sets: Sequence[PodSet], tasks: Sequence[Task]) -> list[Task]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 EXACT_BELOW: Final = 2**53
 """Amounts that arrays and plain numbers divide alike."""
 
-FEW: Final = 8
+FEW: Final = 24
 """So many nodes are quicker to update one by one."""
 
 

@@ -117,10 +117,14 @@ class Engine:
         """Say whether nobody refuses such a task, ever, before nodes are looked at."""
         return kind in self._welcome
 
-    def has_room(self, ranking: Ranking, count: int) -> bool:
+    @staticmethod
+    def may_have_room(ranking: Ranking, count: int) -> bool:
+        """Say whether it is not known that nodes cannot hold so many tasks of a kind."""
+        return not ranking.is_hopeless(count)
+
+    @staticmethod
+    def has_room(ranking: Ranking, count: int) -> bool:
         """Say whether nodes could hold so many tasks of a kind, as they are now."""
-        if ranking.is_hopeless(count):
-            return False
         ranking.refresh()
         return ranking.find_room() >= count
 

@@ -103,9 +103,9 @@ class Predicates:
         if resource not in self._largest:
             specs = self._session.node_list.specs
             if resource in _MOST:
-                amounts = map(_MOST[resource], specs)
+                amounts = [_MOST[resource](spec) for spec in specs]
             else:
-                amounts = (spec.mig.get(resource, 0) for spec in specs)
+                amounts = [spec.mig.get(resource, 0) for spec in specs]
             most = max(amounts, default=0)
             self._largest[resource] = most * GPU if resource == "gpu" else most
         return self._largest[resource]
