@@ -27,6 +27,9 @@ _age = attrgetter("created_at")
 class Answers(ExtensionPoints):
     """The questions that actions and plugins put to all plugins at once."""
 
+    _by_kind: tuple[int, bool] = (-1, False)
+    """Whether so many orders of tasks look at kinds only."""
+
     def compare_queues(
         self,
         left: Queue,
@@ -82,7 +85,11 @@ class Answers(ExtensionPoints):
     @property
     def orders_tasks_by_kind(self) -> bool:
         """Whether only age and name tell equal tasks apart."""
-        return all(hook.any_job for hook in self._hooks["task_order"])
+        hooks = self._hooks["task_order"]
+        known = self._by_kind
+        if known[0] != len(hooks):
+            known = self._by_kind = (len(hooks), all(hook.any_job for hook in hooks))
+        return known[1]
 
     def compare_tasks(self, left: Task, right: Task) -> int:
         """Return a negative number if `left` comes first in its pod set."""

@@ -44,7 +44,7 @@ def charge(tasks: Sequence[Task]) -> Amounts:
         return tasks.charge
     if len(tasks) == 1:
         return tasks[0].pending_quota
-    quotas = list(map(_pending_quota, tasks))
+    quotas: list[Amounts] = list(map(_pending_quota, tasks))
     if not quotas:
         return NOTHING
     # Equal tasks have the very same quota: adding up counts spares adding up amounts.

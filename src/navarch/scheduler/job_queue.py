@@ -40,11 +40,37 @@ Entry = tuple[Any, int, "Job"]
 class _Leaf:
     """The jobs of one leaf queue in order, and how many of them have been handed out."""
 
-    __slots__ = ("entries", "next")
+    __slots__ = ("entries", "head", "next")
 
     def __init__(self, entries: list[Entry]) -> None:
         self.entries = entries
         self.next = 0
+        self.head: Job | None = entries[0][2] if entries else None
+        """The one to hand out next."""
+
+    def add(self, entry: Entry) -> None:
+        """Add a job where it belongs among those that were not handed out."""
+        insort(self.entries, entry, lo=self.next)
+        self.head = self.entries[self.next][2]
+
+    def take(self) -> None:
+        """Have the next one handed out."""
+        self.next += 1
+        self.head = self.entries[self.next][2] if self.next < len(self.entries) else None
+
+
+class _Place:
+    """One queue among its siblings: the best job in it, and its rank as it was last worked out."""
+
+    __slots__ = ("changes", "job", "leaf", "queue", "rank")
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.leaf: _Leaf | None = None
+        self.changes = -1
+        """How often the account of the queue had changed when the rank was worked out."""
+        self.job: Job | None = None
+        self.rank: Any = None
 
 
 class JobQueue:
@@ -63,8 +89,8 @@ class JobQueue:
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
         self._rank = None if victims else session.queue_rank()
-        self._ranks: dict[str, tuple[int, Job, Any]] = {}
-        """Of each queue, its rank, with the change of its account and the job it holds for."""
+        self._levels: dict[int, list[_Place]] = {}
+        """Siblings, by the identity of the list they are in."""
         self._ties: dict[tuple[str, str], bool] = {}
 
     @classmethod
@@ -103,7 +129,8 @@ class JobQueue:
             if self._session.queues.leaf(job.queue) is None:
                 return
             leaf = self._leaves[job.queue] = _Leaf([])
-        insort(leaf.entries, (self._key(job), self._pushes, job), lo=leaf.next)
+            self._levels.clear()
+        leaf.add((self._key(job), self._pushes, job))
         self._pushes += 1
 
     def _sort_key(self) -> Callable[[Job], Any]:
@@ -124,7 +151,7 @@ class JobQueue:
         best = self._best_of_siblings(self._session.queues.roots)
         if best is None:
             return None
-        self._leaves[best.queue].next += 1
+        self._leaves[best.queue].take()
         if self._victims:
             self._popped.setdefault(best.queue, []).append(best)
         return best
@@ -150,48 +177,45 @@ class JobQueue:
         self, queues: Sequence[Queue], rank: Callable[[Queue, Job], Any]
     ) -> Job | None:
         """Return what `_best_of_siblings` would, working out only ranks that may have changed."""
-        candidates = self._candidates(queues)
-        if len(candidates) < 2:
-            return candidates[0][1] if candidates else None
-        best: Job | None = None
-        best_queue: Queue | None = None
-        best_rank: Any = None
-        ranks = self._ranks
-        for queue, candidate in candidates:
-            known = ranks.get(queue.name)
-            if known is None or known[0] != queue.changes or known[1] is not candidate:
-                known = (queue.changes, candidate, rank(queue, candidate))
-                ranks[queue.name] = known
-            if best is None or best_queue is None:
-                first = True
-            elif known[2] != best_rank:
-                first = known[2] < best_rank
-            else:
-                first = self._wins_tie(queue, candidate, best_queue, best)
-            if first:
-                best, best_queue, best_rank = candidate, queue, known[2]
-        return best
+        waiting: list[_Place] = []
+        for place in self._level(queues):
+            leaf = place.leaf
+            job = self._best_in(place.queue) if leaf is None else leaf.head
+            if job is not None:
+                if job is not place.job:
+                    place.job, place.changes = job, -1
+                waiting.append(place)
+        if len(waiting) < 2:
+            return waiting[0].job if waiting else None
+        best: _Place | None = None
+        for place in waiting:
+            queue, job = place.queue, place.job
+            assert job is not None, "those that wait have a job"
+            if place.changes != queue.changes:
+                place.changes, place.rank = queue.changes, rank(queue, job)
+            if best is None or (
+                place.rank < best.rank
+                if place.rank != best.rank
+                else self._wins_tie(queue, job, best)
+            ):
+                best = place
+        return best.job if best is not None else None
 
-    def _candidates(self, queues: Sequence[Queue]) -> list[tuple[Queue, Job]]:
-        """Return the queues that have a job to hand out, with the next of each."""
-        found: list[tuple[Queue, Job]] = []
-        leaves = self._leaves
-        for queue in queues:
-            if queue.children:
-                best = self._best_of_siblings(queue.children)
-                if best is not None:
-                    found.append((queue, best))
-                continue
-            leaf = leaves.get(queue.name)
-            if leaf is not None and leaf.next < len(leaf.entries):
-                found.append((queue, leaf.entries[leaf.next][2]))
-        return found
+    def _level(self, queues: Sequence[Queue]) -> list[_Place]:
+        level = self._levels.get(id(queues))
+        if level is None:
+            level = self._levels[id(queues)] = [_Place(queue) for queue in queues]
+            for place in level:
+                if place.queue.is_leaf:
+                    place.leaf = self._leaves.get(place.queue.name) or _Leaf([])
+        return level
 
-    def _wins_tie(self, left: Queue, left_best: Job, right: Queue, right_best: Job) -> bool:
-        pair = (left.name, right.name)
+    def _wins_tie(self, left: Queue, left_best: Job, right: _Place) -> bool:
+        pair = (left.name, right.queue.name)
         tie = self._ties.get(pair)
         if tie is None:
-            tie = self._compare_queues(left, left_best, right, right_best) < 0
+            assert right.job is not None, "those that wait have a job"
+            tie = self._compare_queues(left, left_best, right.queue, right.job) < 0
             self._ties[pair] = tie
         return tie
 
@@ -200,9 +224,7 @@ class JobQueue:
         if queue.children:
             return self._best_of_siblings(queue.children)
         leaf = self._leaves.get(queue.name)
-        if leaf is None or leaf.next == len(leaf.entries):
-            return None
-        return leaf.entries[leaf.next][2]
+        return None if leaf is None else leaf.head
 
     def _compare_queues(self, left: Queue, left_best: Job, right: Queue, right_best: Job) -> int:
         memory = self._session.min_gpu_memory_mib

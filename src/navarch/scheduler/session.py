@@ -230,8 +230,11 @@ class Session(Answers):
         If a handler raises, nothing has happened, as with `move`.
         """
         job, request = tasks[0].job, tasks[0].request
-        for node, members in _by_node(tasks, nodes):
-            node.take_whole(request, members)
+        if len(tasks) == 1:
+            nodes[0].take_whole(request, tasks)
+        else:
+            for node, members in _by_node(tasks, nodes):
+                node.take_whole(request, members)
         for task, node in zip(tasks, nodes, strict=True):
             task.placement = node.taken
         job.version += 1
@@ -381,8 +384,10 @@ class Session(Answers):
 
     def forget_misfits(self, job: Job) -> None:
         """Drop what earlier attempts to place `job` found."""
-        self.job_misfits.pop(job.name, None)
-        self.unplaced.pop(job.name, None)
+        if self.job_misfits:
+            self.job_misfits.pop(job.name, None)
+        if self.unplaced:
+            self.unplaced.pop(job.name, None)
         if self.task_misfits:
             for uid in job.tasks if job.is_made else ():
                 self.task_misfits.pop(uid, None)

@@ -12,8 +12,7 @@ from navarch.scheduler.decision import Bind, MarkStarted, a_bind
 from navarch.scheduler.fast.check import check_place
 from navarch.scheduler.fast.engine import UNKNOWN
 from navarch.scheduler.quantity import gpus
-from navarch.scheduler.state.job import made
-from navarch.scheduler.status import TaskStatus
+from navarch.scheduler.state.job import Members, made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,14 +39,11 @@ class Express:
 
         Others have to be placed with a statement.
         """
-        if not self._usable or len(job.pod_sets) != 1 or job.root.groups:
+        # Whose turn it is is only left open where nobody has touched equal tasks.
+        if not self._usable or not isinstance(tasks, Members) or len(tasks) != job.size:
             return False
-        pod_set = job.root.pod_sets[0]
-        if not pod_set.alike or not pod_set.untouched(TaskStatus.PENDING):
-            return False
-        if not tasks or len(tasks) != pod_set.size:
-            return False
-        return not any(hook.concerns(tasks[0]) for hook in self._subsets)
+        subsets = self._subsets
+        return not subsets or not any(hook.concerns(tasks[0]) for hook in subsets)
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""
@@ -88,19 +84,19 @@ class Express:
     def _decide(self, job: Job, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         session = self._session
         accept = session.sink.accept
-        accepted: list[Bind] = []
         binds = self._binds(job, tasks, nodes)
+        accepted = 0
         try:
             for bind in binds:
                 if accept(bind) is not None:
                     break
-                accepted.append(bind)
+                accepted += 1
         finally:
-            if len(accepted) < len(binds):
-                for bind in reversed(accepted):
+            if accepted < len(binds):
+                for bind in reversed(binds[:accepted]):
                     session.sink.withdraw(bind)
                 session.give_all(tasks, nodes)
-        if len(accepted) < len(binds):
+        if accepted < len(binds):
             return False
         session.settle_all(tasks, nodes)
         if accept(MarkStarted(job=job.name, at=session.now)) is None:

@@ -111,13 +111,15 @@ class Ranking:
 
     def can_start(self, nodes: Sequence[Node]) -> bool:
         """Say whether tasks on these nodes have nobody to wait for."""
+        later = self.later
+        row_of = self._columns.row_of
         previous: Node | None = None
         for node in nodes:
             if node is previous:
                 continue
             previous = node
             coming = node.releasing
-            if coming.gpu or coming.cpu or coming.memory or coming.pods or self.must_wait(node):
+            if coming.gpu or coming.cpu or coming.memory or coming.pods or later[row_of(node)]:
                 return False
         return True
 
