@@ -1,7 +1,7 @@
 """The job reconciler: gives waiting jobs GPUs, and keeps what they hold from being taken away."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from navarch.control.usage import Readings
 from navarch.core.event import Event, about
@@ -31,6 +31,8 @@ left for everything else."""
 KEEP = timedelta(hours=24)
 """How long a job that is over can still be listed. Its story stays in the journal."""
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
 
 class JobReconciler:
     """Has the scheduler look at jobs whenever jobs, nodes or the configuration have changed."""
@@ -50,6 +52,8 @@ class JobReconciler:
         self._offload = offload
         self._scheduling = scheduling
         self._looked_at: tuple[Table[JobName, Job], Table[NodeId, Node], Scheduling] | None = None
+        self._known: Table[JobName, Job] | None = None
+        self._forget_at = _NEVER
         self._next_look = clock.now()
         self._pause_ends = clock.now()
         self._told: set[tuple[JobName, str]] = set()
@@ -60,20 +64,30 @@ class JobReconciler:
         now, fleet = self._clock.now(), self._store.fleet()
         if not fleet.jobs:
             return None
-        old = [job.name for job in fleet.jobs.values() if job.over and now >= job.since + KEEP]
-        if old:
+        if now >= self._oldest_ends(fleet):
+            old = [job.name for job in fleet.jobs.values() if job.over and now >= job.since + KEEP]
             await self._store.commit(Change(forget_jobs=old), based_on=fleet.revision)
             return now
         wake_at = self._due(fleet, now)
         if wake_at > now:
             return wake_at
         await self._look(fleet, now)
-        return self._next_look
+        return min(self._next_look, self._forget_at)
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
         fleet = self._store.fleet()
-        return self._due(fleet, self._clock.now()) if fleet.jobs else None
+        if not fleet.jobs:
+            return None
+        return min(self._due(fleet, self._clock.now()), self._oldest_ends(fleet))
+
+    def _oldest_ends(self, fleet: Fleet) -> datetime:
+        """Return when a job is first to be forgotten. Every commit asks, and few change jobs."""
+        if self._known is not fleet.jobs:
+            self._known = fleet.jobs
+            ends = (job.since + KEEP for job in fleet.jobs.values() if job.over)
+            self._forget_at = min(ends, default=_NEVER)
+        return self._forget_at
 
     def _due(self, fleet: Fleet, now: datetime) -> datetime:
         if self._looked_at is None:

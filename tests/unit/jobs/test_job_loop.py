@@ -148,6 +148,12 @@ def test_jobs_that_are_long_over_are_forgotten() -> None:
         )
         await case.loop.reconcile()
         assert list(case.store.fleet().jobs) == ["new"]
+        wake_at = await case.loop.reconcile()
+        assert wake_at is not None
+        assert case.loop.due_at() is not None
+        await case.clock.sleep(KEEP.total_seconds())
+        await case.loop.reconcile()
+        assert not case.store.fleet().jobs
 
     told(story)
 
