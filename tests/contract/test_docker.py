@@ -30,6 +30,47 @@ async def _nothing() -> list[Instance]:
     return []
 
 
+async def _denied() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    raise PermissionError(13, "Permission denied")
+
+
+class _Deaf(asyncio.StreamReader):
+    """Waits until the engine has answered, and then has heard nothing."""
+
+    def __init__(self, real: asyncio.StreamReader | None) -> None:
+        super().__init__()
+        self._real = real
+
+    async def readuntil(self, _separator: object = b"\n") -> bytes:
+        if self._real is not None:
+            await self._real.read(1)
+        raise asyncio.IncompleteReadError(b"", None)
+
+
+def losing(host: str, begins: bytes, *, effect: bool) -> Engine:
+    """Return the engine behind a line that drops requests of one kind, or the answers to them."""
+    path = host.removeprefix("unix://")
+
+    async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, writer = await asyncio.open_unix_connection(path)
+        deaf = _Deaf(reader if effect else None)
+        send = writer.write
+
+        def write(data: bytes | bytearray | memoryview) -> None:
+            lost = bytes(data).startswith(begins)
+            if not lost:
+                deaf.readuntil = reader.readuntil  # type: ignore[method-assign, assignment]
+                deaf.readexactly = reader.readexactly  # type: ignore[method-assign]
+                deaf.read = reader.read  # type: ignore[method-assign]
+            if not lost or effect:
+                send(data)
+
+        writer.write = write  # type: ignore[method-assign]
+        return deaf, writer
+
+    return Engine(opened, host)
+
+
 @pytest.fixture(scope="module")
 def host() -> Iterator[str]:
     missing = engine_missing()
@@ -81,8 +122,21 @@ class TestDocker(ProviderContract):
             provider._engine = engine_at("unix:///nowhere/d.sock")
             # Nobody is there to list anything either, until it recovers.
             provider.list_instances = _nothing  # type: ignore[method-assign]
+        elif error is CredentialError:
+            provider._engine = Engine(_denied, self.host)
+            provider.list_instances = _nothing  # type: ignore[method-assign]
         else:
             return False
+        return True
+
+    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
+        assert isinstance(provider, Docker)
+        provider._engine = losing(self.host, b"POST /v1.41/containers/create", effect=effect)
+        return True
+
+    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+        assert isinstance(provider, Docker)
+        provider._engine = losing(self.host, b"DELETE ", effect=effect)
         return True
 
     def recover(self, provider: Provider) -> None:
