@@ -51,6 +51,7 @@ def test_examples_in_help_keep_their_lines_and_arguments_are_no_options() -> Non
 def test_a_shared_option_is_taken_on_either_side_of_the_command(name: str) -> None:
     with a_place() as place:
         place.type("up --gpus 8 --type h100 --name demo")
+        place.wait(300)  # Until nothing changes between two looks.
         words = [name, "demo"] if name == "why" else [name]
         before = place.type(["-o", "json", *words])
         after = place.type([*words, "-o", "json"])
