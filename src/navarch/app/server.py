@@ -111,6 +111,8 @@ class Running:
     """Whether the doors ask for a token."""
     nodes: int
     """How many nodes it found in its store."""
+    can_buy: bool
+    """Whether it has any provider to buy machines from."""
 
 
 class Server:
@@ -252,6 +254,7 @@ class Server:
                         grpc=Address(host=grpc.host, port=grpc_door.port),
                         guarded=guarded,
                         nodes=sum(not node.gone for node in store.fleet().nodes.values()),
+                        can_buy=bool(self._config.providers),
                     )
                 )
 

@@ -147,6 +147,15 @@ def render_banner(running: Running, folder: Path) -> str:
     if not running.guarded:
         lines.append("  access   this machine only, since there is no token (NAVARCH_AUTH_TOKEN)")
     program = "navarch" if url.endswith(":50051") else f"navarch -s {url}"
+    if not running.can_buy:
+        lines += [
+            "  clouds   none: it watches machines whose agents report in, and can buy no others.",
+            "           Name providers in a file, and serve with --config FILE.",
+            "",
+            "Try, in another terminal:",
+            f"  {program} status",
+        ]
+        return "\n".join(lines)
     lines += [
         "",
         "Try, in another terminal:",

@@ -104,6 +104,16 @@ def test_an_explanation_fits_eighty_columns() -> None:
     assert max(map(len, text.splitlines())) < 80
 
 
+def test_in_a_fleet_without_nodes_the_rule_is_told_and_no_node_is_counted() -> None:
+    empty = a_cluster(nodes=[], jobs=[a_job("train", tasks=2, gpus=8)], queues=[a_queue("queue")])
+
+    text = tell_explanation(why_job(empty, None, "train"))
+
+    assert "no node has that much gpu: asked for 8, at most 0" in " ".join(text.split())
+    assert "0 nodes" not in text
+    assert "()" not in text
+
+
 def test_the_command_explains_a_job_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "snapshot.json"
     file.write_text(dump_snapshot(Snapshot(cluster=crowded(), config=SchedulerConfig())))

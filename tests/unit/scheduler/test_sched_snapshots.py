@@ -189,7 +189,7 @@ def test_a_plan_reads_like_a_plan() -> None:
         "stop low-0 on a: job 'high' (priority 75) preempted job 'low' (priority 50) "
         "in queue 'queue'",
         "keep a place on a for high-0",
-        "huge stays pending: huge-0: no node has that much gpu: asked for 900, at most 200",
+        "huge stays pending: huge-0: no node has that much gpu: asked for 9, at most 2",
     ]
     assert describe(run_cycle(a_cluster(nodes={"a": 1}, jobs=[a_job("j")])).decisions[0]) == (
         "start j-0 on a"

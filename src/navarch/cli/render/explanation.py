@@ -36,8 +36,10 @@ def _attempt(attempt: Attempt) -> list[str]:
         examples = ", ".join(refusal.examples)
         more = ", ..." if refusal.nodes > len(refusal.examples) else ""
         count = "1 node" if refusal.nodes == 1 else f"{refusal.nodes} nodes"
-        lines += _wrap(f"{count} by {refusal.rule}: {refusal.reason}", "  ")
-        lines += _wrap(f"({examples}{more})", "      ")
+        where = f"{count} by" if refusal.nodes else "every node there could be, by"
+        lines += _wrap(f"{where} {refusal.rule}: {refusal.reason}", "  ")
+        if examples:
+            lines += _wrap(f"({examples}{more})", "      ")
     if attempt.closest:
         words = "; ".join(f"{each.node} lacks {each.lacks}" for each in attempt.closest)
         lines += _wrap(f"closest: {words}", "  ")

@@ -95,7 +95,8 @@ class Predicates:
         largest = {name: (asked, self._most(name)) for name, asked in asked_for.items()}
         for resource, (asked, most) in largest.items():
             if asked > most:
-                return f"no node has that much {resource}: asked for {asked}, at most {most}"
+                words = [f"{x / GPU:g}" if resource == "gpu" else str(x) for x in (asked, most)]
+                return f"no node has that much {resource}: asked for {words[0]}, at most {words[1]}"
         return None
 
     def _most(self, resource: str) -> int:
