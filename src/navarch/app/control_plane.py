@@ -40,7 +40,7 @@ from navarch.control.terminations import TerminationReconciler
 from navarch.control.topology import TopologyReconciler
 from navarch.control.wear import WearReconciler
 from navarch.core.budget import Budget
-from navarch.core.governor import GovernorSettings
+from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
@@ -158,7 +158,7 @@ class Opinions:
     """For pools that name none."""
     remediators: Mapping[str, Remediator] = field(default_factory=dict)
     """More that pools may name, besides those built in."""
-    governor: Callable[[], GovernorSettings] = GovernorSettings
+    governor: Callable[[], GovernorSettings] = default_settings
     """How much automation may do at once; asked again at every round."""
     policy: Callable[[], PolicyChange | None] = lambda: None
     """When the rules of judgement last changed, if they have."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from navarch.autoscale.building import build_autoscaler
+from navarch.control.agenda import LONG_AGO
 from navarch.control.loads import Loads
 from navarch.control.usage import Readings, Usage
 from navarch.core.autoscaling import Autoscaling
@@ -18,6 +19,7 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Plan, Retire
@@ -79,6 +81,8 @@ class AutoscalingReconciler:
         self._source = source
         self._interval = interval
         self._due = clock.now()
+        self._unscaled: Table[PoolName, Pool] | None = None
+        """The pools as they were at the last look, if none of them had an autoscaler."""
         self._loads = loads or Loads()
         self._usage = Usage(readings)
         self._memories: dict[PoolName, _Memory] = {}
@@ -91,6 +95,7 @@ class AutoscalingReconciler:
             return self._due
         scaled = [pool.name for pool in fleet.pools.values() if self._is_scaled(pool)]
         self._forget(fleet, scaled)
+        self._unscaled = None if scaled or self._given else fleet.pools
         if not scaled:
             return None
         self._due = now + self._interval
@@ -103,6 +108,8 @@ class AutoscalingReconciler:
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
+        if self._unscaled is not None and self._unscaled is self._store.fleet().pools:
+            return LONG_AGO if self._given else None
         return self._due
 
     def _is_scaled(self, pool: Pool) -> bool:

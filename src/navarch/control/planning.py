@@ -1,11 +1,10 @@
 """The reconciler of everything that is decided pool by pool: plan, check, write down."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
-from navarch.core.fleet import Fleet, pools_touched
+from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -86,11 +85,16 @@ class PoolPlanning:
             self._agenda.wake(plan.pool, plan.wake_at)
 
     def _changed(self, committed: Committed) -> None:
-        change = committed.change
-        seen = [node for node in change.nodes if self._looks_different(node, committed.before)]
-        if seen or change.pools or change.forget_nodes:
-            for pool in pools_touched(committed.before, replace(change, nodes=seen)):
-                self._agenda.note(pool)
+        change, before = committed.change, committed.before
+        for pool in change.pools:
+            self._agenda.note(pool.name)
+        for node in change.nodes:
+            if node.pool is not None and self._looks_different(node, before):
+                self._agenda.note(node.pool)
+        for name in change.forget_nodes:
+            forgotten = before.nodes.get(name)
+            if forgotten is not None and forgotten.pool is not None:
+                self._agenda.note(forgotten.pool)
 
     def _looks_different(self, node: Node, fleet: Fleet) -> bool:
         before = fleet.nodes.get(node.id)

@@ -8,7 +8,7 @@ from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Fleet, pools_touched
-from navarch.core.governor import GovernorSettings
+from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
@@ -54,7 +54,7 @@ class RemediationReconciler:
         providers: Providers,
         *,
         remediator: Callable[[Pool], Remediator],
-        settings: Callable[[], GovernorSettings] = GovernorSettings,
+        settings: Callable[[], GovernorSettings] = default_settings,
         policy: Callable[[], PolicyChange | None] = lambda: None,
     ) -> None:
         self._clock = clock
@@ -100,7 +100,8 @@ class RemediationReconciler:
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do: not before it has caught its breath."""
-        same = self._settings() == self._governed_by
+        settings = self._settings()
+        same = settings is self._governed_by or settings == self._governed_by
         due_at = self._agenda.due_at() if same else LONG_AGO
         return None if due_at is None else max(due_at, self._not_before)
 
@@ -192,12 +193,21 @@ class RemediationReconciler:
         change = committed.change
         for recovery in change.recoveries:
             self._census.note_recovery(recovery)
+        looked_at = [node for node in change.nodes if self._census.looks_at(node.id)]
         for node in change.nodes:
             self._census.note(node)
+        looked_at += [node for node in change.nodes if self._census.looks_at(node.id)]
         for name in change.forget_nodes:
             self._census.drop(name)
-        for pool in pools_touched(committed.before, change):
-            self._agenda.note(pool)
+        if self._census.waiting:
+            # Any node that moves may make room.
+            for pool in pools_touched(committed.before, change):
+                self._agenda.note(pool)
+        for each in change.pools:
+            self._agenda.note(each.name)
+        for node in looked_at:
+            if node.pool is not None:
+                self._agenda.note(node.pool)
 
 
 def ground_of(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> Ground:

@@ -30,10 +30,19 @@ class Fleet:
     recoveries: Table[RecoveryId, Recovery] = field(default_factory=Table)
     jobs: Table[JobName, Job] = field(default_factory=Table)
     by_pool: Mapping[PoolName, Table[NodeId, Node]] = field(default_factory=dict)
+    present: Mapping[PoolName, int] = field(default_factory=dict)
+    """How many nodes of each pool are not gone, where that has been counted."""
 
     def in_pool(self, pool: PoolName) -> Table[NodeId, Node]:
         """Return the pool's nodes, in the order in which they were requested."""
         return self.by_pool.get(pool, NO_NODES)
+
+    def present_in(self, pool: PoolName) -> int:
+        """Return how many of the pool's nodes are not gone."""
+        counted = self.present.get(pool)
+        if counted is None:
+            return sum(not node.gone for node in self.in_pool(pool).values())
+        return counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +113,7 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
         recoveries=fleet.recoveries.with_changes(recoveries),
         jobs=fleet.jobs.with_changes(jobs),
         by_pool=_regroup(fleet, nodes),
+        present=_recount(fleet, nodes),
     )
 
 
@@ -136,3 +146,18 @@ def _regroup(
     for pool, changes in moved.items():
         grouped[pool] = grouped.get(pool, NO_NODES).with_changes(changes)
     return grouped
+
+
+def _recount(fleet: Fleet, nodes: Mapping[NodeId, Node | None]) -> Mapping[PoolName, int]:
+    counts: dict[PoolName, int] | None = None
+    for name, node in nodes.items():
+        before = fleet.nodes.get(name)
+        known = node or before
+        more = (node is not None and not node.gone) - (before is not None and not before.gone)
+        if more and known is not None and known.pool is not None:
+            counts = dict(fleet.present) if counts is None else counts
+            counted = counts.get(known.pool)
+            if counted is None:
+                counted = fleet.present_in(known.pool)
+            counts[known.pool] = counted + more
+    return fleet.present if counts is None else counts

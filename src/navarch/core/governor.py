@@ -61,3 +61,11 @@ class GovernorSettings:
     suspect_share: float = 0.002
     """...or this share of those that had the change, whichever is more: of 100,000 nodes some
     always fail in the same way on the same day."""
+
+
+DEFAULT_SETTINGS = GovernorSettings()
+
+
+def default_settings() -> GovernorSettings:
+    """Return the settings of a fleet that was given none."""
+    return DEFAULT_SETTINGS

@@ -57,4 +57,6 @@ def _may_be_cut_short(node: Node) -> bool:
 
 def seen_by_drains(node: Node) -> object:
     """Return what a plan of drains looks at in `node`: where nothing of it changes, it holds."""
+    if node.retiring is None:
+        return node.counts, node.gone
     return node.phase, node.since, node.retiring, node.told

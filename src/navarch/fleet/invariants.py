@@ -58,7 +58,7 @@ def _check_requests(plan: Plan, fleet: Fleet) -> None:
     for name, times in Counter(names).items():
         if name in fleet.nodes or times > 1:
             raise InvariantError(f"{name} is requested twice")
-    machines = len(names) + sum(not node.gone for node in fleet.in_pool(plan.pool).values())
+    machines = len(names) + fleet.present_in(plan.pool)
     _check_gangs(plan, fleet)
     if machines > pool.nodes_max:
         raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")

@@ -122,7 +122,7 @@ def seen_by_size(node: Node) -> object:
         (node.phase, node.since, node.retiring, node.replaces, node.registered_at),
         (node.launch, node.attempts, node.retry_at, node.offering),
         (node.gang, node.waiting, node.topology),
-        (node.cordoned, node.health, held_against),
+        (node.cordoned, node.health is Health.UNHEALTHY, held_against),
     )
 
 

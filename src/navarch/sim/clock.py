@@ -14,9 +14,17 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 class SimClock:
     """Wall time derived from the loop's virtual time."""
 
+    def __init__(self) -> None:
+        self._read_at_s = 0.0
+        self._read = EPOCH
+
     def now(self) -> datetime:
         """Return virtual wall time."""
-        return EPOCH + timedelta(seconds=self.monotonic())
+        now_s = asyncio.get_running_loop().time()
+        # It is asked for far more often than it moves.
+        if now_s != self._read_at_s:
+            self._read_at_s, self._read = now_s, EPOCH + timedelta(seconds=now_s)
+        return self._read
 
     def monotonic(self) -> float:
         """Return virtual seconds."""

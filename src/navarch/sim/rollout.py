@@ -5,7 +5,6 @@ remediation loop. Machines that are given back are gone two minutes later and ot
 place, which is quicker than any cloud and so hides nothing.
 """
 
-import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +26,7 @@ from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.ports.agents import Registration
 from navarch.service.agents import AgentService
 from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.loop import SimLoop
+from navarch.sim.running import run_simulated
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
 
@@ -209,8 +208,7 @@ def roll_out(nodes: int, *, share_broken: float = 0.03, seed: int = 1) -> Rollou
     async def main() -> Rollout:
         return await _Stage(nodes, share_broken, seed).run()
 
-    with asyncio.Runner(loop_factory=SimLoop) as runner:
-        return runner.run(main())
+    return run_simulated(main())
 
 
 def _worst_hour(moments: list[datetime]) -> int:

@@ -40,6 +40,7 @@ from navarch.sim.hearing import ComputedHearing
 from navarch.sim.incarnation import Crash, Tripwire, WiredNotifier, WiredStore, wired
 from navarch.sim.loop import SimLoop
 from navarch.sim.pulse import Pulse
+from navarch.sim.running import run_simulated
 from navarch.sim.workloads import SimWorkloads
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
@@ -681,8 +682,7 @@ def simulate(
                 world.stop_agents()
         return world
 
-    with asyncio.Runner(loop_factory=lambda: SimLoop(start_s)) as runner:
-        return runner.run(main())
+    return run_simulated(main(), lambda: SimLoop(start_s))
 
 
 async def found(pool: Pool, fleet: FleetService) -> PoolView:

@@ -459,6 +459,10 @@ def _load(database: sqlite3.Connection) -> Fleet:
             recoveries=Table({recovery.id: recovery for recovery in recoveries}),
             jobs=Table({job.name: job for job in jobs}),
             by_pool={name: Table(members) for name, members in by_pool.items()},
+            present={
+                name: sum(not node.gone for node in members.values())
+                for name, members in by_pool.items()
+            },
         )
     finally:
         if collecting:

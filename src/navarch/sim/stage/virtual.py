@@ -31,6 +31,7 @@ from navarch.sim.jobs.system import JobSystem
 from navarch.sim.loop import SimLoop
 from navarch.sim.outcome import Happening, Outcome, RuleHits, Verdict
 from navarch.sim.pulse import Pulse
+from navarch.sim.running import run_simulated
 from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.acts import Acts
@@ -441,8 +442,7 @@ def run_scenario(
         raise AssertionError("unreachable")
 
     try:
-        with asyncio.Runner(loop_factory=loop) as runner:
-            return runner.run(main())
+        return run_simulated(main(), loop)
     except BaseExceptionGroup as group:
         return _broken(scenario, chosen, group)
 

@@ -45,6 +45,8 @@ class Census:
         """The same, by fault."""
         self.pools: dict[PoolName, dict[NodeId, Node]] = {}
         """Nodes with something to look at, by pool: conditions, or something held back."""
+        self.waiting: dict[NodeId, None] = {}
+        """Nodes about which something is held back."""
         self.having: Counter[TraitValue] = Counter()
         self.first_had: dict[TraitValue, datetime] = {}
         self._known: dict[NodeId, Node] = {}
@@ -88,6 +90,11 @@ class Census:
             self._forget_present(before)
         self._with_people.discard(node)
 
+    def looks_at(self, name: NodeId) -> bool:
+        """Return whether there is something to look at in a node of some pool."""
+        node = self._known.get(name)
+        return node is not None and name in self.pools.get(node.pool or PoolName(""), ())
+
     def expire(self, before: datetime) -> None:
         """Let go of actions that are older than the window."""
         while self._queue and self._queue[0][0] <= before:
@@ -119,6 +126,8 @@ class Census:
             self._out.update(places)
         if node.pool is not None and (node.conditions or node.held or node.cordoned):
             self.pools.setdefault(node.pool, {})[node.id] = node
+        if node.held is not None:
+            self.waiting[node.id] = None
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
             for fault in fingerprints(node):
@@ -134,6 +143,7 @@ class Census:
             self._out.subtract(places)
         if node.pool is not None:
             self.pools.get(node.pool, {}).pop(node.id, None)
+        self.waiting.pop(node.id, None)
         self.unwell.pop(node.id, None)
         for fault in fingerprints(node):
             self.showing.get(fault, {}).pop(node.id, None)
