@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
-.PHONY: help setup serve proto check format test test-all clean \
+.PHONY: help setup serve proto check format test test-all same-trace clean \
 	bench-agent bench-control bench-governor bench-health bench-ingest bench-kernel-line \
 	bench-llama bench-packing bench-pools bench-providers bench-scheduler bench-ssh bench-sim bench-xid
 
@@ -40,6 +40,12 @@ test: check ## the whole gate
 
 test-all: check ## the gate, and what is too long for it
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+PYTHONS ?= python3.12 python3.13
+same-trace: setup ## one seed, one trace, whichever Python plays it; PYTHONS="python3.12 python3.13"
+	@set -e; others=; for python in $(PYTHONS); do venv=.venv-$$(basename $$python); \
+	  scripts/make-venv $$python $$venv; others=$$others:$$venv/bin/python; done; \
+	NAVARCH_OTHER_PYTHONS=$$others $(BIN)/pytest -q tests/sim/test_determinism.py $(ARGS)
 
 bench-control: setup ## how long a reconcile round and a restart take, as JSON
 	$(BIN)/python -m bench.control $(ARGS)

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,31 @@ def test_a_seed_gives_the_same_trace_under_any_hash_seed() -> None:
         )
         traces.add(done.stdout.strip().splitlines()[-1])
     assert len(traces) == 1
+
+
+OTHERS = [each for each in os.environ.get("NAVARCH_OTHER_PYTHONS", "").split(":") if each]
+SCENARIOS = ("failover", "stress/quick-test", "control-plane-crash", "autoscaling")
+PLAY = """
+import sys
+from navarch.sim.seeds import play_seeds
+from pathlib import Path
+for path in sys.argv[1:]:
+    print(*[result.trace for result in play_seeds(Path(path), range(3))])
+"""
+
+
+@pytest.mark.skipif(not OTHERS, reason="no other Python: make same-trace PYTHONS=python3.13")
+def test_a_seed_gives_the_same_trace_with_every_python() -> None:
+    folder = Path(__file__).parents[2] / "scenarios"
+    paths = [str(folder / f"{name}.yaml") for name in SCENARIOS]
+    told = {
+        python: subprocess.run(
+            [python, "-c", PLAY, *paths], capture_output=True, text=True, check=True
+        ).stdout
+        for python in (sys.executable, *OTHERS)
+    }
+    assert len(told[sys.executable].split()) == 3 * len(SCENARIOS)
+    assert len(set(told.values())) == 1, told
 
 
 def test_two_seeds_give_two_stories() -> None:

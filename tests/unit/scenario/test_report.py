@@ -228,3 +228,63 @@ def test_lengths_of_time_read_as_people_say_them(seconds: float, said: str) -> N
 
 def test_markup_is_escaped_in_text_and_attributes() -> None:
     assert element("p", "<b>", title='"x"') == '<p title="&quot;x&quot;">&lt;b&gt;</p>'
+
+
+def a_node(name: str) -> NodeHistory:
+    return NodeHistory(
+        node=name,
+        provider="p",
+        region="r",
+        zone="z",
+        instance_type="t",
+        gpus=8,
+        gpu_type="H100",
+        labels={},
+        pool="training",
+        status="active",
+        health="healthy",
+        failures=0,
+    )
+
+
+def test_nodes_are_in_the_order_of_their_numbers() -> None:
+    names = ["training-10", "training-2", "other", "training-1"]
+    quiet = Outcome(
+        scenario="s",
+        description="",
+        seed=1,
+        version="1",
+        passed=True,
+        simulated_s=1.0,
+        nodes=tuple(a_node(name) for name in names),
+    )
+    page = render_html(quiet)
+
+    places = [page.index(f"<strong>{x}</strong>") for x in ("other", "training-1", "training-2")]
+    assert places == sorted(places)
+    assert page.index("<strong>training-10</strong>") > places[-1]
+
+
+def test_what_did_not_occur_takes_no_room() -> None:
+    quiet = Outcome(scenario="s", description="", seed=1, version="1", passed=True, simulated_s=1.0)
+    page = render_html(quiet)
+    both = render_comparison_html(quiet, replace(quiet, seed=2))
+
+    assert "Time since a machine broke" not in page
+    assert "goodput.ettr" not in page
+    assert "replacement.p95_s" not in page
+    assert "replacement.p95_s" not in both
+    assert "Nothing was broken in either." in both
+
+
+def test_the_command_that_repeats_a_run_names_its_file() -> None:
+    outcome = Outcome(
+        scenario="s",
+        description="",
+        seed=7,
+        version="1",
+        passed=True,
+        simulated_s=1.0,
+        source="my folder/s.yaml",
+    )
+    assert "navarch sim run &#x27;my folder/s.yaml&#x27; --seed 7" in render_html(outcome)

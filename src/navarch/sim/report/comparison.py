@@ -9,7 +9,7 @@ from navarch.sim.figures.figures import flatten
 from navarch.sim.outcome import Outcome
 from navarch.sim.report.chart import bars
 from navarch.sim.report.markup import Markup, element, span_of, table, together, words
-from navarch.sim.report.page import badge_of, charts, command_of
+from navarch.sim.report.page import badge_of, charts, command_of, shown
 from navarch.sim.report.style import CALM, WARN, badge, document, section
 
 LOWER_IS_BETTER = (
@@ -51,14 +51,11 @@ def render_comparison_html(one: Outcome, other: Outcome) -> str:
         section(
             "charts",
             "Charts",
-            element(
-                "div",
-                [
-                    element("div", element("h3", n), charts(x))
-                    for x, n in zip((one, other), names, strict=True)
-                ],
-                class_="two",
-            ),
+            # One under the other: side by side, their words would be too small to read.
+            [
+                element("div", element("h3", n), charts(x))
+                for x, n in zip((one, other), names, strict=True)
+            ],
         ),
         section("rules", "Rules that fired", _rules(one, other, names)),
         section("configuration", "Difference of configuration", _difference(one, other, names)),
@@ -105,7 +102,9 @@ def _top(outcome: Outcome, name: str) -> Markup:
 def _figures(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
     left, right = flatten(one.figures), flatten(other.figures)
     rows: list[tuple[object, ...]] = [
-        (name, left[name], right[name], _change(name, left[name], right[name])) for name in left
+        (name, left[name], right[name], _change(name, left[name], right[name]))
+        for name in left
+        if shown(name, one, other)
     ]
     return table(("figure", *names, "change"), rows)
 
@@ -115,7 +114,8 @@ def _change(name: str, before: float | None, after: float | None) -> Markup | st
         return "same"
     if before is None or after is None:
         return "-"
-    share = f" ({100 * (after - before) / before:+.1f} %)" if before else ""
+    percent = f"{100 * (after - before) / before:+.1f}" if before else ""
+    share = f" ({percent} %)" if percent.strip("+-0.") else ""
     sign = "+" if after > before else "-"
     text = f"{sign}{words(abs(after - before))}{share}"
     verdict = better(name, before, after)
@@ -160,6 +160,8 @@ def _reactions(one: Outcome, other: Outcome, names: tuple[str, str]) -> Markup:
                 ("first", CALM, flatten(one.figures)[f"{pick}.{part}"]),
                 ("second", WARN, flatten(other.figures)[f"{pick}.{part}"]),
             ]
+    if not any(x.figures.detection.count or x.figures.cordon.count for x in (one, other)):
+        return element("p", "Nothing was broken in either.")
     title = f"Time since a machine broke: first is {names[0]}, second is {names[1]}"
     return bars(groups, title=title, say=span_of)
 

@@ -84,7 +84,8 @@ def charts(outcome: Outcome) -> Markup:
         "out of service": _spread_bars(figures.cordon),
         "replaced": _spread_bars(figures.replacement),
     }
-    drawn.append(bars(reactions, title="Time since a machine broke", say=span_of))
+    if figures.detection.count or figures.cordon.count:
+        drawn.append(bars(reactions, title="Time since a machine broke", say=span_of))
     hours = figures.gpu_hours
     drawn.append(
         bars(
@@ -144,7 +145,7 @@ def _others(moment: Moment) -> int:
 
 def _figures(outcome: Outcome) -> Markup:
     rows: list[tuple[object, ...]] = [
-        (name, value) for name, value in flatten(outcome.figures).items()
+        (name, value) for name, value in flatten(outcome.figures).items() if shown(name, outcome)
     ]
     if outcome.heartbeats_sent:
         rows.append(("heartbeats sent", outcome.heartbeats_sent))
@@ -152,6 +153,13 @@ def _figures(outcome: Outcome) -> Markup:
     if outcome.crashes:
         rows.append(("crashes of the control plane", outcome.crashes))
     return table(("figure", "value"), rows)
+
+
+def shown(name: str, *outcomes: Outcome) -> bool:
+    """Return whether a figure says anything: of what did not occur, one line is enough."""
+    if name.startswith("goodput."):
+        return any(outcome.jobs for outcome in outcomes)
+    return any(flatten(outcome.figures)[name] is not None for outcome in outcomes)
 
 
 def _broken(outcome: Outcome) -> Markup:
@@ -229,12 +237,20 @@ def _timeline(outcome: Outcome) -> Markup:
 
 
 def _nodes(outcome: Outcome) -> Markup:
-    ordered = sorted(outcome.nodes, key=lambda x: (-x.failures, x.status == "active", x.node))
+    ordered = sorted(
+        outcome.nodes, key=lambda x: (-x.failures, x.status == "active", *_by_number(x.node))
+    )
     return together(
         search("node-histories", "Show nodes whose name, place or state contains ..."),
         element("div", [_history(x) for x in ordered[:HISTORIES_MAX]], id="node-histories"),
         _left_out(len(ordered), HISTORIES_MAX),
     )
+
+
+def _by_number(name: str) -> tuple[str, int, str]:
+    """Return what puts training-2 before training-10."""
+    stem, _, number = name.rpartition("-")
+    return (stem, int(number), name) if number.isdigit() else (name, -1, name)
 
 
 def _history(history: NodeHistory) -> Markup:
@@ -281,8 +297,9 @@ def _configuration(outcome: Outcome) -> Markup:
         again = "Real time does not repeat itself; this is what was played:"
         command = Markup("")
     else:
+        kept = "With its file" if outcome.source else "Save this as a file, and"
         again = (
-            "Save this as a file, and the command below repeats the run to the last event "
+            f"{kept} the command below repeats the run to the last event "
             f"with Navarch {outcome.version}:"
         )
         command = element("pre", element("code", command_of(outcome)))
@@ -290,5 +307,6 @@ def _configuration(outcome: Outcome) -> Markup:
 
 
 def command_of(outcome: Outcome) -> str:
-    """Return the command that repeats a run, given its configuration as a file."""
-    return f"navarch sim run {shlex.quote(outcome.scenario + '.yaml')} --seed {outcome.seed}"
+    """Return the command that repeats a run, given its file, or its configuration as one."""
+    path = outcome.source or f"{outcome.scenario}.yaml"
+    return f"navarch sim run {shlex.quote(path)} --seed {outcome.seed}"

@@ -35,7 +35,8 @@ details { border-bottom: 1px solid var(--line); } summary { cursor: pointer; pad
 details table { margin: 0 0 10px 16px; width: calc(100% - 16px); }
 input[type=search] { width: 100%; padding: 6px 10px; margin: 4px 0 10px; font: inherit;
   border: 1px solid var(--line); border-radius: 4px; background: var(--soft); color: inherit; }
-.two { display: grid; grid-template-columns: 1fr 1fr; gap: 16px; }
+.two { display: grid; grid-template-columns: 1fr 1fr; gap: 16px; } .two > * { min-width: 0; }
+td.number { min-width: 7em; }
 @media print { nav, input { display: none; } details { break-inside: avoid; } }
 @media (max-width: 640px) { .two { grid-template-columns: 1fr; } }
 """
