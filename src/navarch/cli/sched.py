@@ -1,174 +1,39 @@
 """`navarch sched`: run the scheduler on a file and see what it decides."""
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from typing import ClassVar
 
 import click
 
-from navarch.cli.render.explanation import render_explanation, tell_explanation
-from navarch.cli.sched_pack import pack
-from navarch.core.errors import NavarchError
-from navarch.core.explanation import Explanation
-from navarch.scheduler.conformance.load import load_all, load_any
-from navarch.scheduler.conformance.run import CaseResult, run_cases
-from navarch.scheduler.cycle import CycleResult, run_cycle
-from navarch.scheduler.explain import why_job
-from navarch.scheduler.plan import render_plan, render_result
-from navarch.scheduler.plugins import built_in_plugins
-from navarch.scheduler.points import POINTS
-from navarch.scheduler.snapshot.document import Field, read_document
-from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
+from navarch.cli.commands import Entry, LazyGroup
 
-FILE = click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-CASE = click.option(
-    "--case", default=None, help="Which case of a file of cases: its id, or the end."
-)
-SEED = click.option("--seed", type=int, default=None, help="Use this seed instead of the file's.")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+CLUSTERS, POLICIES = "A cluster in a file", "Policies"
 
 
-@click.group("sched")
+def _entry(place: str, section: str, text: str) -> Entry:
+    module, _, name = place.partition(":")
+    return Entry(
+        module=f"navarch.cli.{module}", attribute=name, help=text, section=section, extra="server"
+    )
+
+
+class Sched(LazyGroup):
+    """Commands that are loaded when they are run: packing needs little of what others do."""
+
+    entries: ClassVar[Mapping[str, Entry]] = {
+        "plan": _entry("sched_cluster:plan", CLUSTERS, "What would happen, and who would wait."),
+        "why": _entry("sched_cluster:why", CLUSTERS, "What a cycle makes of one job, and why."),
+        "replay": _entry("sched_cluster:replay", CLUSTERS, "The decisions, with a digest."),
+        "snapshot": _entry("sched_cluster:snapshot", CLUSTERS, "Write a complete snapshot."),
+        "conformance": _entry("sched_cluster:conformance", CLUSTERS, "Run a file of cases."),
+        "plugins": _entry("sched_cluster:plugins", POLICIES, "Plugins and extension points."),
+        "pack": _entry("sched_pack:pack", POLICIES, "How full a policy gets a cluster."),
+    }
+
+
+@click.group("sched", cls=Sched)
 def sched() -> None:
     """Schedule a cluster that is in a file; nothing is carried out."""
-
-
-@sched.command()
-@FILE
-@CASE
-@SEED
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here.")
-def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None) -> None:
-    """Write FILE as a complete snapshot: cluster, configuration, time and seed."""
-    text = dump_snapshot(_seeded(_checked(lambda: load_any(_read(file), case)), seed))
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        output.write_text(text, encoding="utf-8")
-
-
-@sched.command()
-@FILE
-@CASE
-@SEED
-def replay(file: Path, case: str | None, seed: int | None) -> None:
-    """Print the decisions that follow from FILE, always the same, as JSON with a digest."""
-    click.echo(json.dumps(render_results(_run(file, case, seed)), indent=1))
-
-
-@sched.command()
-@FILE
-@CASE
-@SEED
-@AS_JSON
-def plan(file: Path, case: str | None, seed: int | None, *, as_json: bool) -> None:
-    """Say what would happen to the cluster in FILE, and why jobs would stay pending."""
-    results = _run(file, case, seed)
-    if as_json:
-        click.echo(json.dumps(render_results(results), indent=1))
-    else:
-        click.echo("\n\n".join(_titled(name, render_plan(r)) for name, r in results.items()))
-
-
-@sched.command()
-@FILE
-@click.argument("job")
-@CASE
-@SEED
-@AS_JSON
-def why(file: Path, job: str, case: str | None, seed: int | None, *, as_json: bool) -> None:
-    """Say what a cycle makes of JOB in FILE: how far it gets, who refuses it, what would help."""
-
-    def work() -> Explanation:
-        loaded = _seeded(load_any(_read(file), case), seed)
-        return why_job(loaded.cluster, loaded.config, job)
-
-    explanation: Explanation = _checked(work)
-    if as_json:
-        click.echo(json.dumps(render_explanation(explanation), indent=1))
-    else:
-        click.echo(tell_explanation(explanation))
-
-
-@sched.command()
-@FILE
-@AS_JSON
-@click.pass_context
-def conformance(context: click.Context, file: Path, *, as_json: bool) -> None:
-    """Run every case in FILE; leave with 1 if one does not pass."""
-    results = _checked(lambda: list(run_cases(_read(file))))
-    if as_json:
-        rows = [{"id": r.id, "passed": r.passed, "why": r.why} for r in results]
-        click.echo(json.dumps({"cases": rows}, indent=1))
-    else:
-        click.echo(render_cases(results))
-    if not all(result.passed for result in results):
-        context.exit(1)
-
-
-@sched.command()
-def plugins() -> None:
-    """List the plugins, their arguments, and the points at which plugins are asked."""
-    registry = built_in_plugins()
-    for name in registry.names():
-        arguments = ", ".join(f"{key}={value}" for key, value in registry.arguments(name).items())
-        click.echo(f"{name}  {arguments}".rstrip())
-    click.echo()
-    for point in POINTS.values():
-        click.echo(f"{point.name}{point.signature}  [{point.combine}]  {point.asked}")
-
-
-sched.add_command(pack)
-
-
-def render_cases(results: list[CaseResult]) -> str:
-    """Return one line per case that did not pass, and the count."""
-    lines = [f"{result.id}: {result.why}" for result in results if not result.passed]
-    passed = sum(result.passed for result in results)
-    return "\n".join([*lines, f"{passed} of {len(results)} cases pass"])
-
-
-def render_results(results: Mapping[str, CycleResult]) -> dict[str, Any]:
-    """Return the outcome of one cycle, or of one per case."""
-    if list(results) == [""]:
-        return render_result(results[""])
-    return {"cases": [{"id": name, **render_result(r)} for name, r in results.items()]}
-
-
-def _titled(name: str, text: str) -> str:
-    return f"{name}\n{text}" if name else text
-
-
-def _run(file: Path, case: str | None, seed: int | None) -> dict[str, CycleResult]:
-    """Return what follows from every snapshot in the file."""
-
-    def work() -> dict[str, CycleResult]:
-        loaded = {name: _seeded(s, seed) for name, s in load_all(_read(file), case).items()}
-        return {name: run_cycle(s.cluster, s.config) for name, s in loaded.items()}
-
-    results: dict[str, CycleResult] = _checked(work)
-    return results
-
-
-def _seeded(loaded: Snapshot, seed: int | None) -> Snapshot:
-    if seed is None:
-        return loaded
-    parameters = replace(loaded.config.parameters, seed=seed)
-    return replace(loaded, config=replace(loaded.config, parameters=parameters))
-
-
-def _read(file: Path) -> Field:
-    return read_document(file.read_bytes())
-
-
-def _checked(work: Callable[[], Any]) -> Any:  # noqa: ANN401
-    """Return what `work` returns; its complaints are shown without a traceback."""
-    try:
-        return work()
-    except NavarchError as error:
-        raise click.ClickException(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """`navarch sched pack` as somebody at a terminal meets it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,14 @@ def test_a_file_that_is_no_text_is_refused(files: list[str]) -> None:
 
     assert result.exit_code == 1
     assert "nodes.csv, line 1: not UTF-8 text" in result.output
+
+
+def test_packing_loads_no_more_of_the_scheduler_than_it_needs() -> None:
+    asked = (
+        "import sys, navarch.cli.sched, navarch.cli.sched_pack, navarch.scheduler.packing.pack; "
+        "print([name for name in sys.modules if name.startswith('navarch.scheduler')])"
+    )
+    said = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True)
+
+    assert "navarch.scheduler.packing.pack" in said.stdout
+    assert "navarch.scheduler.session" not in said.stdout
