@@ -271,7 +271,7 @@ def market(seeds: int, days: float, first: int = 0) -> dict[str, object]:
         "seeds": f"{first}..{first + seeds - 1}",
         "days": days,
         **{name: _summary(runs, found["clairvoyant"]) for name, runs in found.items()},
-        **{f"against_{name}": _against(found["memory"], found[name]) for name in RIVALS},
+        **{f"against_{name}": _against(found["memory"], found[name], first) for name in RIVALS},
         "cpu_s": round(time.process_time() - began, 1),
     }
 
@@ -288,14 +288,19 @@ def _summary(
 
 
 def _against(
-    ours: list[tuple[float, int]], theirs: list[tuple[float, int]]
-) -> dict[str, float | int]:
-    """Return on how many seeds we win, and by how little at worst."""
+    ours: list[tuple[float, int]], theirs: list[tuple[float, int]], first: int
+) -> dict[str, object]:
+    """Return on how many seeds we win, which we lose, and by how little we win at worst."""
     quicker = [b[0] - a[0] for a, b in zip(ours, theirs, strict=True)]
     fewer = [b[1] / max(a[1], 1) for a, b in zip(ours, theirs, strict=True)]
     return {
         "seeds_won_in_time": sum(x > 0 for x in quicker),
         "seeds_won_in_calls": sum(x > 1 for x in fewer),
+        "seeds_not_won": [
+            first + place
+            for place, (sooner, ratio) in enumerate(zip(quicker, fewer, strict=True))
+            if sooner <= 0 or ratio <= 1
+        ],
         "worst_seconds_saved": round(min(quicker), 2),
         "worst_ratio_of_calls": round(min(fewer), 2),
     }

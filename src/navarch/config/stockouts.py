@@ -44,8 +44,9 @@ class StockoutsConfig:
     )
     sold_out_longest: timedelta = key(
         DURATION,
-        default=timedelta(seconds=30),
-        doc="after many in a row; each doubles the pause up to this",
+        default=timedelta(seconds=62),
+        doc="after many in a row, if one launch waits; each doubles the pause up to this, and the "
+        "more launches wait, the shorter it is",
         restart=_ONCE,
     )
     fault_first: timedelta = key(

@@ -43,7 +43,7 @@ KINDS = ("launch.refused", "gang.given_up")
 def recollect(events: Iterable[Event], spans: Spans = SPANS) -> Stockouts:
     """Return what the refusals among `events`, oldest first, have taught.
 
-    Sales are left out: one that is missing closes an offering for half a minute at most, and a
+    Sales are left out: one that is missing closes an offering for a minute at most, and a
     refusal that is missing costs one more call. So are refusals to members of a gang: whether
     they said more than that one block is full is not in the journal.
     """

@@ -2,10 +2,12 @@
 
 A refusal closes as much as its class warrants: a sold-out machine closes that offering, a
 quota the whole type at that provider, a bad key the provider. What is closed opens again by
-halves: one launch may try, and only if it succeeds may two, then four, then everybody. So a
-thousand launches that wait for one zone cost a dozen calls a minute, not a thousand; ten cost two.
+halves: one launch may try, and only if it succeeds may four, then sixteen, then everybody. So a
+thousand launches that wait for one zone cost a dozen calls a minute, not a thousand; ten cost
+three.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -22,9 +24,9 @@ QUIET = timedelta(minutes=30)
 ALLOWANCE_MAX = 64
 """With so many launches under way after one another's success, the drought is over."""
 
-CROWD = 10
-"""From so many waiting launches on, what is sold out is tried more often than its pause says; so
-many launches with a pause of their own would together call as often."""
+GROWTH = 4
+"""So many times as many may try after each success. Stock may be there for seconds only, and one
+wave too many costs a few refused calls."""
 
 SHORTEST_PAUSE = timedelta(seconds=5)
 """However many wait, nobody is called more often: providers limit calls, and count refused ones."""
@@ -35,9 +37,9 @@ HALF_LIFE = timedelta(hours=1)
 Spans = Mapping[Refusal, tuple[timedelta, timedelta]]
 
 SPANS: Spans = {
-    # Stock comes back within minutes or hours. Probing each offering twice a minute finds it
-    # sooner than many launches that each come round every few minutes, with fewer calls.
-    Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=30)),
+    # Stock comes back within minutes or hours. For one launch a call a minute is enough; many
+    # share what they call. From 55 to 65 s it makes little difference.
+    Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=62)),
     Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
     # A gang takes machines away from others for as long as it waits, so it does not try often.
     Refusal.BLOCK: (timedelta(minutes=1), timedelta(minutes=10)),
@@ -134,16 +136,19 @@ class Closure:
     """How many refusals in a row, each an answer to a launch asked for after the one before."""
     allowance: int = 1
     """How many launches may be under way at once after `until`: one is the probe."""
+    longest: timedelta
+    """What the pause of a launch that waits alone comes to."""
 
     def opens_at(self, waiting: int) -> datetime:
         """Return when one launch may try again, while so many wait for a machine.
 
         The more wait, the more a chance that is missed costs, and the more often it is worth a
-        call: stock that is there for seconds only is found. Few who wait call seldom.
+        call: stock that is there for seconds only is found. A pause that is shorter by the root of
+        their number is where the time that all of them lose and the calls together are least.
         """
-        if self.refusal is not Refusal.CAPACITY or waiting <= CROWD:
+        if self.refusal is not Refusal.CAPACITY:
             return self.until
-        pause = max((self.until - self.since) * CROWD / waiting, SHORTEST_PAUSE)
+        pause = max(self.longest / math.sqrt(max(waiting, 1)), SHORTEST_PAUSE)
         return min(self.until, self.since + pause)
 
     @property
@@ -202,7 +207,12 @@ class Stockouts:
         first, longest = self.spans[refusal]
         pause = min(first * (1 << min(strikes - 1, 16)), longest)
         closure = Closure(
-            refusal=refusal, reason=reason, since=now, until=now + pause, strikes=strikes
+            refusal=refusal,
+            reason=reason,
+            since=now,
+            until=now + pause,
+            strikes=strikes,
+            longest=longest,
         )
         return replace(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
 
@@ -213,7 +223,7 @@ class Stockouts:
             before = closures.get(scope)
             if before is None or asked_at < before.since:
                 continue
-            allowance = before.allowance * 2
+            allowance = before.allowance * GROWTH
             if before.refusal is not Refusal.CAPACITY or allowance > ALLOWANCE_MAX:
                 del closures[scope]
             else:

@@ -11,7 +11,7 @@ from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
 from navarch.fleet.pacing import HUMAN_PAUSE
 from navarch.fleet.selection import Market, UnderWay
-from navarch.fleet.stockouts import CROWD, QUIET, Stockouts
+from navarch.fleet.stockouts import QUIET, Stockouts
 from navarch.provision.first_available import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
 
@@ -68,10 +68,8 @@ def test_the_next_offering_is_asked_at_once() -> None:
     assert choose(Market(refused(A), now=NOW)) == B
 
 
-@pytest.mark.parametrize(("times", "seconds"), [(1, 15), (2, 30), (3, 30), (99, 30)])
-def test_every_further_refusal_closes_for_longer_up_to_half_a_minute(
-    times: int, seconds: int
-) -> None:
+@pytest.mark.parametrize(("times", "seconds"), [(1, 15), (2, 30), (3, 60), (99, 62)])
+def test_every_further_refusal_closes_for_longer_up_to_a_minute(times: int, seconds: int) -> None:
     stockouts = refused(A, times=times)
     opens_at = NOW + seconds * SECOND
     assert A not in open_offerings(stockouts, opens_at - SECOND)
@@ -109,11 +107,11 @@ def test_launches_from_before_the_refusal_are_no_probes() -> None:
     assert choose(market, a_pool(size=1, offerings=(A,))) == A
 
 
-def test_each_success_lets_twice_as_many_try() -> None:
+def test_each_success_lets_four_times_as_many_try() -> None:
     later = NOW + 15 * SECOND
     stockouts = refused(A)
     only_a = a_pool(size=1, offerings=(A,))
-    for allowed in (1, 2, 4, 8):
+    for allowed in (1, 4, 16):
         market = Market(stockouts, now=later)
         taken = sum(choose(market, only_a) is not None for _ in range(20))
         assert taken == allowed
@@ -145,7 +143,7 @@ def test_a_sale_to_an_older_launch_opens_nothing() -> None:
 
 def test_a_refusal_is_forgotten_when_nobody_has_asked_for_long() -> None:
     stockouts = refused(A, times=9)
-    market = Market(stockouts, now=NOW + timedelta(minutes=1) + QUIET)
+    market = Market(stockouts, now=NOW + timedelta(minutes=2) + QUIET)
     only_a = a_pool(size=1, offerings=(A,))
     assert all(choose(market, only_a) for _ in range(3))
 
@@ -170,16 +168,16 @@ def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
 @pytest.mark.parametrize(
     ("refusal", "waiting", "pause_s"),
     [
-        (Refusal.CAPACITY, 0, 15.0),
-        (Refusal.CAPACITY, CROWD, 15.0),
-        (Refusal.CAPACITY, 2 * CROWD, 7.5),
-        (Refusal.CAPACITY, 100 * CROWD, 5.0),
+        (Refusal.CAPACITY, 0, 62.0),
+        (Refusal.CAPACITY, 1, 62.0),
+        (Refusal.CAPACITY, 4, 31.0),
+        (Refusal.CAPACITY, 100, 6.2),
+        (Refusal.CAPACITY, 10_000, 5.0),
         (Refusal.QUOTA, 1000, 900.0),
     ],
 )
 def test_what_is_sold_out_is_tried_more_often_the_more_launches_wait(
     refusal: Refusal, waiting: int, pause_s: float
 ) -> None:
-    after = Stockouts().after_refusal(H100, refusal, "no", asked_at=NOW, now=NOW)
-    ((_, closure),) = after.against(H100, NOW)
-    assert (closure.opens_at(waiting) - NOW).total_seconds() == pause_s
+    ((_, closure),) = refused(H100, refusal, times=9).against(H100, NOW)
+    assert (closure.opens_at(waiting) - closure.since).total_seconds() == pause_s
