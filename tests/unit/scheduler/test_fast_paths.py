@@ -18,6 +18,7 @@ from navarch.scheduler import (
 from navarch.scheduler.actions.allocate import allocate
 from navarch.scheduler.cluster import Cluster
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
+from navarch.scheduler.decision import Bind, Decision, DecisionLog
 from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.task import Task
@@ -206,6 +207,47 @@ def test_handlers_that_want_events_one_by_one_get_them() -> None:
     run(cluster, Parameters(), lambda s: s.add_event_handler(EventHandler(allocate_fn=note)))
 
     assert told == [("job-0", "a"), ("job-1", "a"), ("job-2", "a")]
+
+
+def test_a_hook_that_fails_after_a_gang_was_placed_leaves_no_trace() -> None:
+    def fail(task: Task, node: str) -> dict[str, str]:
+        raise RuntimeError(f"no annotation for {task.uid} on {node}")
+
+    session = open_session(a_cluster(nodes={"a": 8}, jobs=[a_job("job", tasks=3)]))
+    before = session.state()
+    session.add_bind_request_mutate_fn(fail)
+
+    with pytest.raises(RuntimeError):
+        allocate(session)
+
+    assert session.state() == before
+
+
+def test_a_gang_of_which_one_bind_is_refused_leaves_no_trace() -> None:
+    class Picky(DecisionLog):
+        def accept(self, decision: Decision) -> str | None:
+            refused = isinstance(decision, Bind) and decision.task == "job-2"
+            return "not this one" if refused else super().accept(decision)
+
+    sink = Picky()
+    session = open_session(a_cluster(nodes={"a": 8}, jobs=[a_job("job", tasks=3)]), sink=sink)
+    before = session.state()
+
+    allocate(session)
+
+    assert session.state() == before
+    assert sink.decisions == []
+
+
+def test_running_gangs_are_the_same_whether_or_not_their_tasks_were_asked_for() -> None:
+    for seed in range(40):
+        quick = open_session(random_cluster(seed), config_for(seed, fast=True))
+        slow = open_session(random_cluster(seed), config_for(seed, fast=False))
+        slow.columns.sync()
+
+        assert quick.columns.idle.tolist() == slow.columns.idle.tolist()
+        assert quick.columns.free.tolist() == slow.columns.free.tolist()
+        assert quick.state() == slow.state()
 
 
 def test_a_handler_that_refuses_a_batch_leaves_no_trace() -> None:

@@ -17,6 +17,8 @@ from navarch.scheduler.state.job import Members, made
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from navarch.scheduler.fast.engine import Engine
+    from navarch.scheduler.fast.ranking import Ranking
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
     from navarch.scheduler.state.node import Node
@@ -57,21 +59,44 @@ class Express:
             return None
         if not engine.is_welcome(kind) and engine.refusal(tasks[0], job) is not None:
             return None
-        nodes = engine.next_nodes(ranking, tasks, real=True)
-        if not nodes:
-            if self._checks:
-                return None  # the long way makes sure of it
+        if ranking.is_hopeless(len(tasks)) and not self._checks:
             self._session.unplaced[job.name] = (tasks, job)
             return False
-        if len(nodes) < len(tasks) or not ranking.can_start(nodes):
-            engine.put_back(len(nodes))
+        nodes = self._take(engine, ranking, job, tasks)
+        if nodes is None:
             return None
-        tasks = made(tasks)
-        if self._checks:
-            self._check(job, tasks, nodes)
-        self._session.take_all(tasks, nodes)
-        engine.placed()
-        return self._decide(job, tasks, nodes)
+        if not nodes:
+            self._session.unplaced[job.name] = (tasks, job)
+            return False
+        return self._decide(job, made(tasks), nodes)
+
+    def _take(
+        self, engine: Engine, ranking: Ranking, job: Job, tasks: Sequence[Task]
+    ) -> list[Node] | None:
+        """Put tasks on nodes, all or none; nothing is returned if that takes a statement."""
+        taken: list[Node] = []
+        nodes: list[Node] = []
+        try:
+            while len(taken) < len(tasks):
+                rest = tasks[len(taken) :] if taken else tasks
+                nodes = engine.next_nodes(ranking, rest, real=True)
+                if not nodes or not ranking.can_start(nodes):
+                    engine.put_back(len(nodes))
+                    break
+                tasks = made(tasks)
+                part = tasks[len(taken) : len(taken) + len(nodes)]
+                if self._checks:
+                    self._check(job, part, nodes)
+                self._session.take_all(part, nodes)
+                engine.placed()
+                taken += nodes
+        finally:
+            if taken and len(taken) < len(tasks):
+                self._session.give_all(tasks[: len(taken)], taken)
+        if len(taken) == len(tasks):
+            return taken
+        # That nobody has room the long way makes sure of where fast paths are checked.
+        return None if nodes or self._checks else []
 
     def _check(self, job: Job, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Compare each place with the one that asking about every node finds."""
@@ -84,19 +109,20 @@ class Express:
     def _decide(self, job: Job, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         session = self._session
         accept = session.sink.accept
-        binds = self._binds(job, tasks, nodes)
+        binds: list[Bind] = []
         accepted = 0
         try:
+            binds = self._binds(job, tasks, nodes)
             for bind in binds:
                 if accept(bind) is not None:
                     break
                 accepted += 1
         finally:
-            if accepted < len(binds):
+            if accepted < len(tasks):
                 for bind in reversed(binds[:accepted]):
                     session.sink.withdraw(bind)
                 session.give_all(tasks, nodes)
-        if accepted < len(binds):
+        if accepted < len(tasks):
             return False
         session.settle_all(tasks, nodes)
         if accept(MarkStarted(job=job.name, at=session.now)) is None:
