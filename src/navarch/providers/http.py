@@ -56,6 +56,9 @@ def call(
             connection.request(method, path, body=body, headers=dict(headers))
             reply = connection.getresponse()
             content = reply.read(BODY_BYTES_MAX + 1)
+        except ValueError:
+            # Of a header, whose value the error would quote: it may be a key.
+            raise NotSentError(f"{parts.hostname}: a header that cannot be sent") from None
         except (OSError, http.client.HTTPException) as error:
             raise NoAnswerError(f"{parts.hostname}: {_words(error)}") from error
         if len(content) > BODY_BYTES_MAX:

@@ -7,8 +7,9 @@ from typing import Any
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
-from navarch.core.errors import ProviderError
+from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.ports.offload import Offload
 from navarch.providers.aws.refusals import refusal
 from navarch.providers.aws.settings import AwsSettings
@@ -89,6 +90,10 @@ class Ec2:
             raise refusal(error, operation, changes=False) from error
         try:
             answer: Mapping[str, Any] = getattr(client, operation)(**params)
+        except ResponseParserError:
+            # Not AWS, but something on the way, which may repeat what it was sent.
+            lost = OutcomeUnknownError if changes else TransientError
+            raise named(lost(f"{operation}: an answer that is not AWS's"), region) from None
         except (BotoCoreError, ClientError, OSError) as error:
             raise named(refusal(error, operation, changes=changes), region) from error
         return answer

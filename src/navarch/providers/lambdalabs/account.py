@@ -4,10 +4,16 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
-from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
+from navarch.core.errors import (
+    CredentialError,
+    OutcomeUnknownError,
+    ProviderError,
+    TransientError,
+)
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.providers.http import Answer, NoAnswerError, NotSentError, call
@@ -85,6 +91,7 @@ class LambdaAccount:
 
     def use_key(self, api_key: str) -> None:
         """Make calls with this key from now on. The account is the same, and so are its limits."""
+        self._key = api_key
         self._headers = {**self._headers, "Authorization": f"Bearer {api_key}"}
 
     async def instances(self) -> Sequence[msgspec.Raw]:
@@ -146,6 +153,8 @@ class LambdaAccount:
     ) -> Answer:
         """Make a call whose turn it is; return the answer if it is a yes."""
         what = f"{method} {path}"
+        if not self._key.isascii() or not self._key.isprintable():
+            raise CredentialError(f"{what}: the API key holds a character that cannot be sent")
         changes = body is not None
         content = None if body is None else json.dumps(body).encode()
         try:
@@ -165,8 +174,19 @@ class LambdaAccount:
         if answer.status == TOO_MANY:
             self._hold(path, answer)
         if not 200 <= answer.status < 300:
-            raise refusal(what, answer, changes=changes)
+            raise refusal(what, self._without_key(answer), changes=changes)
         return answer
+
+    def _without_key(self, answer: Answer) -> Answer:
+        """Return an answer that may be quoted: a server may repeat what it does not accept."""
+        key = self._key
+        # In its JSON a server may write some characters of the key in another way.
+        ways = {key, json.dumps(key)[1:-1], quote(key), quote(key, safe="")} - {""}
+        body, headers = answer.body, dict(answer.headers)
+        for way in sorted(ways, key=len, reverse=True):
+            body = body.replace(way.encode(), b"[key]")
+            headers = {name: value.replace(way, "[key]") for name, value in headers.items()}
+        return Answer(status=answer.status, headers=headers, body=body)
 
     def _hold(self, path: str, answer: Answer) -> None:
         """Slow down: somebody else uses the account too, or an earlier life of ours did."""

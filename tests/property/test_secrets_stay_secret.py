@@ -1,0 +1,231 @@
+"""No credential shows in an error, a log line or the store, whatever a cloud answers.
+
+Servers here are spiteful: whatever they are shown they repeat in their refusals.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import structlog
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from navarch.app.control_plane import build_control_plane
+from navarch.app.providers.lambdalabs import build as build_lambda
+from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
+from navarch.config import parse_config
+from navarch.core.errors import ProviderError
+from navarch.core.ids import ProviderName
+from navarch.core.offering import Offering
+from navarch.notifiers.log import LogWorkloads
+from navarch.ports.provider import Provider, ProvisionRequest
+from navarch.providers.aws.account import AwsAccount
+from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.provider import GcpCloud
+from navarch.providers.gcp.translation import GcpSettings
+from navarch.providers.lambdalabs.account import LambdaAccount, Paces
+from navarch.providers.lambdalabs.provider import LambdaCloud
+from navarch.providers.pace import Pace
+from navarch.service.views import pool_spec
+from navarch.sim.clock import InlineOffload
+from navarch.stores.columns import Columns
+from navarch.stores.sqlite import SqliteStore
+from navarch.testing.loopback_server import Asked, Told, Wire, served
+from navarch.testing.provider_contract import ProviderContract
+from navarch.testing.worlds import a_pool
+
+QUIET = settings(
+    max_examples=60,
+    deadline=None,
+    # A leak needs no smallest example, and each costs a call.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+
+SECRETS = st.text(
+    st.characters(min_codepoint=33, max_codepoint=126), min_size=12, max_size=60
+) | st.text(min_size=12, max_size=40)
+"""What keys look like, and what nobody has ever seen as one."""
+
+STATUSES = st.sampled_from([301, 400, 401, 403, 404, 409, 429, 500, 503])
+
+
+def everything_said(error: BaseException) -> str:
+    """Return all that a log could ever make of an error, its causes included."""
+    parts = ["".join(traceback.format_exception(error))]
+    while error is not None:
+        parts += [str(error), repr(error)]
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return "\n".join(parts)
+
+
+def ask_everything(provider: Provider, request: ProvisionRequest) -> list[BaseException]:
+    """Return the errors of a purchase, an end and a listing."""
+    found: list[BaseException] = []
+
+    async def story() -> None:
+        for call in (
+            lambda: provider.provision(request),
+            lambda: provider.terminate("i-1"),  # type: ignore[arg-type]
+            provider.list_instances,
+        ):
+            try:
+                await call()
+            except ProviderError as error:
+                found.append(error)
+
+    asyncio.run(story())
+    return found
+
+
+@contextlib.contextmanager
+def spiteful(status: int) -> Iterator[str]:
+    """Serve refusals that repeat every header of the request."""
+
+    def answer(asked: Asked) -> Told:
+        shown = " ".join(asked.headers.values())
+        code = "instance-operations/launch/insufficient-capacity"
+        error = {"error": {"code": code, "message": f"You sent {shown}", "suggestion": shown}}
+        return Told(status, json.dumps(error).encode(), {"Location": f"/{asked.path}"})
+
+    with served(answer, Wire()) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def urls() -> Iterator[dict[int, str]]:
+    with contextlib.ExitStack() as stack:
+        yield {
+            status: stack.enter_context(spiteful(status))
+            for status in (301, 400, 401, 403, 404, 409, 429, 500, 503)
+        }
+
+
+@QUIET
+@given(secret=SECRETS, status=STATUSES)
+def test_lambda_s_key_is_in_no_error(secret: str, status: int, urls: dict[int, str]) -> None:
+    at_once = Paces(calls=Pace(0.0, 0.0, "calls"), launches=Pace(0.0, 0.0, "launches"))
+    account = LambdaAccount(
+        SystemClock(), InlineOffload(), at_once, api_key=secret, endpoint=urls[status]
+    )
+    cloud = LambdaCloud(SystemClock(), account, name="lambda", ssh_key="laptop")
+    errors = ask_everything(cloud, ProviderContract().request())
+    assert len(errors) == 3
+    assert all(secret not in everything_said(error) for error in errors)
+
+
+@settings(QUIET, max_examples=12)
+@given(
+    secret=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=20, max_size=60),
+    status=STATUSES,
+)
+def test_the_secret_access_key_of_aws_is_in_no_error(
+    secret: str, status: int, urls: dict[int, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+    chosen = AwsSettings(regions=("us-east-1",), endpoint=urls[status], image="ami-1")
+    account = AwsAccount(SystemClock(), InlineOffload(), chosen)
+    errors = ask_everything(account, ProviderContract().request())
+    assert errors
+    assert all(secret not in everything_said(error) for error in errors)
+
+
+@QUIET
+@given(secret=st.text(min_size=12, max_size=60))
+def test_nothing_of_a_key_file_of_google_s_is_in_an_error(secret: str, tmp_path: Path) -> None:
+    key = {
+        "type": "service_account",
+        "private_key": f"-----BEGIN PRIVATE KEY-----\n{secret}\n-----END PRIVATE KEY-----\n",
+        "private_key_id": "1",
+        "client_email": "fleet@example.iam.gserviceaccount.com",
+        "token_uri": "https://oauth2.example/token",
+    }
+    file = tmp_path / "key.json"
+    file.write_text(json.dumps(key))
+    client = ComputeClient(InlineOffload(), project="p", credentials_file=str(file))
+    cloud = GcpCloud(SystemClock(), client, GcpSettings(name="gcp", project="p"))
+    errors = ask_everything(cloud, ProviderContract().request())
+    assert errors
+    assert all(secret not in str(error) + repr(error) for error in errors)
+    assert all(str(secret) not in "".join(traceback.format_exception(e)) for e in errors)
+
+
+def test_a_refused_key_reaches_neither_the_journal_nor_the_log_nor_the_disk(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "sk-live-0123456789-do-not-tell"
+    caplog.set_level(logging.DEBUG)
+    with spiteful(400) as url:
+        config = parse_config(
+            f"providers: {{lambda: {{type: lambda, api_key: {secret}, endpoint: '{url}', "
+            "ssh_key: laptop}}\n"
+            "pools: {training: {provider: lambda, instance_type: gpu_8x_h100_sxm5, "
+            "region: us-east-1, max_nodes: 1}}\n"
+        )
+        said = capture_everything(tmp_path, config.providers["lambda"], url)
+    assert secret not in said
+    assert secret not in caplog.text
+    assert secret not in repr(config)
+    kept = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"launch.refused" in kept, "the refusal itself was kept"
+    assert secret.encode() not in kept
+
+
+def capture_everything(folder: Path, config: object, _url: str) -> str:
+    """Run a control plane until its first purchase is refused; return all it logged."""
+    clock = SystemClock()
+    threads = ThreadOffload("test", at_once=4)
+    here = Offering(
+        provider=ProviderName("lambda"), instance_type="gpu_8x_h100_sxm5", region="us-east-1"
+    )
+
+    class Surroundings:
+        def __init__(self) -> None:
+            self.clock = clock
+
+        def threads(self, _name: str, *, at_once: int = 1) -> ThreadOffload:
+            del at_once
+            return threads
+
+    async def story(store: SqliteStore) -> None:
+        plane = build_control_plane(
+            clock,
+            SystemEntropy(),
+            store,
+            providers=[build_lambda(config, Surroundings())],  # type: ignore[arg-type]
+            notifier=LogWorkloads(),
+            hearing=Columns(clock, timeout=timedelta(minutes=5)),
+        )
+        pool = a_pool(offerings=(here,), size=1)
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(plane.run())
+            await plane.fleet.put_pool(pool_spec(pool), reason="begin")
+            async with asyncio.timeout(60):
+                while True:
+                    events = [entry.event.kind for entry in await store.events()]
+                    if "launch.refused" in events:
+                        break
+                    await asyncio.sleep(0.05)
+            life.cancel()
+
+    structlog.configure(cache_logger_on_first_use=False)
+    offload = ThreadOffload("store")
+    try:
+        with capture_logs() as logged:
+            store = SqliteStore.open(folder, offload, SystemEntropy())
+            asyncio.run(story(store))
+            store.close()
+    finally:
+        offload.close()
+        threads.close()
+    return repr(logged)
