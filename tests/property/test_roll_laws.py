@@ -38,6 +38,12 @@ def conditions(draw: st.DrawFn, health: Health) -> tuple[Condition, ...]:
     return (Condition(check=check, health=held, reason="x", since=NOW),)
 
 
+def replaceable(name: NodeId) -> list[NodeId | None]:
+    """Return whom a node may replace; chains of those who were lost one after another are usual."""
+    before = NAMES[: NAMES.index(name)][-1:]
+    return [None, None, None, *before * 6, *(x for x in NAMES if x != name)]
+
+
 @st.composite
 def retirements(draw: st.DrawFn) -> Retirement:
     failed_at = draw(st.sampled_from([None, NOW - timedelta(minutes=1), NOW]))
@@ -47,7 +53,11 @@ def retirements(draw: st.DrawFn) -> Retirement:
 @st.composite
 def nodes(draw: st.DrawFn) -> Node:
     # Nodes at work are the usual case, and the one that a roll does not show.
-    phase = draw(st.sampled_from([*Phase, *[Phase.READY] * 6, Phase.BOOTING, Phase.REQUESTED]))
+    phase = draw(
+        st.sampled_from(
+            [*Phase, *[Phase.READY] * 6, *[Phase.GONE] * 3, Phase.BOOTING, Phase.REQUESTED]
+        )
+    )
     leaving = phase in (Phase.TERMINATING, Phase.GONE) or not draw(st.integers(0, 4))
     health = draw(st.sampled_from([Health.HEALTHY] * 4 + [Health.UNHEALTHY, Health.UNKNOWN]))
     name = draw(st.sampled_from(NAMES))
@@ -58,8 +68,8 @@ def nodes(draw: st.DrawFn) -> Node:
         health=health,
         conditions=draw(conditions(health)),
         retiring=draw(retirements()) if leaving else None,
-        replaces=draw(st.sampled_from([None, None, *(x for x in NAMES if x != name)])),
-        registered_at=draw(st.sampled_from([None, NOW - timedelta(hours=1)])),
+        replaces=draw(st.sampled_from(replaceable(name))),
+        registered_at=draw(st.sampled_from([None, *[NOW - timedelta(hours=1)] * 3])),
     )
     refused = phase is Phase.REQUESTED and draw(st.booleans())
     return replace(node, launch=None, attempts=1, retry_at=draw(AGES)) if refused else node
@@ -87,7 +97,7 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, 
     return plan, look_again(pool, known, now=NOW)
 
 
-@given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=9))
+@given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=12))
 def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId]) -> None:
     every = {name: a_node(name) for name in NAMES}
     roll = Roll(every.values())

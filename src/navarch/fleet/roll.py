@@ -63,11 +63,11 @@ class Roll:
             self._failed[node.id] = node
         else:
             self._failed.pop(node.id, None)
-        if before is None or before.replaces != node.replaces:
-            self._succeed(node, None if before is None else before.replaces)
-        self._sort(node.id)
-        if before is None or before.gone != node.gone:
-            self._sort_successors(node.id)
+        if before is not None and before.replaces != node.replaces:
+            self._part(before)
+        if node.replaces is not None:
+            self._successors.setdefault(node.replaces, {})[node.id] = None
+        self._sort_family(node.id)
 
     def drop(self, name: NodeId) -> None:
         """Forget a node that the store has forgotten."""
@@ -76,10 +76,8 @@ class Roll:
             return
         del self._places[name]
         self._failed.pop(name, None)
-        if node.replaces is not None:
-            self._unsucceed(name, node.replaces)
-        self._sort(name)
-        self._sort_successors(name)
+        self._part(node)
+        self._sort_family(name)
 
     def everybody(self) -> list[Node]:
         """Return all nodes, in the order in which they were requested."""
@@ -125,12 +123,37 @@ class Roll:
         booting_since = self._booting_since()
         return booting_since is not None and now >= booting_since + pool.boot_deadline
 
-    def _sort(self, name: NodeId) -> None:
-        """Put a node where it belongs, and whom it replaces, after something has changed."""
-        self._put(name)
+    def _part(self, node: Node) -> None:
+        """Forget whom `node` replaces."""
+        if node.replaces is None:
+            return
+        heirs = self._successors[node.replaces]
+        del heirs[node.id]
+        if not heirs:
+            del self._successors[node.replaces]
+        self._sort_family(node.replaces)
+
+    def _sort_family(self, name: NodeId) -> None:
+        """Put a node where it belongs, after something has changed, and whoever is related to it.
+
+        Who stands for whom can change for all who replace one another, one after another.
+        """
         node = self._nodes.get(name)
-        if node is not None and node.replaces in self._nodes:
-            self._put(node.replaces)
+        if name not in self._successors and (node is None or node.replaces is None):
+            self._put(name)
+            return
+        family: dict[NodeId, None] = {}
+        found = [name]
+        while found:
+            each = found.pop()
+            if each not in family:
+                family[each] = None
+                found += self._successors.get(each, ())
+                known = self._nodes.get(each)
+                if known is not None and known.replaces is not None:
+                    found.append(known.replaces)
+        for each in family:
+            self._put(each)
 
     def _put(self, name: NodeId) -> None:
         before = self._counted.pop(name, None)
@@ -140,7 +163,8 @@ class Roll:
         node = self._nodes.get(name)
         if node is None or self._is_over(node):
             return
-        if not self._is_plain(node) or not self._is_gone(node.replaces):
+        replaced = None if node.replaces is None else self._nodes.get(node.replaces)
+        if not self._is_plain(node) or (replaced is not None and not self._is_over(replaced)):
             self._others[name] = node
             return
         self._counted[name] = node
@@ -154,40 +178,31 @@ class Roll:
 
         It never served, was too many, or its place is taken by somebody who only counts.
         """
-        if not node.gone:
+        if not node.gone or not _has_served(node):
+            return node.gone
+        replaced = None if node.replaces is None else self._nodes.get(node.replaces)
+        if replaced is not None and not self._stands_for(node, replaced):
+            # It shows that the one before it is not missed, and must be shown itself.
             return False
-        surplus = node.retiring is not None and node.retiring.surplus
-        if node.registered_at is None or surplus:
-            return True
-        heirs = self._successors.get(node.id, ())
-        return any(self._is_plain(self._nodes[heir]) for heir in heirs)
+        return self._is_taken(node)
+
+    def _is_taken(self, node: Node) -> bool:
+        """Return whether the place of `node` is taken, maybe by the heir of its heir."""
+        heirs = [self._nodes[name] for name in self._successors.get(node.id, ())]
+        return any(
+            self._is_plain(heir) or (self._stands_for(heir, node) and self._is_taken(heir))
+            for heir in heirs
+        )
+
+    def _stands_for(self, heir: Node, node: Node) -> bool:
+        """Return whether `node` is not missed as long as its lost heir is not: it went before."""
+        both_gone = heir.gone and node.gone and heir.since >= node.since
+        came_later = self._places[heir.id] > self._places[node.id]
+        return both_gone and came_later and _has_served(heir)
 
     def _is_plain(self, node: Node) -> bool:
         """Return whether there is nothing to `node` but that it counts, and whom it replaces."""
         return _only_counts(node) and node.id not in self._successors
-
-    def _is_gone(self, name: NodeId | None) -> bool:
-        node = None if name is None else self._nodes.get(name)
-        return node is None or node.gone
-
-    def _sort_successors(self, name: NodeId) -> None:
-        """Look again at those who replace a node that has come or gone."""
-        for successor in self._successors.get(name, ()):
-            self._put(successor)
-
-    def _succeed(self, node: Node, before: NodeId | None) -> None:
-        if before is not None:
-            self._unsucceed(node.id, before)
-        if node.replaces is not None:
-            self._successors.setdefault(node.replaces, {})[node.id] = None
-            self._sort(node.replaces)
-
-    def _unsucceed(self, name: NodeId, replaced: NodeId) -> None:
-        here = self._successors[replaced]
-        del here[name]
-        if not here:
-            del self._successors[replaced]
-        self._sort(replaced)
 
     def _booting_since(self) -> datetime | None:
         while self._booting:
@@ -208,3 +223,9 @@ def _only_counts(node: Node) -> bool:
     if node.phase is Phase.REQUESTED:
         return node.launch is not None
     return node.phase in (Phase.BOOTING, Phase.READY)
+
+
+def _has_served(node: Node) -> bool:
+    """Return whether `node` can be missed once it is gone."""
+    surplus = node.retiring is not None and node.retiring.surplus
+    return node.registered_at is not None and not surplus
