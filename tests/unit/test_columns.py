@@ -16,17 +16,23 @@ A, B = NodeId("a"), NodeId("b")
 class HandClock:
     def __init__(self) -> None:
         self.moment = NOW
+        self.steady_s = 0.0
 
     def now(self) -> datetime:
         return self.moment
 
     def monotonic(self) -> float:
-        return self.moment.timestamp()
+        return self.steady_s
 
     async def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
+        self.wait(seconds)
 
     def wait(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+        self.steady_s += seconds
+
+    def set(self, seconds: float) -> None:
+        """Let somebody set the clock so far ahead."""
         self.moment += timedelta(seconds=seconds)
 
 
@@ -67,11 +73,11 @@ def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
     columns.heard(B)
     change = columns.next_change()
     assert change is not None
-    clock.moment = change
+    clock.wait((change - clock.moment).total_seconds())
     assert columns.silent() == {A: NOW}
     later = columns.next_change()
     assert later is not None
-    clock.moment = later
+    clock.wait((later - clock.moment).total_seconds())
     assert set(columns.silent()) == {A, B}
     assert columns.next_change() is None
 
@@ -164,3 +170,36 @@ def test_one_node_is_as_busy_alone_as_among_others(gpus: int) -> None:
     assert columns.utilization([A]) == [97.0 if gpus else None]
     assert columns.utilization([A, B])[:1] == columns.utilization([A])
     assert columns.utilization([NodeId("nobody")]) == [None]
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 91.0, 86400.0])
+def test_a_clock_that_is_set_makes_nobody_silent_and_hides_nobody(jump_s: float) -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    columns.heard(A)
+    clock.wait(60)
+    columns.heard(B)
+    clock.set(jump_s)
+
+    assert columns.silent() == {}
+    assert columns.silent_since(A) is None
+    assert columns.next_change() == pytest.approx(
+        clock.moment + timedelta(seconds=30), abs=timedelta(seconds=1)
+    )
+    clock.wait(31)
+    assert columns.silent().keys() == {A}, "what was silent before the clock was set counts"
+    columns.heard(A)
+    clock.wait(60)
+    assert columns.silent().keys() == {B}
+
+
+def test_a_beat_right_after_the_clock_was_set_counts_as_now() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    columns.heard(A)
+    clock.set(3600)
+    columns.heard(A)
+    clock.wait(89)
+    assert columns.silent() == {}
+    clock.wait(2)
+    assert columns.silent().keys() == {A}

@@ -22,6 +22,10 @@ Floats = npt.NDArray[np.float32]
 Seconds = npt.NDArray[np.float64]
 
 
+JUMP_S = 1.0
+"""A clock that gains or loses more than this between two looks has been set."""
+
+
 class Columns:
     """When each node was last heard of, and what it said: a few hundred bytes per node.
 
@@ -43,7 +47,21 @@ class Columns:
         self._names: list[NodeId | None] = []
         for node in nodes:
             self._row(node)
-        self._heard[: len(self._names)] = clock.now().timestamp()
+        self._wall_s, self._steady_s = clock.now().timestamp(), clock.monotonic()
+        self._heard[: len(self._names)] = self._wall_s
+
+    def _now_s(self) -> float:
+        """Return the time of day, once all that was heard is dated by the same clock.
+
+        Somebody may set the clock. Silence is a length of time, which that does not change: a
+        clock that jumps an hour ahead must not make a whole fleet an hour silent.
+        """
+        wall_s, steady_s = self._clock.now().timestamp(), self._clock.monotonic()
+        jump_s = (wall_s - self._wall_s) - (steady_s - self._steady_s)
+        if abs(jump_s) > JUMP_S:
+            self._heard += jump_s
+        self._wall_s, self._steady_s = wall_s, steady_s
+        return wall_s
 
     @property
     def _patience(self) -> float:
@@ -55,7 +73,7 @@ class Columns:
     def heard(self, node: NodeId, metrics: NodeMetrics | None = None) -> None:
         """Note that `node` is alive now."""
         row = self._row(node)
-        self._heard[row] = self._clock.now().timestamp()
+        self._heard[row] = self._now_s()
         if metrics is not None:
             self._write(node, row, metrics)
 
@@ -105,13 +123,13 @@ class Columns:
     def silent_since(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of, if it is overdue."""
         row = self._rows.get(node)
-        if row is None or self._heard[row] + self._patience > self._clock.now().timestamp():
+        if row is None or self._heard[row] + self._patience > self._now_s():
             return None
         return _moment(self._heard[row])
 
     def silent(self) -> Mapping[NodeId, datetime]:
         """Return every overdue node with the time it was last heard of."""
-        now = self._clock.now().timestamp()
+        now = self._now_s()
         heard = self._heard[: len(self._names)]
         silent: dict[NodeId, datetime] = {}
         for row in np.flatnonzero(heard + self._patience <= now).tolist():
@@ -122,7 +140,7 @@ class Columns:
 
     def next_change(self) -> datetime | None:
         """Return when the next node falls silent if nothing more is heard."""
-        now = self._clock.now().timestamp()
+        now = self._now_s()
         heard = self._heard[: len(self._names)]
         coming = heard[(heard + self._patience > now) & np.isfinite(heard)]
         if not coming.size:

@@ -70,6 +70,10 @@ def event(action: str, target: str = "", at: str = "20m", **params: object) -> P
     return {**found, "target": target} if target else found
 
 
+CLOCK = ("events", 5, "params")
+DRIVER = event("install_driver", "n2", at="50s", driver="1")
+SKEWED: list[Change] = [(("events", 5), event("set_clock", "n1", at="5s"))]
+
 CASES: dict[str, Case] = {
     "Scenario.name": on(FLEET, ("name",), "other"),
     "Scenario.description": on(FLEET, ("description",), "other"),
@@ -142,6 +146,9 @@ CASES: dict[str, Case] = {
         (("events", 5), event("partition", "r1-a", at="50s", scope="region")),
         (("events", 4), event("wait", at="41s")),
     ),
+    "Params.driver": on(FLEET, (*CLOCK, "driver"), "2", (("events", 5), DRIVER)),
+    "Params.ahead": on(FLEET, (*CLOCK, "ahead"), "3h", *SKEWED),
+    "Params.behind": on(FLEET, (*CLOCK, "behind"), "3h", *SKEWED),
     "Assertion.type": on(
         FLEET, ("assertions", 0), {"type": "health_status", "target": "n3", "expected": "healthy"}
     ),

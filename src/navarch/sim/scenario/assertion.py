@@ -19,6 +19,7 @@ class AssertionType(StrEnum):
     HEALTH_STATUS = "health_status"
     NODE_COUNT = "node_count"
     FIGURE = "figure"
+    EVENT = "event"
 
 
 _COMPARISON = re.compile(r"\s*(<=|>=|==|<|>)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*", re.ASCII)
@@ -72,6 +73,9 @@ def check_expectation(kind: str, target: str, expected: str) -> Iterator[tuple[s
                 yield "target", f"unknown figure: {target}", f"known are {', '.join(FIGURE_NAMES)}"
             if parse_comparison(expected) is None:
                 yield "expected", f'"{expected}" compares nothing', 'write expected: "<= 90"'
+        case AssertionType.EVENT:
+            if parse_comparison(expected) is None:
+                yield "expected", f'"{expected}" compares nothing', 'write expected: ">= 1"'
     if not target:
         yield "type", f"{kind} needs a target", "add target: with the name of a node"
 
@@ -95,7 +99,8 @@ class Assertion:
         TEXT,
         default="",
         doc="the node; for `node_count` `all` or a pool, provider, region or zone; "
-        "for `figure` its name",
+        "for `figure` its name; for `event` a kind of the journal's events, and after a colon "
+        "what their reasons contain",
     )
     expected: str = key(
         TEXT, default="", doc="the word, the least number of active nodes, or a comparison"

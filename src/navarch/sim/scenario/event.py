@@ -42,6 +42,8 @@ class Action(StrEnum):
     SCALE = "scale"
     SET_LOAD = "set_load"
     OVERRIDE = "override"
+    INSTALL_DRIVER = "install_driver"
+    SET_CLOCK = "set_clock"
 
 
 @block()
@@ -87,8 +89,12 @@ class Params:
     scope: Scope | None = key(
         Choice(options=Scope),
         default=None,
-        doc="what `target` names, for `partition` and `heal`; a node if left out",
+        doc="what `target` names, for `partition`, `heal`, `install_driver` and `set_clock`; a "
+        "node if left out",
     )
+    driver: str | None = key(TEXT, default=None, doc="the version of the driver")
+    ahead: timedelta | None = key(DURATION, default=None, doc="how far a clock is ahead")
+    behind: timedelta | None = key(DURATION, default=None, doc="how far a clock is behind")
 
     @property
     def written(self) -> frozenset[str]:
@@ -119,6 +125,8 @@ _TAKES: Mapping[Action, tuple[frozenset[str], frozenset[str]]] = {
     Action.SCALE: (frozenset({"nodes"}), _NOTHING),
     Action.SET_LOAD: (frozenset({"utilization"}), _NOTHING),
     Action.OVERRIDE: (_NOTHING, _NOTHING),
+    Action.INSTALL_DRIVER: (frozenset({"driver"}), frozenset({"scope", "xid_code"})),
+    Action.SET_CLOCK: (_NOTHING, frozenset({"scope", "ahead", "behind"})),
 }
 ABOUT_NODES = (
     Action.INJECT_FAILURE,

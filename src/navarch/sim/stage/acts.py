@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
@@ -16,11 +17,12 @@ from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.words import FailureType, Scope
 from navarch.sim.stage.failure import Failure
 from navarch.sim.stage.judging import judge, look_at
-from navarch.sim.stage.partitions import cut_off, rejoin
-from navarch.sim.stage.stage import Stage
+from navarch.sim.stage.partitions import cut_off, nodes_of, rejoin
+from navarch.sim.stage.stage import BY_DRIVER, Stage
 
 POLL_S = 0.5
 TIMEOUT_S = 30.0
+NO_TIME = timedelta(0)
 PATIENCE_S = 600.0
 """For so long an optional event waits for its node."""
 
@@ -143,12 +145,37 @@ class Acts:
                 if self.set_load is None:
                     raise ActError("the load of a real fleet cannot be set from here")
                 self.set_load(PoolName(target), params.utilization or 0.0)
+            case _:
+                await self._act_on_machines(action, event)
+
+    async def _act_on_machines(self, action: Action, event: Event) -> None:
+        """Carry out what is done to machines without breaking them."""
+        target, params = event.target, event.params
+        match action:
             case Action.OVERRIDE:
                 node = NodeId(target)
                 await self.stage.ground.ask(
                     lambda api: api.declare_healthy(node, reason="the scenario says so")
                 )
                 self.stage.say_no_more(node)
+            case Action.INSTALL_DRIVER:
+                self._install_driver(event)
+            case Action.SET_CLOCK:
+                skew = (params.ahead or NO_TIME) - (params.behind or NO_TIME)
+                for node in nodes_of(self.stage, params.scope or Scope.NODE, target):
+                    self.stage.set_clock(node, skew.total_seconds())
+
+    def _install_driver(self, event: Event) -> None:
+        """Put a driver on machines, and on all that come up later if it is for all."""
+        params = event.params
+        scope, driver = params.scope or Scope.NODE, params.driver or ""
+        if scope is Scope.ALL:
+            self.stage.driver = driver
+        for node in nodes_of(self.stage, scope, event.target):
+            self.stage.install_driver(node, driver)
+            if params.xid_code is not None:
+                failure = Failure(kind=FailureType.XID_ERROR, xid=params.xid_code)
+                self.stage.injure(node, failure, cause=BY_DRIVER)
 
     def _start_fleet(self) -> None:
         for node in self.fleet:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TypeVar
 
 from navarch.core.command import Command, CommandKind
@@ -47,6 +48,9 @@ class StageAgent:
     """Whether it leaves reports out that would repeat that all is well, which change nothing."""
     gpus: int = 8
     gpu_type: str = "NVIDIA H100 80GB HBM3"
+    driver: str = ""
+    skew_s: float = 0.0
+    """How far its machine's clock is ahead."""
     place: Offering | None = None
     """Where it runs, on a machine that nobody here bought and that therefore must say so."""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -162,7 +166,12 @@ class StageAgent:
 
     async def _register(self) -> None:
         gpus = tuple(
-            Gpu(index=i, uuid=f"GPU-{self.machine.id}-{i}", name=self.gpu_type)
+            Gpu(
+                index=i,
+                uuid=f"GPU-{self.machine.id}-{i}",
+                name=self.gpu_type,
+                driver_version=self.driver,
+            )
             for i in range(self.gpus)
         )
         inventory = Inventory(gpus=gpus, hostname=self.node, labels=self.labels)
@@ -200,7 +209,11 @@ class StageAgent:
             return
         self.reports += 1
         report = HealthReport(
-            results=tuple(found.values()), stream=self.machine.id, number=self.reports
+            results=tuple(found.values()),
+            stream=self.machine.id,
+            number=self.reports,
+            # One whose clock is right need not say what time it is.
+            at=self.clock.now() + timedelta(seconds=self.skew_s) if self.skew_s else None,
         )
         await self.send(lambda: self.api().report_health(self.node, report))
         self.said = found

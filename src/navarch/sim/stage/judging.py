@@ -20,6 +20,8 @@ async def judge(
         return judge_figure(assertion, figures)
     if kind is AssertionType.NODE_COUNT:
         return await _judge_count(ground, assertion)
+    if kind is AssertionType.EVENT:
+        return await _judge_events(ground, assertion)
     return await _judge_node(ground, assertion, kind)
 
 
@@ -67,6 +69,26 @@ async def _judge_count(ground: Ground, assertion: Assertion) -> Verdict:
         what=f"at least {least} nodes{where} are active",
         holds=active >= least,
         reason=f"{active} are",
+    )
+
+
+async def _judge_events(ground: Ground, assertion: Assertion) -> Verdict:
+    comparison = parse_comparison(assertion.expected)
+    assert comparison is not None, assertion
+    kind, _, text = (part.strip() for part in assertion.target.partition(":"))
+    count, after = 0, 0
+    while True:
+        start = after
+        page = await ground.ask(lambda api: api.events(after=start, limit=PAGE_SIZE_MAX))  # noqa: B023
+        if not page:
+            break
+        after = page[-1].number
+        count += sum(x.event.kind == kind and text in x.event.reason for x in page)
+    about = f' that say "{text}"' if text else ""
+    return Verdict(
+        what=f"{kind} events{about} {assertion.expected}",
+        holds=comparison.holds(count),
+        reason=f"there are {count}",
     )
 
 

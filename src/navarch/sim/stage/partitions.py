@@ -10,7 +10,7 @@ from navarch.sim.stage.storm import share_of
 
 def cut_off(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
     """Keep the agents of a place from the control plane; return which."""
-    nodes = _nodes(stage, scope, target)
+    nodes = nodes_of(stage, scope, target)
     stage.ground.cut_off.update(nodes)
     for node in nodes:
         if node in stage.agents:
@@ -20,7 +20,7 @@ def cut_off(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
 
 def rejoin(stage: Stage, scope: Scope, target: str) -> None:
     """Let the agents of a place be heard again."""
-    stage.ground.cut_off.difference_update(_nodes(stage, scope, target))
+    stage.ground.cut_off.difference_update(nodes_of(stage, scope, target))
 
 
 async def hold(stage: Stage, partition: Partition) -> None:
@@ -32,7 +32,8 @@ async def hold(stage: Stage, partition: Partition) -> None:
     stage.ground.cut_off.difference_update(nodes)
 
 
-def _nodes(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
+def nodes_of(stage: Stage, scope: Scope, target: str) -> list[NodeId]:
+    """Return the machines of a place."""
     match scope:
         case Scope.NODE:
             return [NodeId(target)]

@@ -21,6 +21,9 @@ from navarch.sim.stage.failure import Failure
 from navarch.sim.stage.ground import Ground
 from navarch.sim.stage.recorded import live_through
 
+BY_DRIVER = "driver"
+"""The cause of what another driver mends."""
+
 OnInjury = Callable[[NodeId, Failure, str, int], None]
 """Hears of a node, what broke there, by what cause, and at which step of a cascade."""
 
@@ -56,6 +59,8 @@ class Stage:
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
     _wounds: dict[NodeId, list[_Wound]] = field(default_factory=dict)
     _leases: dict[NodeId, Lease] = field(default_factory=dict)
+    driver: str = ""
+    """What machines that come up from now on run."""
     mended: int = 0
     """How much has been repaired or has passed."""
     _boots: int = 0
@@ -110,6 +115,7 @@ class Stage:
         agent.interval_s = self.timing.heartbeat_interval.total_seconds()
         agent.report_interval_s = self.timing.health_check_interval.total_seconds()
         agent.quiet = True
+        agent.driver = self.driver
         agent.wire_s = self.wire_s
         agent.loss = lambda: self.loss
         if self.load is not None:
@@ -252,6 +258,30 @@ class Stage:
             for wound in left:
                 self._show(agent, wound.failure)
         return len(mended)
+
+    def install_driver(self, node: NodeId, driver: str) -> None:
+        """Put another driver on a machine, which restarts for it and introduces itself again."""
+        agent = self.agents.get(node)
+        if agent is None or agent.lead is not None:
+            return
+        agent.driver = driver
+        agent.reboot(self._next_boot())
+        now, left = self.ground.clock.now(), []
+        for wound in self._wounds.get(node, []):
+            if self.injuries[wound.place].cause == BY_DRIVER:
+                self._close(wound, now)
+                self.mended += 1
+                continue
+            left.append(wound)
+            self._show(agent, wound.failure)
+        self._wounds[node] = left
+        agent.rouse()
+
+    def set_clock(self, node: NodeId, skew_s: float) -> None:
+        """Set a machine's clock so far ahead."""
+        agent = self.agents.get(node)
+        if agent is not None:
+            agent.skew_s = skew_s
 
     def say_no_more(self, node: NodeId) -> None:
         """Keep a machine from telling of what happened to it again, as a real agent does not."""
