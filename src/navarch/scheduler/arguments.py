@@ -85,7 +85,7 @@ def parse_arguments(plugin: str, schema: Any, given: Mapping[str, object]) -> di
         InvalidError: An argument is not declared, or its value is not of the declared type.
     """
     declared = {item.metadata["argument"]: item for item in arguments_of(schema)}
-    hints = get_type_hints(schema)
+    hints = get_type_hints(schema) if given else {}
     parsed: dict[str, Any] = {}
     for name, value in given.items():
         item = declared.get(name)

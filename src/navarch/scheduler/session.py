@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.job import PodSet
 
 _name = attrgetter("name")
+_node = attrgetter("node")
 
 FLAT_ROOT: Final = "default"
 """The one parent of all leaf queues when the hierarchy is not to count."""
@@ -315,6 +316,7 @@ class Session(Answers):
         """Book everybody where the snapshot found them, plain gangs without making their tasks."""
         rows: list[int] = []
         needs: list[tuple[int, int, int, int]] = []
+        counts: list[int] = []
         others: list[PodSet] = []
         entered: list[Job] = []
         row_of = self.nodes.rows
@@ -322,16 +324,19 @@ class Session(Answers):
             for pod_set in job.pod_sets.values():
                 if pod_set.untouched(~ACTIVE_USED_MASK):
                     continue
-                if self.parameters.fast_paths and not job.is_made and _is_plainly_placed(job.spec):
-                    specs = job.spec.tasks
-                    rows += [row_of[spec.node] for spec in specs if spec.node is not None]
-                    needs += [need_of(specs[0].request)] * len(specs)
-                    job.enter = self._enter
-                    entered.append(job)
-                else:
+                nodes = None
+                if self.parameters.fast_paths and not job.is_made:
+                    nodes = _plain_places(job.spec)
+                if nodes is None:
                     others.append(pod_set)
+                    continue
+                rows += map(row_of.__getitem__, nodes)
+                needs.append(need_of(job.spec.tasks[0].request))
+                counts.append(len(nodes))
+                job.enter = self._enter
+                entered.append(job)
         if rows:
-            self.node_list.book(rows, needs)
+            self.node_list.book(rows, needs, counts)
             self.changes.enter_all = partial(self._enter_all, entered)
         for pod_set in others:
             for task in pod_set.tasks:
@@ -425,15 +430,13 @@ def _tell_all(
             one(Event(task, node.name))
 
 
-def _is_plainly_placed(spec: JobSpec) -> bool:
-    """Say of a job of tasks that look alike whether each simply takes what it asks for."""
+def _plain_places(spec: JobSpec) -> list[str] | None:
+    """Return the nodes of tasks that look alike, if each simply takes what it asks for there."""
     first = spec.tasks[0]
-    return (
-        bool(first.status & ALLOCATED_MASK)
-        and first.request.gpu.kind in WHOLE
-        and not first.claims
-        and all(task.node is not None for task in spec.tasks)
-    )
+    if not first.status & ALLOCATED_MASK or first.request.gpu.kind not in WHOLE or first.claims:
+        return None
+    nodes = list(map(_node, spec.tasks))
+    return None if None in nodes else nodes
 
 
 def _hold(status: TaskStatus) -> Hold | None:

@@ -18,6 +18,8 @@ class FailedTwins:
     def __init__(self, *, per_queue: bool) -> None:
         self._per_queue = per_queue
         self._failed: dict[object, list[Size]] = {}
+        self._texts: dict[int, str] = {}
+        """What sets a kind of tasks apart, by its number."""
 
     def include(self, job: Job) -> bool:
         """Say whether a job that is no easier than this one has failed."""
@@ -32,11 +34,11 @@ class FailedTwins:
             self._failed[kind] = sizes
 
     def _kind(self, job: Job) -> object:
-        kind = job.remember("signature", lambda: job_kind(job))
+        kind = job.remember("signature", lambda: job_kind(job, self._texts))
         return (job.queue if self._per_queue else None, kind)
 
 
-def job_kind(job: Job) -> object:
+def job_kind(job: Job, texts: dict[int, str]) -> object:
     """Return a value that is equal for jobs whose tasks may go to the same places."""
     # One of each kind will do: what sets kinds apart includes all that is looked at here.
     if _is_uniform(job):
@@ -44,8 +46,17 @@ def job_kind(job: Job) -> object:
     else:
         by_kind = {task.uid if task.kind is None else task.kind: task for task in _waiting(job)}
         different = list(by_kind.values())
-    tasks = sorted({repr(_task_kind(task.spec)) for task in different})
+    tasks = sorted({_text(task, texts) for task in different})
     return (job.priority, job.preemptible, _group_kind(job.spec.root), tuple(tasks))
+
+
+def _text(task: Task, texts: dict[int, str]) -> str:
+    if task.kind is None:
+        return repr(_task_kind(task.spec))
+    known = texts.get(task.kind)
+    if known is None:
+        known = texts[task.kind] = repr(_task_kind(task.spec))
+    return known
 
 
 def _task_kind(spec: TaskSpec) -> object:

@@ -17,6 +17,8 @@ def consolidate(session: Session) -> None:
     """Make room for each pending job that may be interrupted, by moving others like it."""
     if session.parameters.max_consolidation_victims == 0:
         return
+    if not interruptible_jobs(session):
+        return  # nobody could make room
     failed = FailedTwins(per_queue=False)
     queue = pending_jobs(session, "consolidation", preemptible_only=True)
     while (job := queue.pop()) is not None:

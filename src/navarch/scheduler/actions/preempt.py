@@ -12,6 +12,8 @@ from navarch.scheduler.state.job import Job
 
 def preempt(session: Session) -> None:
     """Place each pending job at the cost of less important ones beside it."""
+    if not interruptible_jobs(session):
+        return  # nobody could make room
     failed = FailedTwins(per_queue=True)
     queue = pending_jobs(session, "preempt")
     while (job := queue.pop()) is not None:

@@ -11,6 +11,8 @@ from navarch.scheduler.state.job import Job
 
 def reclaim(session: Session) -> None:
     """Let each pending job whose queue is owed something take it from other queues."""
+    if not interruptible_jobs(session):
+        return  # nobody could make room
     failed = FailedTwins(per_queue=True)
     queue = pending_jobs(session, "reclaim")
     while (job := queue.pop()) is not None:

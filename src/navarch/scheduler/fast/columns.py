@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -246,9 +245,11 @@ class Extent:
         self._free = free
         self._column = column
         self.has = total[:, column] > 0
-        pairs = zip(free[:, column].tolist(), self.has.tolist(), strict=True)
-        self._values: list[int | None] = [value if has else None for value, has in pairs]
-        self.counts: dict[int, int] = dict(Counter(free[self.has, column].tolist()))
+        self._values: list[int | None] = free[:, column].tolist()
+        for row in np.flatnonzero(~self.has).tolist():
+            self._values[row] = None
+        values, counts = np.unique(free[self.has, column], return_counts=True)
+        self.counts: dict[int, int] = dict(zip(values.tolist(), counts.tolist(), strict=True))
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
 

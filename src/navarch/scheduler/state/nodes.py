@@ -39,9 +39,16 @@ class NodeList(Sequence[Node]):
         """What is idle or will come free unpromised."""
         self._made: list[Node | None] = [None] * len(specs)
 
-    def book(self, rows: Sequence[int], needs: Sequence[tuple[int, int, int, int]]) -> None:
-        """Have tasks on nodes that nobody has asked for yet, each taking so much of its node."""
-        np.subtract.at(self.idle, rows, np.array(needs, dtype=np.int64).reshape(len(rows), 4))
+    def book(
+        self, rows: Sequence[int], needs: Sequence[tuple[int, int, int, int]], counts: Sequence[int]
+    ) -> None:
+        """Have tasks on nodes that nobody has asked for yet.
+
+        The first `counts[0]` of `rows` each lose `needs[0]`, and so on.
+        """
+        where = np.array(rows, dtype=np.intp)
+        for column, amounts in enumerate(np.array(needs, dtype=np.int64).T):
+            np.subtract.at(self.idle[:, column], where, np.repeat(amounts, counts))
         self.free = self.idle.copy(order="K")
 
     def make_roomy(self) -> None:
