@@ -13,7 +13,7 @@ from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
 from navarch.scheduler.conformance.load import load_all, load_any
 from navarch.scheduler.conformance.run import CaseResult, run_cases
-from navarch.scheduler.cycle import CycleResult, run_cycle
+from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
 from navarch.scheduler.explain import why_job
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
@@ -26,6 +26,11 @@ CASE = click.option(
     "--case", default=None, help="Which case of a file of cases: its id, or the end."
 )
 SEED = click.option("--seed", type=int, default=None, help="Use this seed instead of the file's.")
+CHECK = click.option(
+    "--check",
+    is_flag=True,
+    help="Compare every fast path with asking about every node; fail where they differ.",
+)
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -47,19 +52,21 @@ def snapshot(file: Path, case: str | None, seed: int | None, output: Path | None
 @FILE
 @CASE
 @SEED
-def replay(file: Path, case: str | None, seed: int | None) -> None:
+@CHECK
+def replay(file: Path, case: str | None, seed: int | None, *, check: bool) -> None:
     """Print the decisions that follow from FILE, always the same, as JSON with a digest."""
-    click.echo(json.dumps(render_results(_run(file, case, seed)), indent=1))
+    click.echo(json.dumps(render_results(_run(file, case, seed, check=check)), indent=1))
 
 
 @click.command()
 @FILE
 @CASE
 @SEED
+@CHECK
 @AS_JSON
-def plan(file: Path, case: str | None, seed: int | None, *, as_json: bool) -> None:
+def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json: bool) -> None:
     """Say what would happen to the cluster in FILE, and why jobs would stay pending."""
-    results = _run(file, case, seed)
+    results = _run(file, case, seed, check=check)
     if as_json:
         click.echo(json.dumps(render_results(results), indent=1))
     else:
@@ -132,12 +139,13 @@ def _titled(name: str, text: str) -> str:
     return f"{name}\n{text}" if name else text
 
 
-def _run(file: Path, case: str | None, seed: int | None) -> dict[str, CycleResult]:
+def _run(file: Path, case: str | None, seed: int | None, *, check: bool) -> dict[str, CycleResult]:
     """Return what follows from every snapshot in the file."""
 
     def work() -> dict[str, CycleResult]:
         loaded = {name: _seeded(s, seed) for name, s in load_all(_read(file), case).items()}
-        return {name: run_cycle(s.cluster, s.config) for name, s in loaded.items()}
+        run = run_checked_cycle if check else run_cycle
+        return {name: run(s.cluster, s.config) for name, s in loaded.items()}
 
     results: dict[str, CycleResult] = _checked(work)
     return results

@@ -1,8 +1,10 @@
 """One scheduling cycle: a snapshot in, decisions out."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
+from navarch.core.errors import InvariantError
 from navarch.scheduler.actions import find_action
 from navarch.scheduler.budget import GaveUp
 from navarch.scheduler.cluster import Cluster
@@ -52,6 +54,25 @@ def run_cycle(
         demand=unmet_demand(session),
         gave_up=tuple(session.gave_up),
     )
+
+
+def run_checked_cycle(cluster: Cluster, config: SchedulerConfig | None = None) -> CycleResult:
+    """Return what `run_cycle` does, every fast path compared with asking about every node.
+
+    Raises:
+        InvariantError: One of them, or the outcome as a whole, differs from the reference.
+    """
+    config = config or SchedulerConfig()
+    parameters = replace(config.parameters, fast_paths=True, check_fast_paths=True)
+    quick = run_cycle(cluster, replace(config, parameters=parameters))
+    parameters = replace(config.parameters, fast_paths=False, check_fast_paths=False)
+    slow = run_cycle(cluster, replace(config, parameters=parameters))
+    for found, expected in zip_longest(quick.decisions, slow.decisions):
+        if found != expected:
+            raise InvariantError(
+                f"fast path: decided {found}, but asking about every node gives {expected}"
+            )
+    return quick
 
 
 def run_session(

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
+import pytest
 from click.testing import CliRunner, Result
 
 from navarch.cli.sched import sched
 from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.plugins.nodeplacement import NodePlacement
 from navarch.scheduler.snapshot.render import render_cluster
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
 from navarch.scheduler.worlds import a_cluster, a_job
@@ -54,6 +57,31 @@ def test_plan_says_what_would_happen(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert "start fits-0 on a" in result.output
     assert "huge stays pending" in result.output
+
+
+def test_plan_can_check_every_fast_path(tmp_path: Path) -> None:
+    file = a_file(tmp_path)
+
+    result = run("plan", file, "--check")
+
+    assert result.exit_code == 0
+    assert result.output == run("plan", file).output
+
+
+def test_a_check_names_the_task_that_a_wrong_vector_form_misplaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = a_cluster(nodes={"a": 2, "b": 4}, jobs=[a_job("one"), a_job("two")])
+    path = tmp_path / "snapshot.json"
+    path.write_text(dump_snapshot(Snapshot(cluster=cluster, config=SchedulerConfig())))
+    monkeypatch.setattr(
+        NodePlacement, "_scores", lambda _self, _task, nodes: np.arange(len(nodes), dtype=float)
+    )
+
+    result = run("replay", path, "--check")
+
+    assert result.exit_code == 1
+    assert "fast path: task one-0 would go to b" in result.output
 
 
 def test_replay_always_gives_the_same(tmp_path: Path) -> None:
