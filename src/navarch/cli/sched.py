@@ -22,7 +22,7 @@ class Sched(LazyGroup):
 
     entries: ClassVar[Mapping[str, Entry]] = {
         "plan": _entry("sched_cluster:plan", CLUSTERS, "What would happen, and who would wait."),
-        "why": _entry("sched_cluster:why", CLUSTERS, "What a cycle makes of one job, and why."),
+        "why": _entry("sched_cluster:why", CLUSTERS, "Why jobs wait, and what would help."),
         "replay": _entry("sched_cluster:replay", CLUSTERS, "The decisions, with a digest."),
         "snapshot": _entry("sched_cluster:snapshot", CLUSTERS, "Write a complete snapshot."),
         "conformance": _entry("sched_cluster:conformance", CLUSTERS, "Run a file of cases."),

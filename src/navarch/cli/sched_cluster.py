@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from navarch.cli.render.explanation import render_explanation, tell_explanation
+from navarch.clock.system import SystemClock
 from navarch.core.errors import NavarchError
 from navarch.core.explanation import Explanation
 from navarch.scheduler.conformance.load import load_all, load_any
 from navarch.scheduler.conformance.run import CaseResult, run_cases
 from navarch.scheduler.cycle import CycleResult, run_checked_cycle, run_cycle
-from navarch.scheduler.explain import why_job
+from navarch.scheduler.explain import why_job, why_pending
 from navarch.scheduler.plan import render_plan, render_result
 from navarch.scheduler.plugins import built_in_plugins
 from navarch.scheduler.points import POINTS
@@ -66,7 +67,7 @@ def replay(file: Path, case: str | None, seed: int | None, *, check: bool) -> No
 @AS_JSON
 def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json: bool) -> None:
     """Say what would happen to the cluster in FILE, and why jobs would stay pending."""
-    results = _run(file, case, seed, check=check)
+    results = _run(file, case, seed, check=check, stopwatch=SystemClock().monotonic)
     if as_json:
         click.echo(json.dumps(render_results(results), indent=1))
     else:
@@ -75,22 +76,28 @@ def plan(file: Path, case: str | None, seed: int | None, *, check: bool, as_json
 
 @click.command()
 @FILE
-@click.argument("job")
+@click.argument("job", required=False)
 @CASE
 @SEED
 @AS_JSON
-def why(file: Path, job: str, case: str | None, seed: int | None, *, as_json: bool) -> None:
-    """Say what a cycle makes of JOB in FILE: how far it gets, who refuses it, what would help."""
+def why(file: Path, job: str | None, case: str | None, seed: int | None, *, as_json: bool) -> None:
+    """Say what a cycle makes of JOB in FILE: how far it gets, who refuses it, what would help.
 
-    def work() -> Explanation:
+    Without JOB, the same for every job that stays pending.
+    """
+
+    def work() -> list[Explanation]:
         loaded = _seeded(load_any(_read(file), case), seed)
-        return why_job(loaded.cluster, loaded.config, job)
+        if job is not None:
+            return [why_job(loaded.cluster, loaded.config, job)]
+        return why_pending(loaded.cluster, loaded.config)
 
-    explanation: Explanation = _checked(work)
+    found: list[Explanation] = _checked(work)
     if as_json:
-        click.echo(json.dumps(render_explanation(explanation), indent=1))
+        plain = [render_explanation(each) for each in found]
+        click.echo(json.dumps(plain if job is None else plain[0], indent=1))
     else:
-        click.echo(tell_explanation(explanation))
+        click.echo("\n\n\n".join(map(tell_explanation, found)) or "no job stays pending")
 
 
 @click.command()
@@ -139,13 +146,25 @@ def _titled(name: str, text: str) -> str:
     return f"{name}\n{text}" if name else text
 
 
-def _run(file: Path, case: str | None, seed: int | None, *, check: bool) -> dict[str, CycleResult]:
-    """Return what follows from every snapshot in the file."""
+def _run(
+    file: Path,
+    case: str | None,
+    seed: int | None,
+    *,
+    check: bool,
+    stopwatch: Callable[[], float] | None = None,
+) -> dict[str, CycleResult]:
+    """Return what follows from every snapshot in the file.
+
+    Only with a stopwatch do actions keep to `seconds_per_action`: what is replayed must not depend
+    on how fast this machine is.
+    """
 
     def work() -> dict[str, CycleResult]:
         loaded = {name: _seeded(s, seed) for name, s in load_all(_read(file), case).items()}
-        run = run_checked_cycle if check else run_cycle
-        return {name: run(s.cluster, s.config) for name, s in loaded.items()}
+        if check:  # Two ways are compared, which must not depend on how fast either is.
+            return {name: run_checked_cycle(s.cluster, s.config) for name, s in loaded.items()}
+        return {name: run_cycle(s.cluster, s.config, clock=stopwatch) for name, s in loaded.items()}
 
     results: dict[str, CycleResult] = _checked(work)
     return results

@@ -49,6 +49,19 @@ def why_job(
     return explain_job(session, job, [describe(d) for d in log.decisions if _is_about(d, job)])
 
 
+def why_pending(
+    cluster: Cluster, config: SchedulerConfig | None, *, registry: PluginRegistry | None = None
+) -> list[Explanation]:
+    """Return for every job that a cycle leaves waiting how far it got, and why, by name."""
+    log = DecisionLog()
+    session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
+    return [
+        explain_job(session, name, [describe(d) for d in log.decisions if _is_about(d, name)])
+        for name in sorted(session.jobs)
+        if session.jobs[name].has_pending
+    ]
+
+
 def _is_about(decision: object, job: str) -> bool:
     if not isinstance(decision, Bind | Evict | Nominate):
         return False

@@ -33,6 +33,7 @@ def render_result(result: CycleResult) -> dict[str, Any]:
     return {
         "decisions": decisions,
         "pending": {name: reasons(result, name) for name in sorted(_pending(result))},
+        "gave_up": [asdict(each) for each in result.gave_up],
         "digest": digest(decisions),
     }
 
@@ -69,6 +70,10 @@ def render_plan(result: CycleResult) -> str:
         found = reasons(result, name)
         more = f" (and {len(found) - REASONS_SHOWN} more)" if len(found) > REASONS_SHOWN else ""
         lines.append(f"{name} stays pending: {'; '.join(found[:REASONS_SHOWN])}{more}")
+    lines += [
+        f"{each.action} gave up at job {each.job} after {each.reason}, and tried no job behind it"
+        for each in result.gave_up
+    ]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """Why a job waits: how far it got, which rule refused which nodes, what would help."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session
 from navarch.scheduler.cluster import Cluster, NodeHealth, Taint
-from navarch.scheduler.explain import explain_job, why_job
+from navarch.scheduler.explain import explain_job, why_job, why_pending
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
 
@@ -123,3 +124,17 @@ def test_the_command_explains_a_job_of_a_file(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert result.output.startswith("job train waits: 1 of 3 tasks")
     assert CliRunner().invoke(sched, ["why", str(file), "nobody"]).exit_code == 1
+
+
+def test_every_job_that_stays_pending_is_explained_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.json"
+    file.write_text(dump_snapshot(Snapshot(cluster=crowded(), config=SchedulerConfig())))
+
+    said = CliRunner().invoke(sched, ["why", str(file), "--json"])
+
+    found = {each["job"]: each for each in json.loads(said.output)}
+    assert found["train"] == json.loads(
+        CliRunner().invoke(sched, ["why", str(file), "train", "--json"]).output
+    )
+    assert all(each["state"] == "waiting" for each in found.values())
+    assert set(found) == {each.job for each in why_pending(crowded(), None)}

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from navarch.cli.sched import sched
-from navarch.scheduler.config import SchedulerConfig
+from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.plugins.nodeplacement import NodePlacement
 from navarch.scheduler.snapshot.render import render_cluster
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot
@@ -183,3 +183,27 @@ def test_plugins_are_listed_with_their_arguments() -> None:
 
     assert "nodeplacement  gpu=binpack, cpu=binpack" in result.output
     assert "node_order(task, node) -> float or None  [sum]" in result.output
+
+
+def test_a_plan_says_where_a_search_was_given_up(tmp_path: Path) -> None:
+    cluster = a_cluster(
+        nodes={"a": 2},
+        jobs=[
+            a_job("low", gpus=2, on="a", priority=1, preemptible=True),
+            a_job("high", gpus=2, priority=90),
+        ],
+    )
+    path = tmp_path / "snapshot.json"
+
+    def planned(parameters: Parameters, command: str) -> Result:
+        config = SchedulerConfig(parameters=parameters)
+        path.write_text(dump_snapshot(Snapshot(cluster=cluster, config=config)))
+        return run(command, path)
+
+    by_count = planned(Parameters(simulations_per_action=0), "plan")
+    by_time = Parameters(seconds_per_action=0.0)
+
+    assert "preempt gave up at job high after 0 simulations" in by_count.output
+    assert "preempt gave up at job high after 0 seconds" in planned(by_time, "plan").output
+    # What is replayed must not depend on how fast a machine is.
+    assert json.loads(planned(by_time, "replay").output)["gave_up"] == []
