@@ -1,16 +1,23 @@
 """Stories of jobs whose machines fail, under a control plane that is killed now and then."""
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
+from navarch.core.autoscaling import Autoscaling, QueueSettings
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
 from navarch.fleet.jobs.placement import gpus_held
+from navarch.meters.jobs import JobsMeter
 from navarch.ports.jobs import JobRequest
+from navarch.service.job_queue import JobQueue
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool, storm
 
 TRAINING = PoolName("training")
 GANG = JobName("gang")
+QUEUE = Autoscaling(queue=QueueSettings(jobs_per_node=1))
 
 
 def job(world: World) -> Job:
@@ -37,3 +44,56 @@ def test_a_job_that_loses_a_machine_is_placed_again_and_nothing_is_held_twice(se
         assert set(held) <= set(world.serving(TRAINING))
 
     simulate(story, seed=seed, pools=[a_pool(size=4, nodes_max=6)], habits=storm(seed), trouble=0.2)
+
+
+def with_a_queue(world: World) -> None:
+    """Let pools hear of jobs as the server's do, from machines that are always idle."""
+    world.load = lambda _: 0.0
+    world.metrics = JobsMeter(world.store, JobQueue(world.store))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pool_comes_from_zero_for_a_job_keeps_its_idle_nodes_and_goes_back(seed: int) -> None:
+    async def story(world: World) -> None:
+        await world.clock.sleep(600)
+        assert world.serving(TRAINING) == []
+        assert world.control is not None
+        jobs = world.control.jobs
+        await jobs.submit_job(JobRequest(name=GANG, tasks=2, gpus=8))
+        await world.until(lambda: job(world).state is JobState.PLACED, within_s=2 * 3600)
+        nodes = job(world).nodes
+
+        await world.clock.sleep(6 * 3600)
+        assert (job(world).nodes, job(world).interruptions) == (nodes, 0)
+
+        await jobs.finish_job(GANG)
+        await world.until(lambda: world.serving(TRAINING) == [], within_s=2 * 3600)
+
+    pool = replace(a_pool(size=0, nodes_max=3), autoscaling=QUEUE, nodes_wanted=0)
+    simulate(story, seed=seed, pools=[pool], prepare=with_a_queue)
+
+
+@pytest.mark.parametrize("firm", [True, False])
+def test_a_drain_waits_for_jobs_that_may_not_be_stopped_as_long_as_the_pool_allows(
+    firm: bool,
+) -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        assert world.control is not None
+        request = JobRequest(name=GANG, gpus=8, preemptible=not firm)
+        await world.control.jobs.submit_job(request)
+        await world.until(lambda: job(world).state is JobState.PLACED, within_s=600)
+        (node,) = job(world).nodes
+        asked = world.clock.now()
+
+        world.checkers.may_be_retired.add(node)
+        await world.control.fleet.retire(node, reason="it is old")
+        await world.until(lambda: job(world).interruptions > 0, within_s=3600)
+
+        waited = (job(world).since - asked).total_seconds()
+        assert (waited >= 600) is firm
+        await world.until(lambda: job(world).state is JobState.PLACED, within_s=3600)
+        assert node not in job(world).nodes
+
+    pool = replace(a_pool(size=2), drain_timeout=timedelta(minutes=10))
+    simulate(story, seed=1, pools=[pool])
