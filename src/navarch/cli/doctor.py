@@ -29,6 +29,13 @@ EXTRAS: Mapping[str, tuple[str, str]] = {
 }
 """By the name of the optional install: a module of it, and what needs it."""
 
+VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "aws": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"),
+    "gcp": ("GOOGLE_APPLICATION_CREDENTIALS",),
+    "lambda": ("LAMBDA_API_KEY",),
+}
+"""By cloud: the variables of which one is enough."""
+
 SKEW_MAX_S = 5.0
 """Signatures of requests to clouds are refused from minutes on; logs confuse from seconds on."""
 
@@ -54,13 +61,21 @@ class Finding:
 
 @click.command("doctor", cls=Command)
 @click.option("--check-credentials", is_flag=True, help="Try kept credentials with harmless calls.")
+@click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Also say what the providers and pools of this configuration lack.",
+)
 @with_session
-def doctor(session: Session, check_credentials: bool) -> None:
+def doctor(session: Session, check_credentials: bool, file: str | None) -> None:
     """Say what is missing here: installs, credentials, clock, ports, driver, Docker, SSH.
 
     Nothing is changed. It ends with 1 if something is broken; what is merely not there is noted.
     """
     findings = list(examine(session, check_credentials=check_credentials))
+    if file is not None:
+        findings += _configured(session.surroundings, file)
     session.show(findings, lambda _: render_findings(findings))
     if any(finding.verdict is Verdict.BAD for finding in findings):
         raise click.exceptions.Exit(1)
@@ -90,10 +105,7 @@ def render_findings(findings: list[Finding]) -> str:
 
 def _extras() -> Iterator[Finding]:
     for extra, (module, needed_by) in EXTRAS.items():
-        try:
-            there = find_spec(module) is not None
-        except ModuleNotFoundError:
-            there = False
+        there = _is_here(module)
         yield Finding(
             about="install",
             verdict=Verdict.FINE if there else Verdict.NOTE,
@@ -102,18 +114,74 @@ def _extras() -> Iterator[Finding]:
         )
 
 
+def _configured(surroundings: Surroundings, file: str) -> Iterator[Finding]:
+    """Yield what stands between a configuration and machines."""
+    # Loaded late: the schema is large, and most ask without a file.
+    from navarch.config import ConfigError, load_config
+
+    try:
+        config = load_config(file)
+    except ConfigError as error:
+        text = f"{file}: {len(error.problems)} mistakes"
+        remedy = f"navarch config validate {file}"
+        yield Finding(about="config", verdict=Verdict.BAD, text=text, remedy=remedy)
+        return
+    for provider in config.providers.values():
+        yield _provider(surroundings, provider.name, provider.type, provider)
+    for pool in config.pools.values():
+        if pool.setup is not None:
+            yield _key_file(f"pool {pool.name}", pool.setup.key_file)
+
+
+def _provider(surroundings: Surroundings, name: str, kind: str, config: object) -> Finding:
+    about, label = "provider", f"{name} ({kind})"
+    extra = "ssh" if kind == "baremetal" else kind
+    if extra in EXTRAS and not _is_here(EXTRAS[extra][0]):
+        remedy = f"pip install 'navarch[{extra}]'"
+        text = f"{label}: navarch[{extra}] is not here"
+        return Finding(about=about, verdict=Verdict.BAD, text=text, remedy=remedy)
+    if kind == "baremetal":
+        return _key_file(label, getattr(config, "ssh_private_key_path", None) or "")
+    if kind not in VARIABLES:
+        return Finding(about=about, verdict=Verdict.FINE, text=f"{label} needs nothing more")
+    fields = ("api_key", "profile", "credentials_file")
+    own = next((field for field in fields if getattr(config, field, None)), None)
+    told = next((word for word in VARIABLES[kind] if surroundings.environ.get(word)), None)
+    if own or told or kind in read_credentials(surroundings.config_dir).providers:
+        source = own or (f"from {told}" if told else "kept")
+        return Finding(about=about, verdict=Verdict.FINE, text=f"{label}: credentials {source}")
+    remedy = f"navarch config set-credentials {kind} --help"
+    if kind == "lambda":
+        text = f"{label}: there is no API key"
+        return Finding(about=about, verdict=Verdict.BAD, text=text, remedy=remedy)
+    text = f"{label}: no credentials but those of the machine itself, if it has any"
+    return Finding(about=about, verdict=Verdict.NOTE, text=text, remedy=remedy)
+
+
+def _key_file(whose: str, path: str) -> Finding:
+    found = os.path.expanduser(path)
+    if not path or os.access(found, os.R_OK):
+        text = f"{whose}: its SSH key can be read" if path else f"{whose}: SSH keys of the agent"
+        return Finding(about="ssh key", verdict=Verdict.FINE, text=text)
+    text = f"{whose}: {path} cannot be read"
+    remedy = "ssh-keygen -t ed25519 makes a key; its .pub goes onto the machines"
+    return Finding(about="ssh key", verdict=Verdict.BAD, text=text, remedy=remedy)
+
+
+def _is_here(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _credentials(surroundings: Surroundings, *, check: bool) -> Iterator[Finding]:
     try:
         kept = read_credentials(surroundings.config_dir).providers
     except CommandError as error:
         yield Finding(about="credentials", verdict=Verdict.BAD, text=str(error))
         return
-    variables = {
-        "aws": ("AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"),
-        "gcp": ("GOOGLE_APPLICATION_CREDENTIALS",),
-        "lambda": ("LAMBDA_API_KEY",),
-    }
-    for cloud, names in variables.items():
+    for cloud, names in VARIABLES.items():
         told = next((name for name in names if surroundings.environ.get(name)), None)
         if cloud in kept and check:
             yield _tried(surroundings.check, cloud, kept[cloud])

@@ -214,3 +214,52 @@ def test_the_doctor_tries_kept_credentials_when_asked(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "bad   credentials  lambda: lambda does not accept" in result.stdout
     assert SECRET not in result.output
+
+
+CONFIG = """
+providers:
+  lambda: {type: lambda}
+  work: {type: aws, profile: fleet}
+  lab: {type: gcp, project: p}
+  rack:
+    type: baremetal
+    ssh_private_key_path: KEY
+    hosts: [{name: a, address: 10.0.0.1, host_key: ssh-ed25519 AAAA}]
+pools:
+  training:
+    provider: rack
+    instance_type: baremetal
+    max_nodes: 1
+    ssh_private_key_path: KEY
+    setup_commands: [start]
+"""
+
+
+def test_the_doctor_says_what_a_configuration_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LAMBDA_API_KEY", raising=False)
+    file, key = tmp_path / "navarch.yaml", tmp_path / "key"
+    file.write_text(CONFIG.replace("KEY", str(key)))
+    result = type_at(tmp_path / "home", f"doctor --config {file}")
+    assert result.exit_code == 1
+    assert "bad   provider     lambda (lambda): there is no API key" in result.stdout
+    assert "ok    provider     work (aws): credentials profile" in result.stdout
+    assert "note  provider     lab (gcp): no credentials but those of the machine" in result.stdout
+    assert result.stdout.count("cannot be read") == 2
+    key.write_text("")
+    monkeypatch.setenv("LAMBDA_API_KEY", SECRET)
+    result = type_at(tmp_path / "home", f"doctor --config {file}")
+    assert result.stdout.count("its SSH key can be read") == 2
+    assert "lambda (lambda): credentials api_key" in result.stdout
+    assert SECRET not in result.output
+
+
+def test_the_doctor_sends_those_with_mistakes_in_their_file_to_who_explains_them(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "navarch.yaml"
+    file.write_text("pools: {training: {nonsense: 1}}")
+    result = type_at(tmp_path / "home", f"doctor --config {file}")
+    assert result.exit_code == 1
+    assert f"navarch config validate {file}" in result.stdout
