@@ -90,6 +90,10 @@ def test_a_spent_budget_stops_growth_of_one_team_but_replaces_what_breaks_or_is_
         await world.clock.sleep(1800)
         assert len(world.serving(TRAINING)) == 4, "the pool grew for no money"
         assert len(world.serving(PoolName("batch"))) == 3
+        assert world.control is not None
+        note = (await world.control.fleet.get_pool(TRAINING)).note
+        assert note.startswith("2 to be requested: h100-8x at sim"), note
+        assert "the budget of team/red has no room for an hour of it" in note
         events = await world.store.events(about=about("budget", "team/red"))
         assert [entry.event.kind for entry in events] == ["budget.near", "budget.spent"]
 

@@ -211,6 +211,9 @@ def build_control_plane(
     def closed(offering: Offering) -> tuple[str, datetime] | None:
         return memories[-1].closed(offering) if memories else None
 
+    def obstacle(pool: PoolName) -> str | None:
+        return memories[-1].obstacle(pool) if memories else None
+
     def overheard(node: NodeId, report: HealthReport) -> None:
         wear.hear(node, report)
         stragglers.hear(node, report)
@@ -328,6 +331,7 @@ def build_control_plane(
             offerings=offerings,
             assortment=assortment,
             closed=closed,
+            obstacle=obstacle,
             inject=inject,
             budgets=opinions.budgets,
             ledger=ledger,

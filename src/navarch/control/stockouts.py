@@ -11,7 +11,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.fleet.recollection import recollect, remember
-from navarch.fleet.selection import Market, Reservation, UnderWay, Veto
+from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
 from navarch.fleet.stockouts import SPANS, Spans, Stockouts
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
@@ -42,7 +42,7 @@ class StockoutMemory:
         self.market = Market(Stockouts(), now=clock.now())
         self.look_at: Callable[[PoolName], None] = lambda _: None
         """Called for pools that were turned away, as soon as there is news for them."""
-        self._waiting: dict[PoolName, None] = {}
+        self._waiting: dict[PoolName, Obstacle] = {}
         store.subscribe(self._changed)
 
     async def begin_round(self, now: datetime) -> None:
@@ -69,6 +69,11 @@ class StockoutMemory:
             return None
         last = max(found, key=lambda closure: closure.until)
         return last.reason, last.until
+
+    def obstacle(self, pool: PoolName) -> str | None:
+        """Return what kept `pool` from buying when it last wanted to; None if nothing did."""
+        found = self.market.turned_away.get(pool) or self._waiting.get(pool)
+        return None if found is None else f"{found[0]}: {found[1]}"
 
     async def _recall(self) -> None:
         events: list[Event] = []

@@ -71,6 +71,9 @@ class Closed:
 Bar = Closed | str
 """What keeps a pool from buying something: a closure, or the words of a veto."""
 
+Obstacle = tuple[Offering, Bar | None]
+"""What a pool would have bought, and what kept it from doing so."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -159,8 +162,8 @@ class Market:
         self._standings: dict[tuple[PoolName, int], tuple[Pool, list[_Standing]]] = {}
         self._taken: list[Take] = []
         self._reserved = Counter(reserved or {})
-        self.turned_away: dict[PoolName, None] = {}
-        """Pools that wanted to buy and could not."""
+        self.turned_away: dict[PoolName, Obstacle] = {}
+        """Pools that wanted to buy and could not, and what kept them from their first choice."""
 
     def expect(self, pool: PoolName, nodes: int) -> None:
         """Note down how many machines `pool` is still looking for."""
@@ -187,7 +190,11 @@ class Market:
         known = self._known(pool, gang)
         if all(self._bar(pool, each, gang, instead_of) is not None for each in known):
             # The usual case in a drought, and looked at often: nothing needs to be weighed.
-            self.turned_away[pool.name] = None
+            first = known[0]
+            self.turned_away[pool.name] = (
+                first.offering,
+                self._bar(pool, first, gang, instead_of),
+            )
             return None
         rows = self._rows(pool, scheduler, held, gang, instead_of)
         best = next(row for row in rows if row.bar is None)
@@ -202,7 +209,7 @@ class Market:
         wish = Wish(pool=pool, offering=gang.offering, instead_of=instead_of)
         obstacle = self._veto(wish, 1) or self._no_room(gang.offering, 1)
         if obstacle is not None:
-            self.turned_away[pool.name] = None
+            self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
         self._taken.append((pool, gang.offering))
         self._reserved[_reservation(gang.offering)] += 1

@@ -116,6 +116,7 @@ class FleetService:
         offerings: Callable[[], Awaitable[Sequence[Offering]]] = no_offerings,
         assortment: Callable[[], Awaitable[Sequence[Offer]]] | None = None,
         closed: Closed = lambda _: None,
+        obstacle: Callable[[PoolName], str | None] = lambda _: None,
         inject: Callable[[NodeId, CheckResult], Awaitable[None]] = not_simulated,
         budgets: Sequence[Budget] = (),
         ledger: Ledger | None = None,
@@ -128,6 +129,7 @@ class FleetService:
         self._offerings = offerings
         self._assortment = assortment
         self._closed = closed
+        self._obstacle = obstacle
         self._inject = inject
         self._budgets = budgets
         self._ledger = ledger or Ledger(clock, store)
@@ -209,12 +211,20 @@ class FleetService:
     async def list_pools(self) -> Sequence[PoolView]:
         """Return every pool, by name."""
         fleet = self._store.fleet()
-        shown = (_show_pool(fleet, name) for name in sorted(fleet.pools))
+        shown = (self._show_pool(fleet, name) for name in sorted(fleet.pools))
         return [pool for pool in shown if pool is not None]
+
+    def _show_pool(self, fleet: Fleet, name: PoolName) -> PoolView | None:
+        """Return a pool, or None once it is deleted and its last machine gone."""
+        pool = fleet.pools.get(name)
+        members = fleet.in_pool(name).values()
+        if pool is None or (pool.deleted and all(node.gone for node in members)):
+            return None
+        return pool_view(pool, members, self._obstacle(name))
 
     async def get_pool(self, name: PoolName) -> PoolView:
         """Return one pool."""
-        pool = _show_pool(self._store.fleet(), name)
+        pool = self._show_pool(self._store.fleet(), name)
         if pool is None:
             raise NotFoundError(f"pool not found: {name}")
         return pool
@@ -471,7 +481,7 @@ class FleetService:
 
     def watch(self, *, after_revision: int | None = None) -> AsyncIterator[Update]:
         """Yield every revision after the given one."""
-        watching = Watching(self._store, show_node=self._show_node, show_pool=_show_pool)
+        watching = Watching(self._store, show_node=self._show_node, show_pool=self._show_pool)
         return watching.updates(after_revision)
 
     async def cost(self, by: CostBy = CostBy.POOL, *, since: datetime | None = None) -> CostReport:
@@ -518,15 +528,6 @@ def _labels(fleet: Fleet, node: Node) -> Mapping[str, str]:
 
 def _pool_of(fleet: Fleet, node: Node) -> Pool | None:
     return None if node.pool is None else fleet.pools.get(node.pool)
-
-
-def _show_pool(fleet: Fleet, name: PoolName) -> PoolView | None:
-    """Return a pool, or None once it is deleted and its last machine gone."""
-    pool = fleet.pools.get(name)
-    members = fleet.in_pool(name).values()
-    if pool is None or (pool.deleted and all(node.gone for node in members)):
-        return None
-    return pool_view(pool, members)
 
 
 def _node(fleet: Fleet, name: NodeId) -> Node:

@@ -80,8 +80,8 @@ def instance_view(node: Node, pool: Pool | None) -> InstanceView:
     )
 
 
-def pool_view(pool: Pool, nodes: Iterable[Node]) -> PoolView:
-    """Return `pool` as an operator wants to see it."""
+def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) -> PoolView:
+    """Return `pool` as an operator wants to see it; `obstacle` keeps it from buying."""
     present = [node for node in nodes if not node.gone]
     starting = [n for n in present if n.counts and n.phase in (Phase.REQUESTED, Phase.BOOTING)]
     leaving = [node for node in present if not node.counts]
@@ -97,7 +97,7 @@ def pool_view(pool: Pool, nodes: Iterable[Node]) -> PoolView:
             (node.launch.price_per_hour for node in present if node.launch and node.instance),
             Decimal(0),
         ),
-        note=_note(pool, present),
+        note=_note(pool, present, obstacle),
     )
 
 
@@ -162,7 +162,7 @@ def _message(node: Node) -> str:
     }.get(node.phase, node.cordoned or explain(node.conditions))
 
 
-def _note(pool: Pool, present: list[Node]) -> str:
+def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     if pool.deleted:
         return f"being deleted: {len(present)} machines left"
     if pool.braked is not None:
@@ -181,6 +181,6 @@ def _note(pool: Pool, present: list[Node]) -> str:
     if missing > 0 and len(present) >= pool.nodes_max:
         return f"{missing} wait until machines that are leaving have made room"
     if missing > 0:
-        return f"{missing} to be requested"
+        return f"{missing} to be requested" + (f": {obstacle}" if obstacle else "")
     starting = sum(node.phase in (Phase.REQUESTED, Phase.BOOTING) for node in staying)
     return f"{starting} starting" if starting else ""
