@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -179,6 +180,27 @@ def test_windows_follow_the_clock_on_the_wall_in_summer_and_winter(
     schedule = Schedule(windows=(Window(start=9, end=17),), time_zone="Europe/Berlin")
 
     assert (schedule.window_at(datetime(2026, month, 7, hour, tzinfo=UTC)) is not None) is holds
+
+
+@pytest.mark.parametrize(
+    ("saturday", "hours"),
+    [(datetime(2026, 3, 21, tzinfo=UTC), 8.0), (datetime(2026, 3, 28, tzinfo=UTC), 7.0)]
+    + [(datetime(2026, 10, 24, tzinfo=UTC), 9.0)],
+    ids=["a usual night", "clocks go forward", "clocks go back"],
+)
+def test_a_window_past_midnight_ends_by_the_clock_also_when_clocks_change(
+    saturday: datetime, hours: float
+) -> None:
+    night = Window(days=(Day.SATURDAY,), start=22, end=6)
+    schedule = Schedule(windows=(night,), time_zone="Europe/Berlin")
+
+    moments = [saturday + timedelta(minutes=minute) for minute in range(48 * 60)]
+    within = [moment for moment in moments if schedule.window_at(moment)]
+
+    assert len(within) / 60 == hours
+    assert within[-1] - within[0] == timedelta(hours=hours, minutes=-1), "and in one piece"
+    berlin = ZoneInfo("Europe/Berlin")
+    assert (within[0].astimezone(berlin).hour, within[-1].astimezone(berlin).hour) == (22, 5)
 
 
 def test_the_first_window_that_holds_decides() -> None:
