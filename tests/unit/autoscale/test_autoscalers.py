@@ -184,8 +184,11 @@ def test_windows_follow_the_clock_on_the_wall_in_summer_and_winter(
 
 @pytest.mark.parametrize(
     ("saturday", "hours"),
-    [(datetime(2026, 3, 21, tzinfo=UTC), 8.0), (datetime(2026, 3, 28, tzinfo=UTC), 7.0)]
-    + [(datetime(2026, 10, 24, tzinfo=UTC), 9.0)],
+    [
+        (datetime(2026, 3, 21, tzinfo=UTC), 8.0),
+        (datetime(2026, 3, 28, tzinfo=UTC), 7.0),
+        (datetime(2026, 10, 24, tzinfo=UTC), 9.0),
+    ],
     ids=["a usual night", "clocks go forward", "clocks go back"],
 )
 def test_a_window_past_midnight_ends_by_the_clock_also_when_clocks_change(
