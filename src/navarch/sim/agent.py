@@ -107,6 +107,9 @@ class SimAgent:
                 # What a beat reports is what is so when the agent sets out on it.
                 self._found = tuple(self.results.values())
                 self._out_of_turn, self._hurried = self._hurried, False
+                if self._out_of_turn:
+                    # It was not computed, so no part of it can lie in the past.
+                    self._resumed_s = -inf
             if under_way or not self.hung:
                 settled = await self._carry_out()
             # The rest of a beat proves nothing: what the agent was roused for may come after it.
