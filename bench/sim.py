@@ -5,24 +5,25 @@ and lengths of the large runs; a figure is held against its target at scale 1 on
 """
 
 import argparse
-import asyncio
 import json
 import resource
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import structlog
 
-from navarch.sim.clock import SimClock
-from navarch.sim.loop import SimLoop
+from navarch.app import control_plane
+from navarch.control.loop import Loop
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.virtual import run_scenario
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import a_pool
 
 ROOT = Path(__file__).parents[1]
-WAKE_UPS = 200_000
 STORIES = 20
 
 DAY = """
@@ -65,6 +66,7 @@ def played(scenario: Scenario) -> dict[str, object]:
         "injured": outcome.figures.injured,
         "replaced": outcome.figures.replacement.count,
         "simulated_s": outcome.simulated_s,
+        "false_cordons": outcome.figures.false_cordons,
         "trace": outcome.trace,
         "broken": [verdict.what for verdict in outcome.broken],
     }
@@ -82,24 +84,48 @@ def apart(*arguments: str, limit_s: float) -> dict[str, object]:
     return answer
 
 
+class Counted(Loop):
+    """A loop of the product that counts how often it is woken."""
+
+    woken = 0
+
+    async def _round(self) -> datetime | None:
+        Counted.woken += 1
+        return await super()._round()
+
+
 def wake_ups() -> dict[str, object]:
-    """Return how often per CPU second the virtual clock wakes tasks that do nothing else."""
+    """Return how often per CPU second loops of the product are woken.
 
-    async def main() -> None:
-        clock = SimClock()
+    Once in a quiet fleet, where loops come due and find little to do, and once in the thick of it,
+    where most rounds decide, commit and send errands. What agents and the cloud take is in it.
+    """
+    control_plane.Loop = Counted  # type: ignore[misc]
+    try:
+        quiet, busy = woken_in(hours=200, failures=0), woken_in(hours=20, failures=100)
+    finally:
+        control_plane.Loop = Loop  # type: ignore[misc]
+    return {"quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}
 
-        async def sleeper(number: int) -> None:
-            for _ in range(WAKE_UPS // 100):
-                await clock.sleep(1.0 + number / 100)
 
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(100):
-                tasks.create_task(sleeper(number))
+def woken_in(*, hours: int, failures: int) -> dict[str, int]:
+    """Return how often loops are woken in so many hours, by the CPU second."""
+    pool = a_pool(size=20)
+    began: list[float] = []
 
-    began = time.process_time()
-    with asyncio.Runner(loop_factory=SimLoop) as runner:
-        runner.run(main())
-    return {"per_cpu_s": round(WAKE_UPS / (time.process_time() - began)), "target": 50_000}
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(pool.name)) == pool.size, within_s=3600)
+        Counted.woken = 0
+        began.append(time.process_time())
+        for _ in range(failures):
+            await world.clock.sleep(hours * 3600 / failures)
+            if serving := world.serving(pool.name):
+                world.fail(serving[0], "XID 79")
+        await world.clock.sleep(0.0 if failures else hours * 3600)
+
+    simulate(story, seed=1, pools=[pool], computed=True)
+    spent_s = time.process_time() - began[0]
+    return {"wake_ups": Counted.woken, "per_cpu_s": round(Counted.woken / spent_s)}
 
 
 def stories() -> dict[str, object]:
