@@ -1,7 +1,8 @@
 """Health: when a pool's node is given up."""
 
-from navarch.config.kinds import BOOLEAN, COUNT, PATH
+from navarch.config.kinds import BOOLEAN, PATH, Integer
 from navarch.config.schema import block, key
+from navarch.health.judgement import TIMES_MAX
 
 
 @block()
@@ -13,7 +14,8 @@ class HealthConfig:
     """
 
     unhealthy_after: int = key(
-        COUNT,
+        # Nobody counts further: what is asked for beyond it would never come.
+        Integer(least=1, most=TIMES_MAX, example="2"),
         default=2,
         doc="how many unhealthy verdicts in a row, none of them fatal, make a node be replaced",
     )

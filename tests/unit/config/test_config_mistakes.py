@@ -212,7 +212,11 @@ def test_autoscaling_that_cannot_work_is_refused(block: str, expected: str) -> N
         ("health: {auto_replace: True}", '6:28: {} auto_replace must be true or false, not "True"'),
         (
             "health: {unhealthy_after: 0}",
-            '6:31: {} unhealthy_after must be a whole number, 1 or more, not "0"',
+            '6:31: {} unhealthy_after must be a whole number from 1 to 10, not "0"',
+        ),
+        (
+            "health: {unhealthy_after: 12}",
+            '6:31: {} unhealthy_after must be a whole number from 1 to 10, not "12"',
         ),
         ("health: on", '6:13: {} health must be a mapping, not "on"'),
         ("labels: {a: true}", '6:17: {} labels.a must be text, not "true"'),

@@ -94,7 +94,7 @@ MISSED = [
     (a_pool(GOOD + SCALER + "{type: cost-aware, scale_up_at: @200}"), "scale_up_at", "0 to 100"),
     (a_pool(GOOD + SCALER + "{type: predictive, growth_factor: @0}"), "growth_factor", "1.5"),
     (a_pool(GOOD + SCALER + "{type: predictive, lookback_window: @1}"), "lookback_window", "10"),
-    (a_pool(GOOD + "health: {unhealthy_after: @0}"), "unhealthy_after", "1 or more"),
+    (a_pool(GOOD + "health: {unhealthy_after: @0}"), "unhealthy_after", "1 to 10"),
     (a_pool(GOOD + "disruption: {savings_min: @1.5}"), "savings_min", "0.3"),
     (a_pool(GOOD + "disruption: {budgets: [{share_max: @2}]}"), "share_max", "0.1"),
     (a_pool(GOOD + "disruption: {budgets: [{nodes_max: @-1}]}"), "nodes_max", "1"),

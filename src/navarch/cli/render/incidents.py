@@ -85,6 +85,8 @@ def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:
     yield "Pool", incident.pool or ""
     yield "Domain", incident.domain
     yield "GPUs", ", ".join(incident.gpus)
+    yield "Slots", ", ".join(incident.slots)
+    yield "Host", incident.host
     yield "Process", f"{incident.process} ({incident.pid})" if incident.pid else ""
     yield "Boot", incident.boot_id
     yield "Opened", f"{moment(incident.opened_at)} UTC ({age(incident.opened_at, canvas.now)})"
