@@ -14,6 +14,7 @@ the last.
 import argparse
 import asyncio
 import json
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -68,13 +69,24 @@ def main() -> None:
             "rules": len(policy.rules),
             "microseconds_per_event": evaluation_us(policy),
             "runs": runs,
-            "decided_s_worst": max(run["decided_s"] for run in runs),
+            "decided_s": spread([run["decided_s"] for run in runs]),
+            "cpu_s": spread([run["cpu_s"] for run in runs]),
+            "report_to_plan_p99_ms": spread([run["report_to_plan_ms"]["p99"] for run in runs]),
         }
     with tempfile.TemporaryDirectory() as folder:
         sent, kept = asyncio.run(measure(Path(folder), options.lines))
     found["kernel_line_to_verdict_ms"] = figures(kept)
     found["kernel_line_on_the_wire_ms"] = figures(sent)
     print(json.dumps(found, indent=2))
+
+
+def spread(values: list[float]) -> dict[str, float]:
+    """Return the middle of several runs, and how far apart they are."""
+    return {
+        "median": round(statistics.median(values), 3),
+        "least": round(min(values), 3),
+        "most": round(max(values), 3),
+    }
 
 
 async def storm(policy: Policy, nodes: int, faulty: int) -> dict[str, Any]:

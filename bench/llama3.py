@@ -3,14 +3,16 @@
 usage: python -m bench.llama3 [--days 54] [--nodes 2048] [--seed 1]
 
 The published 419 unexpected interruptions (148 faulty GPUs, 72 of their memories, 54 bugs, ...)
-come at random moments to random nodes, as the agent's own checks would report them:
-XIDs as the catalogue judges them, checks by their names, machines that fall silent, maintenance
-that the provider announces. Each kills the one job that runs on all nodes, whose processes then
-leave XID 43 and 45 on others. The real control plane runs under virtual time.
+come at random moments to random nodes, as the agent's own checks find them on hardware with that
+fault (`bench.llama3_evidence`), as machines that fall silent, or as maintenance that the provider
+announces. Each kills the one job that runs on all nodes, whose processes then leave XID 45 on
+others. The real control plane runs under virtual time.
 
-`found`: the fault has an incident, a condition or a notice. `acted_on`: broken machines that were
-replaced. `false_cordons`: nodes that were cordoned, retired or held although nothing but a
-program was at fault. `job_goodput`: the share of the time in which the job made progress that it
+`found`: the fault has an incident, a condition or a notice. `not_acted_on`: machines with a fault
+that is judged unhealthy, and that were not replaced within an hour. `left_in_service`: machines
+whose fault is found and, by the default policy, only degrades them: a cable, a port, a PCIe lane.
+`false_cordons`: nodes that were cordoned, retired or held although nothing but a program was at
+fault. `job_goodput`: the share of the time in which the job made progress that it
 kept, by how often it writes checkpoints; to start again on enough nodes takes `restart_min`.
 """
 
@@ -23,11 +25,29 @@ from random import Random
 
 import structlog
 
-from navarch.core.health import CheckResult, Health
+from bench.llama3_evidence import (
+    Fault,
+    Rig,
+    adapter,
+    bad_kernel,
+    cable,
+    double_bit,
+    firmware,
+    heat,
+    killed,
+    lanes,
+    main_memory,
+    off_the_bus,
+    read_only,
+    stopped,
+    uncontained,
+    wild_pointer,
+    wrong_words,
+)
+from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.notice import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
-from navarch.health.checks.xid import judge_xid
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -47,32 +67,33 @@ class Cause:
 
     name: str
     count: int
-    xid: int = 0
-    check: str = ""
-    silent: bool = False
+    fault: Fault | None = None
+    """None for a machine that falls silent."""
     announced: bool = False
     is_hardware: bool = True
+    degrades_only: bool = False
+    """Whether the checks call a machine with it worse, and not unfit."""
 
 
 CAUSES = (
-    Cause(name="faulty GPU", count=148, xid=79),
-    Cause(name="HBM3 memory", count=72, xid=95),
-    Cause(name="software bug", count=54, xid=31, is_hardware=False),
-    Cause(name="network switch or cable", count=35, check="infiniband"),
+    Cause(name="faulty GPU", count=148, fault=off_the_bus),
+    Cause(name="HBM3 memory", count=72, fault=uncontained),
+    Cause(name="software bug", count=54, fault=wild_pointer, is_hardware=False),
+    Cause(name="network switch or cable", count=35, fault=cable, degrades_only=True),
     Cause(name="host maintenance", count=32, announced=True),
-    Cause(name="GPU SRAM", count=19, xid=48),
-    Cause(name="GSP", count=17, xid=119),
-    Cause(name="NIC", count=7, check="infiniband"),
-    Cause(name="NCCL watchdog timeout", count=7, xid=43, is_hardware=False),
-    Cause(name="silent data corruption", count=6, check="patterns"),
-    Cause(name="GPU thermal interface and sensor", count=6, check="temperature"),
-    Cause(name="SSD", count=3, check="disk"),
-    Cause(name="power supply", count=3, check="power"),
-    Cause(name="server chassis", count=2, silent=True),
-    Cause(name="I/O board", count=2, check="pcie"),
-    Cause(name="dependency", count=2, xid=13, is_hardware=False),
-    Cause(name="CPU", count=2, silent=True),
-    Cause(name="system memory", count=2, check="edac"),
+    Cause(name="GPU SRAM", count=19, fault=double_bit),
+    Cause(name="GSP", count=17, fault=firmware),
+    Cause(name="NIC", count=7, fault=adapter, degrades_only=True),
+    Cause(name="NCCL watchdog timeout", count=7, fault=stopped, is_hardware=False),
+    Cause(name="silent data corruption", count=6, fault=wrong_words),
+    Cause(name="GPU thermal interface and sensor", count=6, fault=heat),
+    Cause(name="SSD", count=3, fault=read_only),
+    Cause(name="power supply", count=3),
+    Cause(name="server chassis", count=2),
+    Cause(name="I/O board", count=2, fault=lanes, degrades_only=True),
+    Cause(name="dependency", count=2, fault=bad_kernel, is_hardware=False),
+    Cause(name="CPU", count=2),
+    Cause(name="system memory", count=2, fault=main_memory),
 )
 assert sum(cause.count for cause in CAUSES) == 419
 
@@ -84,6 +105,7 @@ class Tally:
     found: dict[str, int] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
     not_acted_on: list[str] = field(default_factory=list)
+    left_in_service: list[str] = field(default_factory=list)
     broken: set[NodeId] = field(default_factory=set)
     reaction_s: list[float] = field(default_factory=list)
     """From the fault to the decision to replace the node."""
@@ -149,6 +171,7 @@ def play(
         "missed": tally.missed,
         "broken_machines": len(tally.broken),
         "not_acted_on": tally.not_acted_on,
+        "left_in_service": len(tally.left_in_service),
         "false_cordons": sorted(set(tally.false_cordons)),
         "reaction_s": {
             "median": round(reactions[len(reactions) // 2], 1) if reactions else None,
@@ -190,30 +213,25 @@ async def strike(world: World, cause: Cause, tally: Tally, chance: Random, nodes
     began = world.clock.monotonic()
     node, *others = chance.sample(serving(world), 1 + BYSTANDERS)
     for other in others:
-        tell(world, other, [xid(world, 45, chance.randrange(8), pid=chance.randrange(10**6))])
+        tell(world, other, Rig(world, other).after(killed, chance))
     if cause.is_hardware:
         tally.broken.add(node)
     if cause.announced:
         notice = Notice(kind=NoticeKind.MAINTENANCE, reason="host maintenance in an hour")
         world.checkers.may_be_retired.add(node)
         tell(world, node, list(judge_notices([notice])))
-    elif cause.silent:
+    elif cause.fault is None:
         world.silence(node)
-    elif cause.xid:
-        pid = None if cause.is_hardware else chance.randrange(10**6)
-        tell(world, node, [xid(world, cause.xid, chance.randrange(8), pid=pid)])
     else:
-        reason = f"{cause.name}: the check fails"
-        tell(
-            world,
-            node,
-            [CheckResult(check=cause.check, health=Health.UNHEALTHY, reason=reason, fatal=True)],
-        )
-    if cause.is_hardware:
+        evidence = Rig(world, node).after(cause.fault, chance)
+        tell(world, node, evidence)
+    if cause.is_hardware and not cause.degrades_only:
         await until_retired(world, node, cause, tally, began)
     else:
         await world.clock.sleep(5.0)
         note_found(world, node, cause, tally)
+        if cause.degrades_only and world.fleet().nodes[node].retiring is None:
+            tally.left_in_service.append(f"{cause.name} on {node}")
     while len(serving(world)) < nodes:
         await world.clock.sleep(5.0)
     out_s = world.clock.monotonic() - began
@@ -253,23 +271,6 @@ def tell(world: World, node: NodeId, results: list[CheckResult]) -> None:
     agent = world.agent(node)
     agent.results |= {result.check: result for result in results}
     agent.hurry()
-
-
-def xid(world: World, code: int, gpu: int, *, pid: int | None) -> CheckResult:
-    """Return what an agent says of an XID, as the catalogue judges it."""
-    ruling = judge_xid(code)
-    at = world.clock.now().isoformat()
-    facts = {"code": str(code), "gpu": f"GPU-{gpu}", "class": str(ruling.entry.origin), "at": at}
-    harmless = ruling.health is Health.HEALTHY and pid is not None
-    return CheckResult(
-        check=f"xid/{code}/GPU-{gpu}" + (f"/{pid}" if harmless else ""),
-        health=ruling.health,
-        reason=f"XID {code}",
-        fatal=ruling.fatal,
-        lasting=True,
-        action=str(ruling.action),
-        facts=facts | ({"pid": str(pid)} if pid is not None else {}),
-    )
 
 
 if __name__ == "__main__":

@@ -47,7 +47,15 @@ class SimulatedGpus:
 
     # Faults
 
-    def xid(self, code: int, *, index: int = 0, text: str = "") -> None:
+    def xid(
+        self,
+        code: int,
+        *,
+        index: int = 0,
+        text: str = "",
+        pid: int | None = None,
+        process: str = "",
+    ) -> None:
         """Let an XID happen. 79 takes the device off the bus as well."""
         self._happened += 1
         event = GpuEvent(
@@ -56,6 +64,9 @@ class SimulatedGpus:
             gpu=self._gpus[index].uuid,
             code=code,
             text=text,
+            pid=pid,
+            process=process,
+            pci=self._gpus[index].pci_bus_id,
         )
         self._events = [*self._events, event]
         if code == 79:
