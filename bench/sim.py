@@ -100,11 +100,11 @@ def wake_ups() -> dict[str, object]:
     Once in a quiet fleet, where loops come due and find little to do, and once in the thick of it,
     where most rounds decide, commit and send errands. What agents and the cloud take is in it.
     """
-    control_plane.Loop = Counted  # type: ignore[misc]
+    setattr(control_plane, "Loop", Counted)  # noqa: B010 - the real one stands in the product
     try:
         quiet, busy = woken_in(hours=200, failures=0), woken_in(hours=20, failures=100)
     finally:
-        control_plane.Loop = Loop  # type: ignore[misc]
+        setattr(control_plane, "Loop", Loop)  # noqa: B010
     return {"quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}
 
 
