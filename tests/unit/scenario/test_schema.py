@@ -140,6 +140,7 @@ def test_every_shipped_scenario_is_valid(path: Path) -> None:
         "stock-out",
         "zone-partition",
         "autoscaling",
+        "failover",
         "stress/quick-test",
         "stress/high-failure-test",
         "stress/xid-comprehensive",
