@@ -69,9 +69,12 @@ def test_a_gang_that_finds_no_block_is_given_back_and_bought_whole_in_the_next_z
     assert {node.zone for node in nodes(server, "training")} == {"south"}
     given_up = server.navarch("why", "gang", "training-g0").stdout
     assert "of 4 machines in one block: not complete within 0:00:03" in given_up
-    shown = server.navarch("get", nodes(server, "training")[0].id).stdout
-    assert "Block:          south/one" in shown
-    assert "topology.navarch.dev/rack: south/one-rack-" in shown
+
+    def shown() -> str:
+        return server.navarch("get", nodes(server, "training")[0].id).stdout
+
+    server.until(lambda: "Block:          south/one" in shown())
+    assert "topology.navarch.dev/rack: south/one-rack-" in shown()
 
 
 MARKET = """

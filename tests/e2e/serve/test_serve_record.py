@@ -18,7 +18,7 @@ server:
   heartbeat_interval: 1s
   health_check_interval: 1s
 providers:
-  acme-cloud: {type: fake, boot_min: 100ms, boot_max: 500ms}
+  acme-cloud: {type: fake, boot_min: 100ms, boot_max: 500ms, bad_boot_share: 0}
 pools:
   secret-project:
     provider: acme-cloud
