@@ -38,7 +38,7 @@ Spans = Mapping[Refusal, tuple[timedelta, timedelta]]
 
 SPANS: Spans = {
     # Stock comes back within minutes or hours. For one launch a call a minute is enough; many
-    # share what they call. From 55 to 65 s it makes little difference.
+    # share what they call. From 55 to 65 s the averages hardly move; single traces do.
     Refusal.CAPACITY: (timedelta(seconds=15), timedelta(seconds=62)),
     Refusal.TRANSIENT: (timedelta(seconds=5), timedelta(minutes=5)),
     # A gang takes machines away from others for as long as it waits, so it does not try often.
