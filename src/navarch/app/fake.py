@@ -23,6 +23,7 @@ from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
 from navarch.hosts.simulated_effects import SimulatedEffects
+from navarch.hosts.simulated_facts import SimulatedFacts
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.offload import Offload
@@ -295,6 +296,7 @@ class FakeMachines:
                 on_reboot=lambda: _later(loop, self._boot_again, machine),
             ),
             allowed=Allowed(restart_app=True, reset=True, reboot=True),
+            facts=SimulatedFacts(host=host, log=gpus.kernel_log, bus=gpus.on_bus),
         )
 
 

@@ -29,6 +29,11 @@ class _Numbers(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return what `args` ask for; a number is an argument of its command, too."""
+        if self.get_command(ctx, args[0]) is None:
+            ctx.fail(
+                f"{args[0]!r} is no error number. Give one, as in `navarch xid 79`, or search a "
+                "log for them: `navarch xid parse FILE`"
+            )
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, args if command is explain else rest
 

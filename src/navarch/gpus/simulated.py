@@ -1,6 +1,7 @@
 """GPUs that do not exist, with faults that can be asked for."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from navarch.core.inventory import Gpu
@@ -11,6 +12,16 @@ from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuLostError, Spare
 MEMORY_BYTES = 80 * 1024**3
 MODEL = "NVIDIA H100 80GB HBM3"
 SLOWDOWN_C = 92.0
+LOG_LINES_MAX = 200
+_LINK = {
+    "driver": "nvidia",
+    "current_link_speed": "32.0 GT/s PCIe",
+    "current_link_width": "16",
+    "max_link_speed": "32.0 GT/s PCIe",
+    "max_link_width": "16",
+}
+_LINK_LOST = _LINK | {"current_link_speed": "Unknown", "current_link_width": "63"}
+"""What Linux reads of a device that no longer answers: every bit is set."""
 
 
 class SimulatedGpus:
@@ -37,6 +48,7 @@ class SimulatedGpus:
         )
         self._events: list[GpuEvent] = []
         self._happened = 0
+        self._log: deque[str] = deque(maxlen=LOG_LINES_MAX)
         self._lost: set[int] = set()
         self._absent: set[int] = set()
         self._heat: dict[int, float] = {}
@@ -69,6 +81,7 @@ class SimulatedGpus:
             pci=self._gpus[index].pci_bus_id,
         )
         self._events = [*self._events, event]
+        self._log.append(_kernel_record(event, uptime_s=self._clock.monotonic()))
         if code == 79:
             self.lose(index)
 
@@ -152,6 +165,18 @@ class SimulatedGpus:
         """Return what has happened; the kernel's log can be read with no driver at all."""
         return self._events
 
+    def kernel_log(self) -> Sequence[str]:
+        """Return the records that the driver would have left in the kernel's log."""
+        return tuple(self._log)
+
+    def on_bus(self) -> Mapping[str, Mapping[str, str]]:
+        """Return what the PCIe bus says of each GPU; one that fell off it has no link."""
+        return {
+            gpu.pci_bus_id[4:].lower(): _LINK_LOST if gpu.index in self._lost else _LINK
+            for gpu in self._gpus
+            if gpu.index not in self._absent
+        }
+
     def settle(self, number: int) -> None:
         """Forget events up to `number`."""
         self._events = [event for event in self._events if event.number > number]
@@ -170,3 +195,13 @@ class SimulatedGpus:
 
     def _temperature(self, gpu: Gpu) -> float:
         return self._heat.get(gpu.index, self._entropy.uniform(38.0, 62.0))
+
+
+def _kernel_record(event: GpuEvent, *, uptime_s: float) -> str:
+    """Return an event as `/dev/kmsg` would show it: level, number, microseconds, text."""
+    pid = "'<unknown>'" if event.pid is None else event.pid
+    text = f", {event.text}" if event.text else ""
+    return (
+        f"4,{event.number},{int(uptime_s * 1e6)},-;NVRM: Xid (PCI:{event.pci[4:14].lower()}): "
+        f"{event.code}, pid={pid}, name={event.process or '<unknown>'}{text}"
+    )

@@ -13,6 +13,7 @@ from fleet_process import FleetProcess
 
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus, Phase
+from navarch.health.xid.line import parse_line
 from navarch.ports.api import NodeView, Query
 from navarch.providers.simulated import Machine
 
@@ -67,6 +68,32 @@ def test_a_stranger_sees_a_broken_gpu_replaced_and_reads_why(fleet: Start) -> No
     assert all(not m.request.name.startswith("demo-") for m in machines(server))
     pools = json.loads(server.navarch("pool", "list", "-o", "json").stdout)
     assert [pool["spec"]["name"] for pool in pools] == ["training"]
+
+
+def test_what_proves_a_fault_can_be_read_while_the_node_stands_and_after_it_is_gone(
+    fleet: Start,
+) -> None:
+    server = fleet()
+    server.until(lambda: len(active(server)) == 2)
+    node = active(server)[0]
+    nothing_yet = server.navarch("evidence", node)
+    assert nothing_yet.returncode != 0
+    assert "its agent has handed in none" in nothing_yet.stderr
+    assert server.navarch("sim", "inject", node, "--xid", "79", "--gpu", "3").returncode == 0
+    server.until(lambda: server.navarch("evidence", node).returncode == 0)
+    server.until(lambda: not any(m.request.name == node for m in machines(server)))
+    shown = json.loads(server.navarch("evidence", node, "-o", "json").stdout)
+    assert any("XID 79 on GPU 3" in finding["reason"] for finding in shown["findings"])
+    assert describe(shown["kernel_log"]) == [(79, "0000:04:00")]
+    assert shown["pcie"]["0000:04:00.0"]["current_link_speed"] == "Unknown"
+    assert "lost" in shown["gpus"][3]["trouble"]
+    assert shown["gpus"][2]["health"]["temperature_c"] > 0
+    listed = server.navarch("evidence", node, "--all").stdout
+    assert "XID 79 on GPU 3" in listed
+
+
+def describe(records: list[str]) -> list[tuple[int, str]]:
+    return [(found.code, found.pci) for record in records if (found := parse_line(record))]
 
 
 def test_a_machine_that_boots_badly_is_replaced_without_anybody_asking(fleet: Start) -> None:

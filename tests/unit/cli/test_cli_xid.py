@@ -156,3 +156,10 @@ def test_a_line_without_an_end_is_one_line() -> None:
         "xid", "parse", "-", given=b"x" * 3_000_000 + b"\n" + LOG.split(b"\n")[1]
     ).startswith('{"line":2,')
     assert list(describe([b"\n"])) == []
+
+
+def test_what_is_no_number_is_refused_with_what_can_be_asked() -> None:
+    result = CliRunner().invoke(navarch, ["xid", "abc"])
+    assert result.exit_code == 2
+    assert "'abc' is no error number" in result.output
+    assert "navarch xid 79" in result.output
