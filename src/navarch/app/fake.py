@@ -174,6 +174,10 @@ class FakeMachines:
         kind, _, rest = result.check.partition("/")
         if kind == "xid":
             code, gpu = _parse_xid(rest)
+            if gpu >= life.gpus.count:
+                raise InvalidError(
+                    f"gpu: node {node} has GPUs 0 to {life.gpus.count - 1}, no {gpu}"
+                )
             # An XID that says nothing about the hardware is healthy as well, and happens.
             if result.health is Health.HEALTHY and not result.lasting:
                 life.gpus.repair()

@@ -57,6 +57,11 @@ class SimulatedGpus:
         self._worn: dict[int, SpareRows] = {}
         self._work: dict[int, tuple[int, int, float]] = {}
 
+    @property
+    def count(self) -> int:
+        """How many there are, whatever has become of them."""
+        return len(self._gpus)
+
     # Faults
 
     def xid(
