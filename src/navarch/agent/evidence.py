@@ -17,7 +17,7 @@ from navarch.ports.gpu import GpuError, GpuReader
 
 FORMAT = 1
 AGAIN_AFTER = timedelta(minutes=10)
-"""The same finding is worth a second bundle after this long."""
+"""The same trouble is worth a second bundle after this long, if it went away or happened again."""
 PLAIN_BYTES_MAX = 1_900_000
 """A bundle stays below two megabytes unpacked, too."""
 
@@ -40,16 +40,21 @@ class EvidenceTaker:
         self._boot_id = boot_id
         self._new_id = new_id
         self._taken: dict[str, float] = {}
+        self._standing: set[str] = set()
 
     def wanted(self, results: Sequence[CheckResult]) -> list[CheckResult]:
-        """Return those of `results` that call for a bundle, and have not had one lately."""
+        """Return those of `results` that call for a bundle, and have not had one lately.
+
+        What stays as it was when its bundle was taken would only crowd out the first one.
+        """
         now = self._clock.monotonic()
         again_s = AGAIN_AFTER.total_seconds()
+        bad = [result for result in results if result.health is Health.UNHEALTHY]
+        self._standing -= {result.check for result in results} - {result.check for result in bad}
         return [
             result
-            for result in results
-            if result.health is Health.UNHEALTHY
-            and (result.fatal or result.lasting)
+            for result in bad
+            if (result.lasting or result.check not in self._standing)
             and now - self._taken.get(result.check, float("-inf")) >= again_s
         ]
 
@@ -57,6 +62,7 @@ class EvidenceTaker:
         """Return a bundle. Blocks; what hangs is the driver's, and comes last."""
         taken_at = self._clock.now()
         self._taken.update({result.check: self._clock.monotonic() for result in results})
+        self._standing |= {result.check for result in results}
         parts: dict[str, Any] = {
             "navarch_evidence": FORMAT,
             "node": node,

@@ -160,7 +160,10 @@ class Looks:
         """Take evidence of what was just found, while it is still there to be seen."""
         grave = [] if self._evidence is None else self._evidence.wanted(results)
         if grave:
-            await self._take("; ".join(result.reason for result in grave), grave)
+            reasons = dict.fromkeys(
+                result.reason for result in grave
+            )  # Two checks may say the same.
+            await self._take("; ".join(reasons), grave)
 
     async def _take(self, why: str, results: Sequence[CheckResult]) -> None:
         taker, node = self._evidence, self._contact.node

@@ -43,8 +43,8 @@ async def _one(api: FleetApi, node: NodeId, name: str | None) -> Evidence:
         notes = await archive.list_evidence(node)
         if not notes:
             raise NotFoundError(
-                f"no evidence of node {node}: its agent has handed in none. It takes one when it "
-                "finds a GPU broken, and before a reset or the machine's end"
+                f"no evidence of node {node}: its agent has handed in none. It takes one when a "
+                "check finds it unhealthy, and before a reset or the machine's end"
             )
         name = notes[0].id
     return await archive.get_evidence(node, name)

@@ -248,18 +248,22 @@ def test_linux_says_what_it_can(tmp_path: Path) -> None:
     assert facts.versions()["kernel"]
 
 
-def test_a_finding_is_worth_a_bundle_again_after_a_while() -> None:
+def test_a_finding_is_worth_a_bundle_again_once_it_happens_again_after_a_while() -> None:
     async def main() -> None:
         clock = SimClock()
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
         taker = EvidenceTaker(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
-        grave = CheckResult(check="x", health=Health.UNHEALTHY, fatal=True)
-        passing = CheckResult(check="y", health=Health.UNHEALTHY)
-        assert taker.wanted([grave, passing]) == [grave]
-        taker.take(NODE, "x", [grave])
-        assert taker.wanted([grave]) == []
-        await clock.sleep(601)
-        assert taker.wanted([grave]) == [grave]
+        happened = CheckResult(check="xid/79", health=Health.UNHEALTHY, fatal=True, lasting=True)
+        missing = CheckResult(check="count", health=Health.UNHEALTHY, reason="1 of 2 GPUs found")
+        found = CheckResult(check="count", health=Health.HEALTHY)
+        hot = CheckResult(check="thermal", health=Health.DEGRADED)
+        assert taker.wanted([happened, missing, hot]) == [happened, missing]
+        taker.take(NODE, "x", [happened, missing])
+        assert taker.wanted([happened, missing]) == []
+        await clock.sleep(600)
+        assert taker.wanted([happened, missing]) == [happened], "it is still missing: known"
+        taker.wanted([found])
+        assert taker.wanted([missing]) == [missing], "it went missing once more"
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
