@@ -15,7 +15,8 @@ from navarch.ports.api import FleetApi
 from navarch.ports.fleet_health import FleetHealthApi
 
 HISTORY = 10
-HEALTH_EVENT = "node.health"
+TOLD = {"node.health", "health.finding"}
+"""What makes a node's medical history: what was found on it, and what it was held to be."""
 
 
 @click.command("health", cls=Command)
@@ -25,7 +26,7 @@ HEALTH_EVENT = "node.health"
     type=click.IntRange(min=0),
     default=HISTORY,
     show_default=True,
-    help="How many changes of a node's health to show, the newest.",
+    help="How many findings and changes of health to show, the newest.",
 )
 @with_session
 def health(session: Session, node: str | None, history: int) -> None:
@@ -41,7 +42,7 @@ def health(session: Session, node: str | None, history: int) -> None:
 async def _look(api: FleetApi, node: NodeId, history: int) -> NodeHealth:
     detail = await api.get_node(node)
     story = await past(api, about("node", node), None, None) if history else []
-    changes = [entry for entry in story if entry.event.kind == HEALTH_EVENT]
+    changes = [entry for entry in story if entry.event.kind in TOLD]
     return gpu_health(detail, changes[-history:] if history else [])
 
 

@@ -42,6 +42,24 @@ def test_health_gives_every_finding_to_the_gpu_it_names_and_shows_how_it_came() 
     assert answer["history"]
 
 
+def test_a_fault_of_a_program_is_in_the_history_of_a_node_that_is_well() -> None:
+    with a_place() as place:
+        place.type(UP)
+        place.world.agent(NodeId("demo-0")).results["xid/31/GPU-x"] = CheckResult(
+            check="xid/31/GPU-x",
+            health=Health.HEALTHY,
+            reason="XID 31 on GPU 2: a kernel touched memory that is not mapped",
+            lasting=True,
+            facts={"code": "31", "kind": "xid", "class": "application"},
+        )
+        place.wait(120)
+
+        shown = place.type("health demo-0").stdout
+
+    assert "node demo-0 is healthy" in shown
+    assert "XID 31 on GPU 2" in shown.partition("History:")[2]
+
+
 def test_a_diagnosis_is_asked_for_waited_for_and_told() -> None:
     with a_place() as place:
         place.type(UP)
