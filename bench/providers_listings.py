@@ -43,6 +43,7 @@ from navarch.providers.aws.settings import AwsSettings
 from navarch.providers.docker import Containers, Docker, engine_at
 from navarch.providers.docker.provider import PROVIDER, container_name
 from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.credentials import nobody
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.http import call
@@ -119,7 +120,9 @@ def listed_at_aws(machines: int, repeat: int) -> Report:
 def listed_at_gcp(machines: int, repeat: int) -> Report:
     """Compute Engine is a local server on a thread; the bare listing is Google's client's."""
     with local_compute(now_s=time.monotonic, insert_s=0.0) as local, asyncio.Runner() as runner:
-        client = ComputeClient(InlineOffload(), project=PROJECT, endpoint=local.url, anonymous=True)
+        client = ComputeClient(
+            InlineOffload(), project=PROJECT, endpoint=local.url, credentials=nobody
+        )
         cloud = GcpCloud(SystemClock(), client, GcpSettings(name="gcp", project=PROJECT))
         nodes = runner.run(_bought(_with(cloud), AT_GCP, machines))
 

@@ -16,6 +16,7 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.credentials import nobody
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
@@ -64,7 +65,7 @@ def now_and_then() -> Callable[[Asked], Trouble]:
 
 def build_gcp(local: LocalCompute, clock: Clock, offload: Offload) -> Provider:
     local.now_s = asyncio.get_running_loop().time
-    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, anonymous=True)
+    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, credentials=nobody)
     return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
 
 

@@ -24,12 +24,13 @@ from navarch.core.instance import InstanceStatus
 from navarch.core.notice import NoticeKind
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.credentials import COMPUTE, credentials_for, nobody
 from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.compute_discovery import Discovery
 from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute, refusal
+from navarch.testing.google_discovery import Discovery
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
 from navarch.testing.provider_contract import ProviderContract, Story
 
@@ -43,7 +44,7 @@ def tell(tale: Tale, settings: GcpSettings = SETTINGS, **local: Any) -> LocalCom
     async def main(compute: LocalCompute) -> None:
         compute.now_s = asyncio.get_running_loop().time
         client = ComputeClient(
-            InlineOffload(), project=settings.project, endpoint=compute.url, anonymous=True
+            InlineOffload(), project=settings.project, endpoint=compute.url, credentials=nobody
         )
         await tale(GcpCloud(SimClock(), client, settings), compute)
 
@@ -378,7 +379,7 @@ def test_every_name_is_one_that_compute_engine_takes(readable: str) -> None:
 def test_a_project_without_a_connection_has_sold_nothing() -> None:
     async def main() -> None:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", anonymous=True
+            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", credentials=nobody
         )
         with pytest.raises(TransientError):
             await GcpCloud(SimClock(), client, SETTINGS).provision(a_request())
@@ -390,7 +391,9 @@ def test_a_project_without_a_connection_has_sold_nothing() -> None:
 def test_missing_credentials_are_named_and_nothing_is_asked(tmp_path: Any) -> None:
     async def main() -> None:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, credentials_file=str(tmp_path / "nowhere.json")
+            InlineOffload(),
+            project=PROJECT,
+            credentials=credentials_for(COMPUTE, file=str(tmp_path / "nowhere.json")),
         )
         with pytest.raises(CredentialError, match=r"nowhere\.json"):
             await GcpCloud(SimClock(), client, SETTINGS).list_instances()
@@ -441,7 +444,7 @@ def test_each_of_two_providers_of_one_project_sees_its_own_machines() -> None:
     async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
         await cloud.provision(a_request())
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint=compute.url, anonymous=True
+            InlineOffload(), project=PROJECT, endpoint=compute.url, credentials=nobody
         )
         other = GcpCloud(SimClock(), client, replace(SETTINGS, name="flex"))
         assert list(await other.list_instances()) == []
@@ -499,7 +502,10 @@ def test_what_is_sold_is_every_machine_with_gpus_in_every_zone() -> None:
         assert {(x.instance_type, x.gpus) for x in found} == {
             ("a3-highgpu-8g", 8),
             ("a3-ultragpu-8g", 8),
+            ("a4-highgpu-8g", 8),
+            ("g2-standard-4", 1),
         }
+        assert not any(x.spot or x.price_per_hour for x in found), "nobody knows any price"
         assert {(x.region, x.zone) for x in found} >= {("us-east5", "us-east5-a")}
 
     tell(tale)
@@ -537,7 +543,7 @@ def test_calls_on_real_threads_with_one_token_buy_one_machine() -> None:
     threads = ThreadOffload("gcp", at_once=4)
 
     async def main(compute: LocalCompute) -> None:
-        client = ComputeClient(threads, project=PROJECT, endpoint=compute.url, anonymous=True)
+        client = ComputeClient(threads, project=PROJECT, endpoint=compute.url, credentials=nobody)
         cloud = GcpCloud(SystemClock(), client, SETTINGS)
         same = await asyncio.gather(*(cloud.provision(a_request()) for _ in range(4)))
         assert len({one.id for one in same}) == 1

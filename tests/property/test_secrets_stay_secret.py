@@ -30,6 +30,7 @@ from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.credentials import COMPUTE, credentials_for
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.lambdalabs.account import LambdaAccount, Paces
@@ -152,7 +153,9 @@ def test_nothing_of_a_key_file_of_google_s_is_in_an_error(secret: str, tmp_path:
     }
     file = tmp_path / "key.json"
     file.write_text(json.dumps(key))
-    client = ComputeClient(InlineOffload(), project="p", credentials_file=str(file))
+    client = ComputeClient(
+        InlineOffload(), project="p", credentials=credentials_for(COMPUTE, file=str(file))
+    )
     cloud = GcpCloud(SystemClock(), client, GcpSettings(name="gcp", project="p"))
     errors = ask_everything(cloud, ProviderContract().request())
     assert errors

@@ -217,6 +217,12 @@ class GcpConfig:
         DURATION, default=None, doc="how long a machine may run before it ends", restart=_REBUILD
     )
     endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+    billing_endpoint: str | None = key(
+        URL,
+        default=None,
+        doc="where prices are read; at Google's own unless endpoint is given",
+        restart=_REBUILD,
+    )
 
 
 def _home_is_a_region(region: str | None, regions: tuple[str, ...]) -> Iterator[Fault]:

@@ -13,12 +13,19 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from navarch.sim.clock import EPOCH
-from navarch.testing.compute_discovery import Call, Discovery
+from navarch.testing.google_discovery import Call, Discovery
 from navarch.testing.loopback_server import Asked, Told, Wire, served
 
 PROJECT = "navarch-test"
 ZONES = ("us-central1-a", "us-central1-b", "us-east5-a", "europe-west4-b")
-KINDS = ("a3-highgpu-8g", "a3-ultragpu-8g", "g2-standard-4", "n1-standard-8")
+KINDS = {
+    "a3-highgpu-8g": (208, 1872, "nvidia-h100-80gb", 8, 16),
+    "a3-ultragpu-8g": (224, 2952, "nvidia-h200-141gb", 8, 32),
+    "a4-highgpu-8g": (224, 3968, "nvidia-b200", 8, 32),
+    "g2-standard-4": (4, 16, "nvidia-l4", 1, 0),
+    "n1-standard-8": (8, 30, "", 0, 0),
+}
+"""Cores, GiB of memory, GPUs of which kind, how many, and disks inside."""
 DISCOVERY = Discovery()
 
 
@@ -281,9 +288,19 @@ class LocalCompute:
         return {"kind": "compute#machineTypeAggregatedList", "items": items}
 
     def _kind(self, name: str, zone: str) -> Any:
-        gpus = {"guestAcceleratorType": "nvidia-h100-80gb", "guestAcceleratorCount": 8}
-        has_gpus = name.startswith("a3-")
-        return {"name": name, "zone": zone, "accelerators": [gpus] if has_gpus else []}
+        vcpus, memory_gib, gpu, gpus, disks = KINDS[name]
+        kind: dict[str, Any] = {
+            "name": name,
+            "zone": zone,
+            "guestCpus": vcpus,
+            "memoryMb": memory_gib * 1024,
+        }
+        if gpus:
+            with_gpus = {"guestAcceleratorType": gpu, "guestAcceleratorCount": gpus}
+            kind["accelerators"] = [with_gpus]
+        if disks:
+            kind["bundledLocalSsds"] = {"defaultInterface": "NVME", "partitionCount": disks}
+        return kind
 
     def _resource(self, machine: Machine) -> Any:
         base = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}"

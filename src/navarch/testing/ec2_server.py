@@ -60,6 +60,8 @@ class Conditions:
     """Listings are answered from memory: for measuring clients, since moto takes long over them."""
     prices: dict[str, dict[str, str]] = field(default_factory=dict)
     """Dollars per hour on demand by region and type; without any, nobody may read the list."""
+    families: dict[str, str] = field(default_factory=dict)
+    """Under what the price list files a type, where that is not `GPU instance`."""
     page: int = 0
     """At most so many machines are on a page; as many as asked for if zero."""
 
@@ -133,7 +135,9 @@ class Front:
             entry
             for region, prices in self.conditions.prices.items()
             for kind, price in prices.items()
-            for entry in _products(region, kind, price)
+            for entry in _products(
+                region, kind, price, self.conditions.families.get(kind, "GPU instance")
+            )
             if wanted.items() <= entry["product"]["attributes"].items()
         ]
         first = int(asked.get("NextToken") or 0)
@@ -414,7 +418,7 @@ def _json(said: object, status: int = 200) -> _Answer:
     return _Answer(status, json.dumps(said).encode(), headers)
 
 
-def _products(region: str, kind: str, price: str) -> Iterator[dict[str, Any]]:
+def _products(region: str, kind: str, price: str, family: str) -> Iterator[dict[str, Any]]:
     """Yield the prices of one type: what it costs, and others that are not meant."""
     for system, tenancy, market, dollars in (
         ("Linux", "Shared", "OnDemand", price),
@@ -425,7 +429,7 @@ def _products(region: str, kind: str, price: str) -> Iterator[dict[str, Any]]:
         attributes = {
             "instanceType": kind,
             "regionCode": region,
-            "instanceFamily": "GPU instance",
+            "instanceFamily": family,
             "operatingSystem": system,
             "preInstalledSw": "NA",
             "tenancy": tenancy,

@@ -345,6 +345,21 @@ def test_what_the_price_list_says_goes_before_the_catalogue(ec2: Ec2Server) -> N
     tell(ec2, story)
 
 
+def test_a_machine_that_the_price_list_files_elsewhere_has_its_price_all_the_same(
+    ec2: Ec2Server,
+) -> None:
+    prices = {"us-east-1": {"p5.48xlarge": "55.04", "g5.xlarge": "1.006"}}
+    ec2.set(prices=prices, families={"g5.xlarge": "Accelerated computing"})
+
+    async def story(account: AwsAccount) -> None:
+        found = [x for x in await account.offerings() if not x.spot]
+        of = {(x.instance_type, x.region): x.price_per_hour for x in found}
+        assert of["p5.48xlarge", "us-east-1"] == Decimal("55.04")
+        assert of["g5.xlarge", "us-east-1"] == Decimal("1.006")
+
+    tell(ec2, story)
+
+
 def test_an_account_that_may_not_read_the_price_list_sells_all_the_same(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         found = [x for x in await account.offerings() if not x.spot]

@@ -16,6 +16,7 @@ from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config.provider import GcpConfig, LambdaConfig
 from navarch.config.secret import Secret
 from navarch.core.errors import CredentialError
+from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import IMAGE, NETWORK
 from navarch.testing.lambda_server import KEY, local_lambda
 
@@ -35,6 +36,20 @@ def test_both_are_built_without_a_single_call(tmp_path: Path) -> None:
         assert build_provider(account, here).name == "lambda"
         project = GcpConfig(name="gcp", project="p", endpoint=nowhere)
         assert build_provider(project, here).name == "gcp"
+
+
+def test_prices_are_read_at_googles_own_unless_the_project_is_elsewhere(tmp_path: Path) -> None:
+    def where(endpoint: str | None = None, prices: str | None = None) -> str | None:
+        with ExitStack() as closing:
+            config = GcpConfig(name="gcp", project="p", endpoint=endpoint, billing_endpoint=prices)
+            built = build_provider(config, surroundings(tmp_path, closing))
+            assert isinstance(built, GcpCloud)
+            return None if built._prices is None else built._prices._endpoint
+
+    local = "http://127.0.0.1:9"
+    assert where() == "https://cloudbilling.googleapis.com"
+    assert where(endpoint=local) is None
+    assert where(endpoint=local, prices=f"{local}/") == local
 
 
 def test_an_account_without_a_key_does_not_start(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ MODULES: Mapping[str, str] = {
 }
 """By the `type` that the configuration writes; `lambda` is a word of Python's own."""
 
-EXTRAS: Mapping[str, str] = {"aws": "aws", "gcp": "gcp", "docker": "docker", "baremetal": "ssh"}
+EXTRAS: Mapping[str, str] = {"aws": "aws", "gcp": "gcp", "baremetal": "ssh"}
 """The optional install that a type of provider needs."""
 
 

@@ -1,9 +1,16 @@
 """`type: gcp`."""
 
+from collections.abc import Callable
+
+from google.auth.credentials import Credentials
+
 from navarch.app.providers.building import Surroundings
+from navarch.clock.system import ThreadOffload
 from navarch.config.provider import GcpConfig, ProviderConfig
 from navarch.ports.provider import Provider
 from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.credentials import COMPUTE, PRICES, credentials_for, nobody
+from navarch.providers.gcp.pricelist import ENDPOINT, PriceList
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import IMAGE, NETWORK, GcpSettings
 
@@ -14,15 +21,35 @@ CALLS_AT_ONCE = 8
 def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
     """Return the project that `config` describes."""
     assert isinstance(config, GcpConfig), config
+    threads = surroundings.threads(f"gcp-{config.name}", at_once=CALLS_AT_ONCE)
     client = ComputeClient(
-        surroundings.threads(f"gcp-{config.name}", at_once=CALLS_AT_ONCE),
+        threads,
         project=config.project,
+        credentials=_credentials(COMPUTE, config.endpoint, config),
         endpoint=config.endpoint,
-        credentials_file=config.credentials_file,
-        # No key of anybody's is sent in the clear: such an endpoint is a local one, for tests.
-        anonymous=(config.endpoint or "").startswith("http://"),
     )
-    return GcpCloud(surroundings.clock, client, to_settings(config))
+    prices = _prices(config, surroundings, threads)
+    return GcpCloud(surroundings.clock, client, to_settings(config), prices=prices)
+
+
+def _prices(
+    config: GcpConfig, surroundings: Surroundings, threads: ThreadOffload
+) -> PriceList | None:
+    """Return where prices are read; nowhere for a project whose API is not where Google has it."""
+    where = config.billing_endpoint or (ENDPOINT if config.endpoint is None else None)
+    if where is None:
+        return None
+    credentials = _credentials(PRICES, where, config)
+    prices = PriceList(surroundings.clock, threads, credentials, endpoint=where)
+    surroundings.closing.callback(prices.close)
+    return prices
+
+
+def _credentials(scope: str, endpoint: str | None, config: GcpConfig) -> Callable[[], Credentials]:
+    # No key of anybody's is sent in the clear: such an endpoint is a local one, for tests.
+    if endpoint is not None and endpoint.startswith("http://"):
+        return nobody
+    return credentials_for(scope, file=config.credentials_file)
 
 
 def to_settings(config: GcpConfig) -> GcpSettings:

@@ -332,30 +332,37 @@ class AwsAccount:
                 sold,
                 gpus,
                 newest_prices(history),
-                await self._prices(region),
+                await self._prices(
+                    region, sorted({each["InstanceType"] for each in sold} & set(gpus))
+                ),
                 provider=ProviderName(self.name),
                 region=region,
             )
         )
 
-    async def _prices(self, region: str) -> Mapping[str, Decimal]:
+    async def _prices(self, region: str, types: Sequence[str]) -> Mapping[str, Decimal]:
         """Return what machines cost on demand; nothing where the price list is not for us.
 
-        Few accounts let a fleet read it. Then the catalogue knows, and says how old it is.
+        Few accounts let a fleet read it. Then the catalogue knows, and says how old it is. All
+        machines with GPUs are asked for at once; those that are not filed as such, by name.
         """
-        try:
-            found = await self._ec2.pages(
-                HOME,
-                "get_products",
-                "PriceList",
-                service="pricing",
-                ServiceCode=SERVICE,
-                Filters=price_filters(region),
-                MaxResults=AT_ONCE,
-            )
-        except ProviderError:
-            return {}
-        return read_prices(found)
+        found: dict[str, Decimal] = {}
+        with contextlib.suppress(ProviderError):
+            found |= read_prices(await self._price_list(price_filters(region)))
+            for missing in [name for name in types if name not in found]:
+                found |= read_prices(await self._price_list(price_filters(region, missing)))
+        return found
+
+    async def _price_list(self, filters: Sequence[Mapping[str, str]]) -> list[str]:
+        return await self._ec2.pages(
+            HOME,
+            "get_products",
+            "PriceList",
+            service="pricing",
+            ServiceCode=SERVICE,
+            Filters=filters,
+            MaxResults=AT_ONCE,
+        )
 
     async def _in_every_region(self, look: Callable[[str], Awaitable[list[T]]]) -> list[T]:
         """Return what is found everywhere. The first region that fails decides how."""

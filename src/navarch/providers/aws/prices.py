@@ -9,8 +9,10 @@ SERVICE = "AmazonEC2"
 AT_ONCE = 100
 """The most products on a page."""
 
+FAMILY = "GPU instance"
+"""Under what the price list files machines with GPUs, by all that is known of it."""
+
 _SOUGHT = {
-    "instanceFamily": "GPU instance",
     "operatingSystem": "Linux",
     "preInstalledSw": "NA",
     "tenancy": "Shared",
@@ -50,9 +52,10 @@ class _Entry(msgspec.Struct):
 _ENTRIES = msgspec.json.Decoder(_Entry)
 
 
-def price_filters(region: str) -> list[dict[str, str]]:
-    """Return how the machines of a region are found in the price list."""
-    wanted = {**_SOUGHT, "regionCode": region}
+def price_filters(region: str, instance_type: str = "") -> list[dict[str, str]]:
+    """Return how a region's machines with GPUs are found in the price list, or one type of them."""
+    which = {"instanceType": instance_type} if instance_type else {"instanceFamily": FAMILY}
+    wanted = {**_SOUGHT, **which, "regionCode": region}
     return [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
 
 

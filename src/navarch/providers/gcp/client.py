@@ -8,12 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
-import google.auth
 from google.api_core.client_options import ClientOptions
-from google.auth.credentials import AnonymousCredentials, Credentials
-from google.auth.exceptions import DefaultCredentialsError
+from google.auth.credentials import Credentials
 from google.cloud import compute_v1 as compute
-from google.oauth2 import service_account
 
 from navarch.core.errors import TransientError
 from navarch.ports.offload import Offload
@@ -24,7 +21,6 @@ T = TypeVar("T")
 
 ANSWER_S = 20.0
 PAGE = 500
-SCOPES = ("https://www.googleapis.com/auth/compute",)
 
 _CALL: dict[str, Any] = {"retry": None, "timeout": ANSWER_S}
 
@@ -37,15 +33,13 @@ class ComputeClient:
         offload: Offload,
         *,
         project: str,
+        credentials: Callable[[], Credentials],
         endpoint: str | None = None,
-        credentials_file: str | None = None,
-        anonymous: bool = False,
     ) -> None:
         self._offload = offload
         self.project = project
+        self._find_credentials = credentials
         self._endpoint = endpoint
-        self._credentials_file = credentials_file
-        self._anonymous = anonymous
 
     async def run(self, what: str, call: Callable[[], T], *, changes: bool) -> T:
         """Make a call on a thread; raise what its failure means."""
@@ -152,12 +146,7 @@ class ComputeClient:
 
     @cached_property
     def _credentials(self) -> Credentials:
-        if self._anonymous:
-            return AnonymousCredentials()
-        if self._credentials_file:
-            return _service_account(self._credentials_file)
-        found, _ = google.auth.default(scopes=list(SCOPES))
-        return found
+        return self._find_credentials()
 
     @cached_property
     def _instances(self) -> compute.InstancesClient:
@@ -196,16 +185,3 @@ def _whole(page: Message) -> Iterator[Message]:
         if warning and warning != "NO_RESULTS_ON_PAGE":
             raise TransientError(f"{scope}: {warning}: {found.warning.message}")
         yield found
-
-
-def _service_account(path: str) -> Credentials:
-    """Return the credentials of a key file; what is wrong with it is said without its contents."""
-    try:
-        found: Credentials = service_account.Credentials.from_service_account_file(
-            path, scopes=list(SCOPES)
-        )
-    except OSError as error:
-        raise DefaultCredentialsError(f"{path}: {error.strerror}") from error
-    except ValueError:
-        raise DefaultCredentialsError(f"{path} is not the key of a service account") from None
-    return found

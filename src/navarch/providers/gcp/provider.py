@@ -21,6 +21,8 @@ from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.pricelist import PriceList
+from navarch.providers.gcp.prices import Rates
 from navarch.providers.gcp.refusals import already_there, not_there, of_operation
 from navarch.providers.gcp.translation import (
     GPU_MACHINES,
@@ -34,7 +36,7 @@ from navarch.providers.gcp.translation import (
     machine_name,
     parse_instance,
     parse_notice,
-    parse_offering,
+    parse_offerings,
     parse_topology,
     placement_policy,
     policy_name,
@@ -67,10 +69,18 @@ REQUEST_IDS_MAX = 5
 class GcpCloud:
     """One project at Google Cloud."""
 
-    def __init__(self, clock: Clock, client: ComputeClient, settings: GcpSettings) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        client: ComputeClient,
+        settings: GcpSettings,
+        *,
+        prices: PriceList | None = None,
+    ) -> None:
         self._clock = clock
         self._client = client
         self._settings = settings
+        self._prices = prices
         self._name = ProviderName(settings.name)
 
     @property
@@ -126,14 +136,14 @@ class GcpCloud:
         await self._do("reset", self._client.reset, instance)
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return every kind of machine with GPUs in every zone. Prices are told elsewhere."""
+        """Return every kind of machine with GPUs in every zone."""
         kinds = await self._client.run(
             "list machine types",
             lambda: self._client.machine_types(GPU_MACHINES),
             changes=False,
         )
-        found = [parse_offering(kind, self._name) for kind in kinds]
-        return [offering for offering in found if offering is not None]
+        rates = Rates() if self._prices is None else await self._prices.rates()
+        return [offering for kind in kinds for offering in parse_offerings(kind, rates, self._name)]
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine of the project that wears a cluster's label, in every zone."""

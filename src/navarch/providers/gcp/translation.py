@@ -4,9 +4,10 @@ import hashlib
 import json
 import re
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 from google.cloud import compute_v1 as compute
@@ -19,6 +20,7 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.core.topology import Topology
 from navarch.ports.provider import ProvisionRequest
+from navarch.providers.gcp.prices import Rates, Shape
 
 Message: TypeAlias = Any
 """A protocol buffer of the client's. Read bare it costs a third of what its wrapper costs,
@@ -44,6 +46,9 @@ RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 NAMESPACE = uuid.UUID("6f0b7f2c-7a0e-5a31-9d1c-2f6f5c0f6a11")
 """Makes request ids out of tokens. It must never change: a launch may be asked for again."""
+
+LOCAL_SSD_GIB = 375
+"""The size of each of the disks that come with a machine."""
 
 HYPERDISK_ONLY = ("a3-ultragpu-", "a4-", "a4x-", "g4-")
 """Kinds of machines that boot from no other disk."""
@@ -276,19 +281,41 @@ def parse_topology(listed: Message) -> Topology | None:
     return Topology(block=parts[0], rack="/".join(parts[:2]), host="/".join(parts[:3]))
 
 
-def parse_offering(kind: Message, provider: ProviderName) -> Offering | None:
-    """Return a kind of machine in a zone as something to buy, None if it has no GPUs."""
+def parse_offerings(kind: Message, rates: Rates, provider: ProviderName) -> Iterator[Offering]:
+    """Yield a kind of machine in a zone as something to buy, as spot too where that has a price.
+
+    A price on demand that the list does not tell is a zero, and left to the catalogue. Nothing
+    is for sale to us that has no GPUs.
+    """
     if not kind.accelerators:
-        return None
-    gpus = kind.accelerators[0]
+        return
+    shape = _shape(kind)
     zone = kind.zone.rpartition("/")[2]
-    return Offering(
+    usual = Offering(
         provider=provider,
         instance_type=kind.name,
         region=region_of(zone),
         zone=zone,
-        gpus=gpus.guest_accelerator_count,
+        gpus=shape.gpus,
+        gpu_type=shape.gpu_type,
+        price_per_hour=rates.price(shape, region_of(zone), spot=False),
+    )
+    yield usual
+    as_spot = rates.price(shape, usual.region, spot=True)
+    if as_spot:
+        yield replace(usual, spot=True, price_per_hour=as_spot)
+
+
+def _shape(kind: Message) -> Shape:
+    gpus = kind.accelerators[0]
+    disks = kind.bundled_local_ssds.partition_count if kind.HasField("bundled_local_ssds") else 0
+    return Shape(
+        instance_type=kind.name,
+        vcpus=kind.guest_cpus,
+        memory_gib=Decimal(kind.memory_mb) / 1024,
         gpu_type=gpus.guest_accelerator_type,
+        gpus=gpus.guest_accelerator_count,
+        local_ssd_gib=disks * LOCAL_SSD_GIB,
     )
 
 

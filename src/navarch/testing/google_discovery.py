@@ -1,8 +1,8 @@
-"""Google's own description of the Compute Engine API, and what it says about a request.
+"""Google's own description of one of its APIs, and what it says about a request.
 
-The document ships with Google's API client library for Python. A request is looked up by its
-method and path; every parameter, and every field of its body down to the last, must be one that
-the document knows, of the type, the values and the pattern it gives.
+The documents ship with Google's API client library for Python. A request is looked up by
+its method and path; every parameter, and every field of its body down to the last, must be one
+that the document knows, of the type, the values and the pattern it gives.
 """
 
 import functools
@@ -28,22 +28,22 @@ class Call:
 
 
 @functools.cache
-def compute_document() -> Any:
+def read_document(name: str) -> Any:
     folder = importlib.resources.files("googleapiclient") / "discovery_cache/documents"
-    return json.loads((folder / "compute.v1.json").read_text())
+    return json.loads((folder / f"{name}.json").read_text())
 
 
 class Discovery:
-    """The document, made easy to ask."""
+    """One document, made easy to ask."""
 
-    def __init__(self) -> None:
-        self._document = compute_document()
+    def __init__(self, name: str = "compute.v1") -> None:
+        self._document = read_document(name)
         self._schemas = self._document["schemas"]
         self._methods = list(self._walk(self._document["resources"]))
 
     def call(self, method: str, path: str, query: str) -> Call:
         """Return what a request asks for; raise ValueError with what is wrong with it."""
-        base = self._document["basePath"]
+        base = f"/{self._document['servicePath']}"
         if not path.startswith(base):
             raise ValueError(f"{path} is not under {base}")
         for pattern, described in self._methods:
@@ -71,8 +71,11 @@ class Discovery:
     def _walk(self, resources: Any) -> Iterator[tuple[re.Pattern[str], Any]]:
         for resource in resources.values():
             for method in resource.get("methods", {}).values():
-                template = re.escape(method["flatPath"])
-                pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", template)
+                pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(method["path"]))
+                for name, parameter in method.get("parameters", {}).items():
+                    # A name that spans several parts of a path: its own pattern says which.
+                    spans = parameter.get("pattern", ".+").removeprefix("^").removesuffix("$")
+                    pattern = pattern.replace(rf"\{{\+{name}\}}", f"(?P<{name}>{spans})")
                 yield re.compile(pattern), method
             yield from self._walk(resource.get("resources", {}))
 
