@@ -97,6 +97,20 @@ def test_what_was_refused_is_marked_with_what_the_provider_said() -> None:
     assert found["gpu_8x_h100_sxm5"].sold_out is None
 
 
+def test_a_pool_that_names_no_place_adds_no_second_row_of_what_is_sold_somewhere() -> None:
+    sold = [Offer(offering=EIGHT)]
+    pool = a_pool(
+        offerings=(replace(EIGHT, region=""), replace(EIGHT, region="", reservation="ours"))
+    )
+
+    found = sift_offers(sold, [pool], lambda _: None)
+
+    assert sorted((x.offering.region, x.offering.reservation) for x in found) == [
+        ("", "ours"),
+        (EIGHT.region, ""),
+    ]
+
+
 def test_the_places_that_pools_buy_at_replace_an_offer_that_names_none() -> None:
     general = [Offer(offering=replace(EIGHT, region=""), gpu_memory_gib=80.0)]
     pool = a_pool(offerings=(replace(EIGHT, zone="r-1a"), replace(EIGHT, zone="r-1b")))

@@ -15,6 +15,7 @@ from navarch.agent.disk import FolderDisk
 from navarch.agent.identity import Identity
 from navarch.agent.links import open_link
 from navarch.agent.remedies import Allowed
+from navarch.config.provider import SIMULATED_GPU_HOUR
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -31,9 +32,6 @@ from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.stores.snapshot import read_whole, write_whole
 
 log = structlog.get_logger(__name__)
-
-GPU_HOUR = Decimal("2.99")
-"""What a simulated GPU costs, unless the configuration says otherwise."""
 
 BLOCKS = {f"block-{number}": 10_000 for number in range(1, 5)}
 """Where simulated machines stand: room for more than anybody will ask for."""
@@ -126,9 +124,12 @@ class FakeMachines:
                 blocks=settings.blocks,
             ),
             name=settings.name,
-            prices={**{f"h100-{n}x": GPU_HOUR * n for n in (settings.gpus, 1)}, **settings.prices},
+            prices={
+                **{f"h100-{n}x": SIMULATED_GPU_HOUR * n for n in (settings.gpus, 1)},
+                **settings.prices,
+            },
             spot_prices=settings.spot_prices,
-            price_per_hour=GPU_HOUR * settings.gpus,
+            price_per_hour=SIMULATED_GPU_HOUR * settings.gpus,
             on_launch=self._launched,
             on_end=self._ended,
             on_boot=lambda machine, _how: self._boot_again(machine),

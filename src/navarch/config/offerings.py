@@ -112,7 +112,7 @@ def machine_kind(provider: ProviderConfig, instance_type: str, catalogue: Catalo
                 instance_type=instance_type,
                 gpus=known.gpus if known else provider.gpu_count,
                 gpu_type=known.gpu_type if known else provider.gpu_type,
-                price_per_hour=provider.prices.get(instance_type, Decimal(0)),
+                price_per_hour=provider.price(instance_type),
             )
         case DockerConfig():
             return MachineKind(instance_type=instance_type, gpus=provider.gpu_count)

@@ -41,6 +41,12 @@ def _boot_times_in_order(boot_min: timedelta, boot_max: timedelta) -> Iterator[F
         )
 
 
+SIMULATED_GPU_HOUR = Decimal("2.99")
+"""What a simulated GPU costs, unless `prices` says otherwise."""
+ONE_GPU = "h100-1x"
+"""The one type that has a single GPU, whatever the others have."""
+
+
 @block(rules=(_boot_times_in_order,))
 class FakeConfig:
     """A simulated cloud: machines that cost nothing and run the real agent."""
@@ -72,7 +78,7 @@ class FakeConfig:
     prices: Mapping[str, Decimal] = key(
         MapOf(each=MONEY),
         default_factory=dict,
-        doc="price per hour by instance type",
+        doc=f"price per hour by instance type; ${SIMULATED_GPU_HOUR} for each GPU if left out",
         restart=_REBUILD,
     )
     spot_prices: Mapping[str, Decimal] = key(
@@ -104,6 +110,11 @@ class FakeConfig:
     seed: int | None = key(
         Integer(least=0), default=None, doc="makes its troubles repeat", restart=_REBUILD
     )
+
+    def price(self, instance_type: str) -> Decimal:
+        """Return what a machine of a type costs by the hour."""
+        gpus = 1 if instance_type == ONE_GPU else self.gpu_count
+        return self.prices.get(instance_type, SIMULATED_GPU_HOUR * gpus)
 
 
 def _api_key_known(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:

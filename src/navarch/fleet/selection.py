@@ -94,8 +94,9 @@ class Row:
         verdict = self.obstacle or "can be asked for"
         terms = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
         terms += f" {offering.reservation}" if offering.reservation else ""
+        price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
         return (
-            f"{offering}{terms}, {offering.price_per_hour}/h, "
+            f"{offering}{terms}, {price}, "
             # Adding nothing makes a negative zero a plain one.
             f"score {self.score + 0.0:.6g}, odds {self.option.odds:.0%}: {verdict}"
         )

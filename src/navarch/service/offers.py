@@ -65,13 +65,15 @@ def _with_pools(assortment: Sequence[Offer], pools: Iterable[Pool]) -> list[Offe
                 known.add(offering)
                 alike = by_type.get(_kind(offering), Offer(offering=offering))
                 more.append(replace(alike, offering=offering, configured=True))
-    placed = {_kind(offer.offering) for offer in (*assortment, *more) if offer.offering.region}
-    general = [
+    everything = (*assortment, *more)
+    placed = {_kind(offer.offering) for offer in everything if offer.offering.region}
+    return [
         offer
-        for offer in assortment
-        if offer.offering.region or _kind(offer.offering) not in placed
+        for offer in everything
+        if offer.offering.region
+        or offer.offering.reservation
+        or _kind(offer.offering) not in placed
     ]
-    return [*general, *more]
 
 
 def _kind(offering: Offering) -> tuple[str, str, bool]:

@@ -94,7 +94,7 @@ def test_what_proves_a_fault_can_be_read_while_the_node_stands_and_after_it_is_g
     assert "XID 79 on GPU 3" in listed
 
 
-def describe(records: list[str]) -> list[tuple[int, str]]:
+def describe(records: list[str]) -> list[tuple[int, str | None]]:
     return [(found.code, found.pci) for record in records if (found := parse_line(record))]
 
 

@@ -235,10 +235,10 @@ pools:
 def test_the_cost_strategy_puts_the_cheapest_first_and_the_unknown_last() -> None:
     config = parse_config(
         """\
-providers: {f: {type: fake}, g: {type: gcp, project: p}, l: {type: lambda, api_key: k}}
+providers: {d: {type: docker}, g: {type: gcp, project: p}, l: {type: lambda, api_key: k}}
 pools:
   p:
-    providers: [{name: f}, {name: g}, {name: l}]
+    providers: [{name: d}, {name: g}, {name: l}]
     strategy: cost
     instance_type: h100-8x
     max_nodes: 1
@@ -246,7 +246,7 @@ pools:
     )
     (spec,) = to_pool_specs(config, BuiltInCatalogue())
 
-    assert [offering.provider for offering in spec.offerings] == ["l", "g", "f"]
+    assert [offering.provider for offering in spec.offerings] == ["l", "g", "d"]
 
 
 def test_a_spec_becomes_a_pool_with_its_own_label() -> None:

@@ -148,4 +148,5 @@ def offer(offering: Offering) -> str:
     """Return an offering in a few words."""
     gpus = f"{offering.gpus} {offering.gpu_type or 'GPU'}{'' if offering.gpus == 1 else 's'}"
     spot = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
-    return f"{offering} ({gpus}, {price(offering.price_per_hour)}/h{spot})"
+    hourly = f"{price(offering.price_per_hour)}/h" if offering.price_per_hour else "price unknown"
+    return f"{offering} ({gpus}, {hourly}{spot})"
