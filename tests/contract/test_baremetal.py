@@ -11,7 +11,9 @@ import pytest
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
     CapacityError,
+    CredentialError,
     InstanceNotFoundError,
+    OutcomeUnknownError,
     ProviderError,
     RejectedError,
     TransientError,
@@ -25,6 +27,8 @@ from navarch.testing.provider_contract import ProviderContract, Story
 from navarch.testing.ssh_machines import (
     SshMachine,
     a_key,
+    keep_connections,
+    lose_connections,
     real_sshd,
     ssh_servers,
     sshd_missing,
@@ -86,6 +90,7 @@ def with_machines(
 class RackContract(ProviderContract):
     """What a rack refuses, and how it gets over it."""
 
+    machines: Sequence[SshMachine]
     _good: Inventory | None = None
 
     def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
@@ -100,12 +105,31 @@ class RackContract(ProviderContract):
             provider._inventory = Inventory(hosts=dict(list(strangers.items())[:1]))
         elif error is TransientError:
             provider._inventory = Inventory(hosts=strangers)
+        elif error is CredentialError:
+            other = self.machines[0].folder.parent / "another-key"
+            a_key(other)
+            keyless = {
+                name: replace(host, ssh_key_file=str(other))
+                for name, host in self._good.hosts.items()
+            }
+            provider._inventory = Inventory(hosts=keyless)
         else:
             return False
         return True
 
+    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        lose_connections(self.machines, "after" if effect else "before", "set -C")
+        return True
+
+    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+        del provider
+        lose_connections(self.machines, "after" if effect else "before", "rm -f claim")
+        return True
+
     def recover(self, provider: Provider) -> None:
         assert isinstance(provider, BareMetal)
+        keep_connections(self.machines)
         if self._good is not None:
             provider._inventory = self._good
 
@@ -113,6 +137,7 @@ class RackContract(ProviderContract):
 class TestBareMetal(RackContract):
     def run(self, story: Story) -> None:
         async def told(machines: Sequence[SshMachine], folder: Path) -> None:
+            self.machines = machines
             await story(a_provider(machines, folder / "leases"))
 
         with_machines(4, told)
@@ -125,6 +150,7 @@ class TestBareMetal(RackContract):
 class TestBareMetalOverOpenSsh(RackContract):
     def run(self, story: Story) -> None:
         async def told(machines: Sequence[SshMachine], folder: Path) -> None:
+            self.machines = machines
             await story(a_provider(machines, folder / "leases"))
 
         with tempfile.TemporaryDirectory() as folder, real_sshd(Path(folder) / "ssh", 4) as found:
@@ -221,6 +247,53 @@ def test_a_claim_that_was_cut_short_is_finished_by_the_same_token() -> None:
         again = await a_provider(machines, folder / "leases").provision(a_request())
         assert again.id == begun.instance
         assert (machines[0].folder / "claim").read_text() == "c-1 t-1\n"
+
+    with_machines(2, story)
+
+
+def test_a_machine_in_doubt_is_nobody_elses_until_it_is_known_what_came_of_it() -> None:
+    """Passing it over would leave our claim on it, and nobody who remembers."""
+
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        provider = a_provider(machines, folder / "leases")
+        lose_connections(machines, "after", "set -C")
+        with pytest.raises(OutcomeUnknownError, match="rack1-0"):
+            await provider.provision(a_request(1))
+        keep_connections(machines)
+        other = await provider.provision(a_request(2))
+        assert other.public_address == machines[1].login.address
+        mine = await provider.provision(a_request(1))
+        assert mine.public_address == machines[0].login.address
+        with pytest.raises(CapacityError, match="all 2 machines"):
+            await provider.provision(a_request(3))
+
+    with_machines(2, story)
+
+
+def test_a_machine_in_doubt_that_nobody_asks_for_again_is_listed_and_cleaned() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        provider = a_provider(machines, folder / "leases")
+        lose_connections(machines, "after", "set -C")
+        with pytest.raises(OutcomeUnknownError):
+            await provider.provision(a_request())
+        (stray,) = await provider.list_instances()
+        assert stray.status is InstanceStatus.PENDING
+        await provider.terminate(stray.id)
+        assert await provider.list_instances() == []
+        assert not (machines[0].folder / "claim").exists()
+
+    with_machines(1, story)
+
+
+def test_one_machine_that_does_not_let_us_in_is_passed_over_and_not_our_keys_fault() -> None:
+    async def story(machines: Sequence[SshMachine], folder: Path) -> None:
+        a_key(folder / "another-key")
+        locked = replace(machines[0].login, key_file=str(folder / "another-key"))
+        provider = a_provider([replace(machines[0], login=locked), machines[1]], folder / "leases")
+        bought = await provider.provision(a_request())
+        assert bought.public_address == machines[1].login.address
+        with pytest.raises(CredentialError, match=r"rack1-0.*does not let root in"):
+            await provider.provision(a_request(2))
 
     with_machines(2, story)
 

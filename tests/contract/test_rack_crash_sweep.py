@@ -13,7 +13,7 @@ from navarch.core.offering import Offering
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
-from navarch.ports.shell import Login, Ran, Shell
+from navarch.ports.shell import Login, Ran, Shell, ShellError
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.sim.incarnation import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
@@ -29,6 +29,13 @@ class Rack:
     """Folders for machines. Commands are run by a real shell there."""
 
     folder: Path
+    lose_every: int = 0
+    """Of so many answers one is lost, after the command has had its effect."""
+    answers: int = 0
+
+    def is_lost(self) -> bool:
+        self.answers += 1
+        return bool(self.lose_every) and self.answers % self.lose_every == 0
 
     def home(self, address: str) -> Path:
         home = self.folder / address
@@ -68,7 +75,10 @@ class _TrippedShell:
 
     async def run(self, command: str, *, within: timedelta) -> Ran:
         async def effect() -> Ran:
-            return _ran(command, self.shells.rack.home(self.address), within)
+            ran = _ran(command, self.shells.rack.home(self.address), within)
+            if self.shells.rack.is_lost():
+                raise ShellError(f"{self.address}: the connection was lost")
+            return ran
 
         return await self.shells.wire.call(f"run {command[:12]}", effect)
 
@@ -88,8 +98,8 @@ def _ran(command: str, home: Path, within: timedelta) -> Ran:
     return Ran(exit_code=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
 
-def live(folder: Path, wire: Tripwire) -> SweptFleet:
-    rack = Rack(folder / "machines")
+def live(folder: Path, wire: Tripwire, *, lose_every: int = 0) -> SweptFleet:
+    rack = Rack(folder / "machines", lose_every)
     hosts = {
         f"r{index}": Host(
             name=f"r{index}", address=f"r{index}", instance_type="h100-8x", host_key="k"
@@ -125,6 +135,16 @@ def test_a_crash_at_one_call_in_many_leaves_no_machine_lent_or_claimed(
     calls = live(tmp_path / "calm", Tripwire()).wire.calls
     for at in range(int(after), calls, calls // A_FEW):
         assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1
+
+
+@pytest.mark.parametrize("lose_every", [4, 5, 7])  # taking back needs three answers in a row
+def test_connections_that_are_lost_leave_no_machine_lent_or_claimed(
+    tmp_path: Path, lose_every: int
+) -> None:
+    calls = live(tmp_path / "calm", Tripwire(), lose_every=lose_every).wire.calls
+    for at in range(1, calls, calls // 3):
+        wire = Tripwire(at=at, after=True)
+        assert live(tmp_path / f"{at}", wire, lose_every=lose_every).crashes == 1
 
 
 @pytest.mark.long

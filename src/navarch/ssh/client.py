@@ -118,8 +118,10 @@ async def _listen(process: "asyncssh.SSHClientProcess[bytes]", within: timedelta
 
 
 async def _drain(reader: "asyncssh.SSHReader[bytes]", add: Callable[[bytes], None]) -> None:
-    while chunk := await reader.read(CHUNK_BYTES):
-        add(chunk)
+    # A connection that is lost shows in the exit status, which does not come.
+    with contextlib.suppress(OSError, asyncssh.Error):
+        while chunk := await reader.read(CHUNK_BYTES):
+            add(chunk)
 
 
 class _Tail:

@@ -50,6 +50,43 @@ def _prepare(folder: Path) -> None:
     (folder / "authorized").write_text(a_key(folder / "login-key") + "\n")
 
 
+LOSE = "lose"
+"""The file that says which connections get lost: `before` or `after`, and a part of the command."""
+
+
+def lose_connections(machines: Sequence[SshMachine], when: str, part: str) -> None:
+    """Hang up on commands with `part` in them, `before` they are run or `after`."""
+    (machines[0].folder.parent / LOSE).write_text(f"{when} {part}\n")
+
+
+def keep_connections(machines: Sequence[SshMachine]) -> None:
+    """Hang up on nobody."""
+    (machines[0].folder.parent / LOSE).unlink(missing_ok=True)
+
+
+def _is_lost(folder: Path, command: str, when: str) -> bool:
+    try:
+        said, _, part = (folder / LOSE).read_text().strip().partition(" ")
+    except FileNotFoundError:
+        return False
+    return said == when and part in command
+
+
+_FORCED = """\
+cd "$1"
+lose() {
+  [ -e ../lose ] && read -r when part < ../lose && [ "$when" = "$1" ] || return 0
+  case "$SSH_ORIGINAL_COMMAND" in *"$part"*) kill -KILL "$PPID"; exit 255 ;; esac
+}
+lose before
+sh -c "$SSH_ORIGINAL_COMMAND"
+code=$?
+lose after
+exit $code
+"""
+"""What the real sshd runs for every command. Its parent is the sshd of the connection."""
+
+
 class _Server(asyncssh.SSHServer):
     def begin_auth(self, username: str) -> bool:  # noqa: ARG002 - anybody with the key
         return True
@@ -78,14 +115,21 @@ async def ssh_servers(
                 await asyncio.sleep(command_s)  # noqa: TID251 - a machine takes real time
                 process.exit(0)
                 return
+            command = process.command or "true"
+            if _is_lost(folder, command, "before"):
+                process.channel.get_connection().abort()
+                return
             child = await asyncio.create_subprocess_shell(
-                process.command or "true",
+                command,
                 cwd=home,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 stdin=asyncio.subprocess.DEVNULL,
             )
             out, err = await child.communicate()
+            if _is_lost(folder, command, "after"):
+                process.channel.get_connection().abort()
+                return
             process.stdout.write(out)
             process.stderr.write(err)
             process.exit(child.returncode or 0)
@@ -178,8 +222,9 @@ def _sshd(folder: Path, name: str, machines: Sequence[SshMachine]) -> Iterator[N
     for machine in machines:
         lines += [
             f"Match LocalAddress {machine.login.address}",
-            f'  ForceCommand cd {machine.folder} && exec sh -c "$SSH_ORIGINAL_COMMAND"',
+            f"  ForceCommand exec sh {folder}/forced {machine.folder}",
         ]
+    (folder / "forced").write_text(_FORCED)
     config, log = folder / f"{name}.conf", folder / f"{name}.log"
     config.write_text("\n".join(lines) + "\n")
     with log.open("wb") as writing:

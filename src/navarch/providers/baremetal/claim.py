@@ -34,5 +34,11 @@ def holds_command(owner: str, *, path: str = CLAIM) -> str:
     return f'[ ! -e {file} ] || [ "$(cat {file})" = {mine} ] || {{ cat {file}; exit {TAKEN}; }}'
 
 
+def owns_command(owner: str, *, path: str = CLAIM) -> str:
+    """Return what succeeds if the machine is ours, and nobody's does not count."""
+    file, mine = shlex.quote(path), shlex.quote(owner)
+    return f'[ -e {file} ] && [ "$(cat {file})" = {mine} ]'
+
+
 def _folder(path: str) -> str:
     return path.rpartition("/")[0] or "."

@@ -20,6 +20,8 @@ class LeaseState(StrEnum):
 
     CLAIMING = "claiming"
     """Ours on paper. The machine may not know yet."""
+    DOUBTFUL = "doubtful"
+    """The machine was told and did not answer: it may have been claimed, or not."""
     LENT = "lent"
     CLEANING = "cleaning"
     """Given back, and not clean yet: nobody else may have it."""

@@ -4,8 +4,12 @@ To lend one, its lease is written down, then the machine itself is claimed over 
 that does not answer, or that another control plane has, is passed over. To take one back, its
 lease is marked, the clean-up is run, the claim is removed, and only then is the lease dropped:
 at whatever step we die, the next call goes on from there.
+
+A machine that was told and did not answer is in doubt. Its lease is kept, so that the same token
+goes on with it and nobody else gets it, and listings ask the machine itself.
 """
 
+import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +19,10 @@ from functools import partial
 
 from navarch.core.errors import (
     CapacityError,
+    CredentialError,
     InstanceNotFoundError,
+    OutcomeUnknownError,
+    ProviderError,
     RejectedError,
     TransientError,
 )
@@ -26,12 +33,13 @@ from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import ProvisionRequest
-from navarch.ports.shell import Login, Shell, ShellError, Shells
+from navarch.ports.shell import Login, LoginRefusedError, Ran, Shell, ShellError, Shells
 from navarch.providers.baremetal.claim import (
     CLAIM,
     TAKEN,
     claim_command,
     holds_command,
+    owns_command,
     release_command,
 )
 from navarch.providers.baremetal.host import Host, Inventory
@@ -121,14 +129,13 @@ class BareMetal:
         """Return every machine that is lent.
 
         One that is still being claimed is not: whoever asked for it must ask again, so that the
-        claim is made. If nobody has for long, it is listed to be taken back like any other.
+        claim is made. One in doubt is, if it says that it is ours. If nobody has asked for long,
+        either is listed to be taken back like any other.
         """
         leases = await self._offload.run(self._leases.all)
-        given_up = self._clock.now() - GIVEN_UP_AFTER
+        there = await asyncio.gather(*(self._is_there(lease) for lease in leases))
         return [
-            self._instance(lease)
-            for lease in leases
-            if lease.state is not LeaseState.CLAIMING or lease.since <= given_up
+            self._instance(lease) for lease, is_there in zip(leases, there, strict=True) if is_there
         ]
 
     async def login(self, instance: InstanceId) -> Login | None:
@@ -137,11 +144,9 @@ class BareMetal:
         host = None if lease is None else self._inventory.hosts.get(lease.host)
         if lease is None or host is None:
             return None
-        if lease.state is LeaseState.CLAIMING:
-            # Found in a listing after a long absence: nobody logs in to what is not claimed.
-            trouble = await self._claim(host, lease)
-            if trouble is not None:
-                raise TransientError(trouble)
+        if lease.state in (LeaseState.CLAIMING, LeaseState.DOUBTFUL):
+            # Found in a listing: nobody logs in to what is not claimed.
+            await self._claim(host, lease)
             done = replace(lease, state=LeaseState.LENT)
             await self._offload.run(partial(self._leases.change, done))
         return host.login
@@ -160,7 +165,7 @@ class BareMetal:
     async def _lend(
         self, request: ProvisionRequest, fitting: Sequence[Host], begun: Lease | None
     ) -> Instance:
-        troubles: list[str] = []
+        troubles: list[ProviderError] = []
         leases = await self._offload.run(self._leases.all)
         lent = {lease.host for lease in leases}
         free = [host for host in fitting if host.name not in lent]
@@ -171,20 +176,29 @@ class BareMetal:
             free = [host for host in fitting if host.name == begun.host] + free
         for host in free:
             if len(troubles) == TRIES_MAX:
-                raise TransientError("; ".join(troubles))
+                raise _all_in_all(troubles, TransientError)
             lease = _lease(request, host, self._clock)
             ours = begun is not None and begun.host == host.name
             if not ours and not await self._offload.run(partial(self._leases.take, lease)):
                 continue  # Another process was quicker.
-            trouble = await self._claim(host, lease)
-            if trouble is None:
+            try:
+                await self._claim(host, lease)
+            except OutcomeUnknownError:
+                doubtful = replace(lease, state=LeaseState.DOUBTFUL)
+                await self._offload.run(partial(self._leases.change, doubtful))
+                raise
+            except ProviderError as error:
+                if ours and isinstance(error.__cause__, ShellError):
+                    # It was told before, and what came of that cannot be asked now.
+                    raise OutcomeUnknownError(str(error)) from error
+                troubles.append(error)
+                await self._offload.run(partial(self._leases.drop, lease))
+            else:
                 done = replace(lease, state=LeaseState.LENT)
                 await self._offload.run(partial(self._leases.change, done))
                 return self._instance(done)
-            troubles.append(trouble)
-            await self._offload.run(partial(self._leases.drop, lease))
         if troubles:
-            raise CapacityError("; ".join(troubles))
+            raise _all_in_all(troubles, CapacityError)
         if request.group and len(lent) < len(fitting):
             raise CapacityError(f"no block has room for the group {request.group}")
         raise CapacityError(f"all {len(fitting)} machines of this kind are lent")
@@ -202,31 +216,52 @@ class BareMetal:
         room = Counter(host.block for host in free)
         return [host for host in free if room[host.block] >= request.group_size]
 
-    async def _claim(self, host: Host, lease: Lease) -> str | None:
-        """Claim a machine; return why that is not possible, None if it is done."""
+    async def _is_there(self, lease: Lease) -> bool:
+        """Return whether a lease stands for a machine, as far as can be known."""
+        if lease.state in (LeaseState.LENT, LeaseState.CLEANING):
+            return True
+        host = self._inventory.hosts.get(lease.host)
+        if lease.state is LeaseState.DOUBTFUL and host is not None:
+            owns = owns_command(_owner(lease), path=self._claim_path)
+            try:
+                shell = await self._shells.connect(host.login, within=CONNECT_WITHIN)
+                try:
+                    return (await shell.run(owns, within=COMMAND_WITHIN)).exit_code == 0
+                finally:
+                    await shell.close()
+            except ShellError:
+                pass  # Then time tells.
+        return lease.since <= self._clock.now() - GIVEN_UP_AFTER
+
+    async def _claim(self, host: Host, lease: Lease) -> None:
+        """Claim a machine, or raise why that is not possible."""
         try:
             shell = await self._shells.connect(host.login, within=CONNECT_WITHIN)
-            try:
-                return await self._claim_in(shell, host, lease)
-            finally:
-                await shell.close()
-        except (ShellError, TransientError) as error:
-            return f"{host.name}: {error}"
+        except LoginRefusedError as error:
+            raise CredentialError(f"{host.name}: {error}") from error
+        except ShellError as error:
+            raise TransientError(f"{host.name}: {error}") from error
+        try:
+            await self._claim_in(shell, host, lease)
+        except ShellError as error:
+            raise OutcomeUnknownError(f"{host.name}: {error}") from error
+        finally:
+            await shell.close()
 
-    async def _claim_in(self, shell: Shell, host: Host, lease: Lease) -> str | None:
+    async def _claim_in(self, shell: Shell, host: Host, lease: Lease) -> None:
         command = claim_command(_owner(lease), path=self._claim_path)
-        ran = await shell.run(command, within=COMMAND_WITHIN)
+        ran = await _run_claim(shell, command)
         if ran.exit_code == TAKEN:
             before = ran.stdout.strip()
             if before.partition(" ")[0] != _cluster(lease):
-                return f"{host.name} is claimed by {before or 'somebody else'}"
-            # An earlier loan of ours that nobody remembers: a claim whose answer was lost, or a
-            # lease that was. Whoever had the machine has left it as it was.
+                raise CapacityError(f"{host.name} is claimed by {before or 'somebody else'}")
+            # An earlier loan of ours that nobody remembers: a lease that was lost. Whoever had
+            # the machine has left it as it was.
             await self._clean_in(shell, host, before)
-            ran = await shell.run(command, within=COMMAND_WITHIN)
+            ran = await _run_claim(shell, command)
         if ran.exit_code:
-            return f"{host.name} cannot be claimed: {ran.stderr.strip() or ran.exit_code}"
-        return None
+            what = ran.stderr.strip() or ran.exit_code
+            raise TransientError(f"{host.name} cannot be claimed: {what}")
 
     async def _clean(self, host: Host, lease: Lease) -> None:
         owner = _owner(lease)
@@ -263,6 +298,7 @@ class BareMetal:
         host = self._inventory.hosts.get(lease.host)
         statuses = {
             LeaseState.CLAIMING: InstanceStatus.PENDING,
+            LeaseState.DOUBTFUL: InstanceStatus.PENDING,
             LeaseState.LENT: InstanceStatus.RUNNING,
             LeaseState.CLEANING: InstanceStatus.TERMINATING,
         }
@@ -278,6 +314,24 @@ class BareMetal:
             labels=lease.labels,
             launched_at=lease.since,
         )
+
+
+async def _run_claim(shell: Shell, command: str) -> Ran:
+    ran = await shell.run(command, within=COMMAND_WITHIN)
+    if ran.timed_out:
+        raise ShellError(f"no answer within {COMMAND_WITHIN.total_seconds():.0f} s")
+    return ran
+
+
+def _all_in_all(troubles: Sequence[ProviderError], otherwise: type[ProviderError]) -> ProviderError:
+    """Return what several machines that cannot be lent come to.
+
+    One that does not let us in may be at fault itself; if none does, it is our key.
+    """
+    words = "; ".join(str(each) for each in troubles)
+    if all(isinstance(each, CredentialError) for each in troubles):
+        return CredentialError(words)
+    return otherwise(words)
 
 
 def _lease(request: ProvisionRequest, host: Host, clock: Clock) -> Lease:
