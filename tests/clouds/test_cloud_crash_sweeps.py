@@ -1,10 +1,11 @@
 """The control plane dies at every call to a cloud and to its store, before its effect and after."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from itertools import pairwise
 
 import pytest
 
@@ -26,7 +27,7 @@ from navarch.sim.clock import SimClock
 from navarch.sim.incarnation import Tripwire
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
-from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, sweep_once
+from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, live_through, sweep_once
 from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute
 from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
 from navarch.testing.loopback_server import LOSE_ANSWER, Asked, Trouble
@@ -85,7 +86,12 @@ def at_gcp(wire: Tripwire) -> tuple[SweptFleet, int, int]:
 def build_lambda(local: LocalLambda, clock: Clock, offload: Offload) -> Provider:
     local.now_s = asyncio.get_running_loop().time
     account = LambdaAccount(
-        clock, offload, lambda_paces(), api_key=KEY, endpoint=local.url, within_s=5.0
+        clock,
+        offload,
+        lambda_paces(clock.monotonic()),
+        api_key=KEY,
+        endpoint=local.url,
+        within_s=5.0,
     )
     return LambdaCloud(clock, account, name="lambda", ssh_key="laptop")
 
@@ -100,7 +106,13 @@ def at_lambda(wire: Tripwire) -> tuple[SweptFleet, int, int]:
             alive=lambda: {machine.id for machine in local.alive()},
             wire=wire,
         )
+        assert least_gap(local.launches_s) >= 12.0, "launches of two lives came too close"
+        assert least_gap(local.calls_s) >= 1.0, "calls of two lives came too close"
         return swept, len(local.alive()), len(local.machines)
+
+
+def least_gap(moments_s: Sequence[float]) -> float:
+    return min(later - sooner for sooner, later in pairwise(moments_s)) + 1e-6
 
 
 CLOUDS = {"gcp": at_gcp, "lambda": at_lambda}
@@ -159,6 +171,46 @@ def test_many_launches_at_lambda_come_as_fast_as_it_allows() -> None:
     assert len(local.machines) == len(local.launches_s) == wanted
     took_s = local.launches_s[-1] - local.launches_s[0]
     assert took_s <= 1.15 * 12.0 * (wanted - 1)
+
+
+def test_a_server_that_takes_over_leaves_lambda_the_time_that_the_one_before_it_would_have() -> (
+    None
+):
+    """The one before it launches, and dies; a moment later an operator asks for more."""
+    with local_lambda() as local:
+
+        async def story(swept: SweptFleet) -> None:
+            pool = Pool(
+                name=POOL,
+                offerings=(AT_LAMBDA,),
+                nodes_min=0,
+                nodes_max=2,
+                boot_deadline=timedelta(days=30),
+            )
+            await swept.ask(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
+            await swept.ask(lambda plane: plane.fleet.scale(POOL, 1, reason="begin"))
+            while not swept.crashes:
+                await swept.clock.sleep(0.1)
+            await swept.ask(lambda plane: plane.fleet.scale(POOL, 2, reason="more"))
+            await swept.until(2)
+
+        wire = Tripwire(after=True)
+
+        def die_at_the_first_launch(asked: Asked) -> Trouble:
+            if asked.path.endswith("/launch") and wire.at is None:
+                wire.at = wire.calls - 1
+            return None
+
+        local.wire.trouble = die_at_the_first_launch
+        live_through(
+            story,
+            partial(build_lambda, local),
+            alive=lambda: {machine.id for machine in local.alive()},
+            wire=wire,
+        )
+    assert len(local.machines) == len(local.launches_s) == 2
+    assert 12.0 <= least_gap(local.launches_s) < 20.0
+    assert least_gap(local.calls_s) >= 1.0
 
 
 def test_what_is_sold_out_in_one_zone_is_asked_for_in_the_next_within_two_seconds() -> None:

@@ -58,9 +58,9 @@ def test_an_account_without_a_key_does_not_start(tmp_path: Path) -> None:
 
 
 def test_providers_with_one_key_share_one_pace() -> None:
-    mine = paces_of("https://cloud.lambda.ai/api/v1", "key")
-    assert paces_of("https://cloud.lambda.ai/api/v1", "key") is mine
-    assert paces_of("https://cloud.lambda.ai/api/v1", "another") is not mine
+    mine = paces_of("https://cloud.lambda.ai/api/v1", "key", 0.0)
+    assert paces_of("https://cloud.lambda.ai/api/v1", "key", 5.0) is mine
+    assert paces_of("https://cloud.lambda.ai/api/v1", "another", 0.0) is not mine
 
 
 def test_what_a_project_leaves_out_has_a_sensible_value() -> None:

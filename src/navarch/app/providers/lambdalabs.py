@@ -29,7 +29,7 @@ def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
     account = LambdaAccount(
         surroundings.clock,
         surroundings.threads(f"lambda-{config.name}", at_once=CALLS_AT_ONCE),
-        paces_of(config.endpoint, key),
+        paces_of(config.endpoint, key, surroundings.clock.monotonic()),
         api_key=key,
         endpoint=config.endpoint,
     )
@@ -44,7 +44,7 @@ def renew(provider: Provider, config: ProviderConfig) -> None:
         provider.account.use_key(config.api_key.reveal())
 
 
-def paces_of(endpoint: str, key: str) -> Paces:
+def paces_of(endpoint: str, key: str, now_s: float) -> Paces:
     """Return the paces that everybody in this process shares who uses the account."""
     account = hashlib.sha256(f"{endpoint}\0{key}".encode()).digest()
-    return _paces.setdefault(account, lambda_paces())
+    return _paces.setdefault(account, lambda_paces(now_s))

@@ -56,12 +56,19 @@ class Paces:
     launches: Pace
 
 
-def lambda_paces() -> Paces:
-    """Return the paces of an account that nobody has called yet."""
-    return Paces(
+def lambda_paces(now_s: float) -> Paces:
+    """Return the paces of an account that somebody may have used until now.
+
+    Only the server that leads calls Lambda, so its paces need not be shared. But whoever begins to
+    lead does not know what the one before it did last, and lets each limit pass once.
+    """
+    paces = Paces(
         calls=Pace(CALL_EVERY_S, CALL_PATIENCE_S, "calls to Lambda"),
         launches=Pace(LAUNCH_EVERY_S, LAUNCH_PATIENCE_S, "launches at Lambda"),
     )
+    for pace in (paces.calls, paces.launches):
+        pace.hold(now_s + pace.interval_s)
+    return paces
 
 
 class LambdaAccount:
