@@ -92,7 +92,7 @@ def decide(fleet: list[Node], how: GovernorSettings) -> tuple[Census, list[Verdi
         for node in fleet
         if node.counts and node.conditions
     ]
-    suspicions = find_suspicions(census, how, now=NOW)
+    suspicions = find_suspicions(census, how)
     return census, list(govern(wishes, census, how, suspicions, now=NOW))
 
 
@@ -152,7 +152,7 @@ def test_only_a_fault_that_every_suspicion_covers_is_held_for_a_change(
     fleet: list[Node], how: GovernorSettings
 ) -> None:
     census, verdicts = decide(fleet, how)
-    suspected = find_suspicions(census, how, now=NOW)
+    suspected = find_suspicions(census, how)
     for verdict in verdicts:
         if verdict.held is not None and verdict.held.by is HeldBy.CHANGE:
             assert set(fingerprints(verdict.wish.node)) <= set(suspected)

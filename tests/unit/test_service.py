@@ -12,7 +12,7 @@ from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
-from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import NodeStatus, Phase
@@ -323,6 +323,27 @@ def test_registering_twice_writes_once() -> None:
         revision = desk.store.fleet().revision
         await desk.agents.register(registration)
         assert desk.store.fleet().revision == revision
+
+    at(story)
+
+
+def test_who_introduces_himself_is_no_longer_held_to_be_silent() -> None:
+    async def story(desk: Desk) -> None:
+        silence = Condition(
+            check=HEARTBEAT, health=Health.UNHEALTHY, reason="not heard of", since=NOW, times=2
+        )
+        other = Condition(check="disk", health=Health.DEGRADED, reason="full", since=NOW)
+        await desk.put("training-0", conditions=(silence, other), health=Health.UNHEALTHY)
+        launch = desk.store.fleet().nodes[NodeId("training-0")].launch
+        assert launch is not None
+
+        await desk.agents.register(
+            Registration(node=NodeId("training-0"), token=launch.token, inventory=Inventory())
+        )
+
+        node = desk.store.fleet().nodes[NodeId("training-0")]
+        assert (node.health, node.conditions) == (Health.DEGRADED, (other,))
+        assert NodeId("training-0") not in desk.columns.silent()
 
     at(story)
 

@@ -1,6 +1,7 @@
 """When the rules of judgement last changed: kept in the journal, so that a restart knows too."""
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 
@@ -31,7 +32,7 @@ async def note_policies(clock: Clock, store: Store, book: PolicyBook) -> PolicyC
     past = await _past(store)
     revision = revision_of(book)
     if past and past[-1].facts.get(REVISION) == revision:
-        return PolicyChange(revision=revision, since=past[-1].at) if len(past) > 1 else None
+        return _last_change(past)
     before = past[-1].facts.get(REVISION, "") if past else ""
     event = Event(
         at=clock.now(),
@@ -41,7 +42,15 @@ async def note_policies(clock: Clock, store: Store, book: PolicyBook) -> PolicyC
         facts={REVISION: revision, "before": before},
     )
     await store.commit(Change(events=[event]), based_on=store.fleet().revision)
-    return PolicyChange(revision=revision, since=event.at) if past else None
+    return _last_change([*past, event])
+
+
+def _last_change(told: Sequence[Event]) -> PolicyChange | None:
+    """Return the last of the changes, with those before it; the first rules were none."""
+    change = None
+    for event in told[1:]:
+        change = PolicyChange(revision=event.facts.get(REVISION, ""), since=event.at, past=change)
+    return change
 
 
 async def _past(store: Store) -> list[Event]:

@@ -16,7 +16,7 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.governor.census import Census
-from navarch.fleet.disruption.governor.governor import Verdict, Wish, govern
+from navarch.fleet.disruption.governor.governor import SILENCE_MAX, Verdict, Wish, govern
 from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, plan_returns, plan_treatments
@@ -114,9 +114,12 @@ class RemediationReconciler:
     def _wake(self) -> None:
         self._governed_by = self._settings()
         oldest = self._census.next_expiry()
-        moment = None if oldest is None else oldest + self._governed_by.window
+        moments = [] if oldest is None else [oldest + self._governed_by.window]
+        now = self._clock.now()
+        ends = (since + SILENCE_MAX for since in self._census.silent.values())
+        moments += [end for end in ends if end > now]
         for pool in self._waiting():
-            self._agenda.wake(pool, moment)
+            self._agenda.wake(pool, min(moments, default=None))
 
     def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
         pools = [fleet.pools[name] for name in sorted(names) if name in fleet.pools]
@@ -141,7 +144,7 @@ class RemediationReconciler:
                     )
                 )
             actions[pool.name] += _let_go(rest, wanted)
-        suspicions = find_suspicions(self._census, settings, now=now, policy=self._policy())
+        suspicions = find_suspicions(self._census, settings, policy=self._policy())
         verdicts = list(govern(wishes, self._census, settings, suspicions, now=now))
         for verdict in verdicts:
             node, treatment = wanted[verdict.wish.node.id]

@@ -28,5 +28,7 @@ class Held:
     """Why it was not."""
     by: HeldBy
     since: datetime
+    faults: tuple[str, ...] = ()
+    """For a change: what it is suspected of. Another fault of the node is its own."""
     released: str = ""
     """Why somebody let it go ahead after all; empty while it is held."""

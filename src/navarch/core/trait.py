@@ -1,6 +1,6 @@
 """Traits: what a node shares with others, and since when. Changes hide behind them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 DRIVER = "driver"
@@ -21,3 +21,9 @@ class Trait:
     since: datetime
     before: str = ""
     """Empty where the node has never had another."""
+    past: "Trait | None" = None
+    """The one it took the place of, without its own past: a fault may be older than the value."""
+
+    def followed_by(self, value: str, *, at: datetime) -> "Trait":
+        """Return the trait of a node that had this one and has `value` now."""
+        return Trait(value=value, since=at, before=self.value, past=replace(self, past=None))

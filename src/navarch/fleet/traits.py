@@ -18,8 +18,10 @@ def traits_after(
     after = dict(before)
     for key, value in _said(inventory).items():
         known = before.get(key)
-        if value and (known is None or known.value != value):
-            after[key] = Trait(value=value, since=now, before=known.value if known else "")
+        if value and known is None:
+            after[key] = Trait(value=value, since=now)
+        elif value and known is not None and known.value != value:
+            after[key] = known.followed_by(value, at=now)
     return after
 
 

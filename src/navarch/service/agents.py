@@ -9,11 +9,13 @@ from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
-from navarch.core.health import CheckResult, HealthReport
+from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus, Phase, node_status
+from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.traits import traits_after
+from navarch.fleet.verdicts import with_results
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.health.policy.policy import BELIEVE_CHECKS
 from navarch.ports.agents import Registration, Welcome
@@ -36,6 +38,8 @@ class Timing:
         """How long a node may go unheard before it is held to be unhealthy."""
         return self.heartbeat_timeout or 3 * self.heartbeat_interval
 
+
+_HEARD = CheckResult(check=HEARTBEAT, health=Health.HEALTHY)
 
 Overheard = Callable[[NodeId, HealthReport], None]
 """Hears every report that an agent makes, also those that change nothing."""
@@ -126,7 +130,8 @@ class AgentService:
                 f"node {before.id} runs on another machine; this one is to be terminated"
             )
         after, reason = _introduced(before, registration, now)
-        if after == before and await self._store.inventory(after.id) == registration.inventory:
+        is_same = after == before and heartbeat_condition(after) is None
+        if is_same and await self._store.inventory(after.id) == registration.inventory:
             return after.id
         event = Event(
             at=now,
@@ -135,8 +140,15 @@ class AgentService:
             reason=reason,
             facts={"phase": str(after.phase), "boot_id": after.boot_id},
         )
+        events = [event]
+        if heartbeat_condition(after) is not None:
+            # Whoever introduces himself is not silent: he must not be given up for it before the
+            # next sweep finds that out.
+            self._heard.heard(after.id, None)
+            after, news = with_results(after, [_HEARD], now=now)
+            events += news
         change = Change(
-            nodes=[after], inventories={after.id: registration.inventory}, events=[event]
+            nodes=[after], inventories={after.id: registration.inventory}, events=events
         )
         await self._store.commit(change, based_on=fleet.revision)
         return after.id

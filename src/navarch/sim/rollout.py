@@ -6,7 +6,7 @@ place, which is quicker than any cloud and so hides nothing.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -16,6 +16,7 @@ from navarch.control.remediation import RemediationReconciler
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
+from navarch.core.held import Held
 from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import Node, Phase
@@ -33,6 +34,8 @@ from navarch.stores.memory import MemoryStore
 OLD, NEW = "550.90.07", "570.86.10"
 HARDWARE = (79, 48, 64, 95)
 GONE_AFTER = timedelta(minutes=2)
+BATCHES_BOOTING = 60
+"""While the driver is taken off, a quarter of the fleet has booted and was not yet checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,11 @@ class Rollout:
     named: tuple[str, ...]
     """Every reason for which nodes were held back as the work of a change."""
     held: int
+    """How many waited when the last broken machine had been acted on."""
+    acted_in_rollback: int
+    """Sound machines that were given up while the driver was taken off again."""
+    held_in_the_end: int
+    """How many still wait once the old driver is back everywhere."""
     hardware_done_after_s: float
     """When the last broken machine had been acted on, in virtual seconds since the push."""
     first_act_after_s: float
@@ -102,7 +110,41 @@ class _Stage:
             await self._round()
             await self._finish_leaving()
             await self.clock.sleep(5.0)
-        return self._outcome(pool)
+        outcome = self._outcome(pool)
+        await self._roll_back()
+        return replace(
+            outcome,
+            acted_in_rollback=len(self.acted)
+            - outcome.acted_for_driver
+            - outcome.acted_for_hardware,
+            held_in_the_end=len(self._held()),
+            rounds=self.rounds,
+            decide_cpu_s=round(self.cpu_s, 3),
+            slowest_round_s=round(self.slowest_s, 3),
+        )
+
+    async def _roll_back(self) -> None:
+        """Put the old driver back, machine after machine; each is sound from its boot check on."""
+        names = [node.id for node in self.store.fleet().nodes.values() if node.counts]
+        booting: deque[list[NodeId]] = deque()
+        for batch in _batches(names, max(len(names) // 240, 1)):
+            for name in batch:
+                await self.agents.register(_introduction(name, OLD, boot="rolled back"))
+            booting.append(batch)
+            if len(booting) > BATCHES_BOOTING:
+                await self._vouch(booting.popleft())
+            await self._round()
+            await self.clock.sleep(1.0)
+        for batch in booting:
+            await self._vouch(batch)
+            await self._round()
+            await self.clock.sleep(1.0)
+        await self._round()
+
+    async def _vouch(self, names: list[NodeId]) -> None:
+        for name in names:
+            sound = CheckResult(check=BOOT, health=Health.HEALTHY)
+            await self.agents.report_health(name, HealthReport(results=(sound,)))
 
     def _pool(self) -> Pool:
         offering = Offering(
@@ -177,9 +219,12 @@ class _Stage:
     def _hardware_done(self) -> bool:
         return sum(broken for _, _, broken in self.acted) == len(self.broken)
 
-    def _outcome(self, pool: Pool) -> Rollout:
+    def _held(self) -> list[Held]:
         nodes = self.store.fleet().nodes.values()
-        held = [n.held for n in nodes if n.held is not None and not n.gone]
+        return [n.held for n in nodes if n.held is not None and not n.gone]
+
+    def _outcome(self, pool: Pool) -> Rollout:
+        held = self._held()
         hardware = [at for at, _, broken in self.acted if broken]
         since = self.pushed_at
         return Rollout(
@@ -192,6 +237,8 @@ class _Stage:
             budget=max(1, int(pool.nodes_min * 0.05)),
             named=tuple(sorted({x.because for x in held if x.by == "change"})),
             held=len(held),
+            acted_in_rollback=0,
+            held_in_the_end=len(held),
             hardware_done_after_s=(max(hardware) - since).total_seconds() if hardware else -1.0,
             first_act_after_s=(
                 (min(at for at, _, _ in self.acted) - since).total_seconds() if self.acted else -1.0
@@ -228,9 +275,10 @@ def _node(name: NodeId, now: datetime) -> Node:
     return Node(id=name, pool=PoolName("training"), phase=Phase.BOOTING, since=now, created_at=now)
 
 
-def _introduction(name: NodeId, driver: str) -> Registration:
+def _introduction(name: NodeId, driver: str, *, boot: str = "") -> Registration:
     gpu = Gpu(index=0, uuid=f"GPU-{name}", driver_version=driver)
-    return Registration(node=name, boot_id=f"boot with {driver}", inventory=Inventory(gpus=(gpu,)))
+    boot_id = boot or f"boot with {driver}"
+    return Registration(node=name, boot_id=boot_id, inventory=Inventory(gpus=(gpu,)))
 
 
 def _xid(code: int, action: str) -> CheckResult:

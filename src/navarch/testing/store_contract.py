@@ -12,6 +12,7 @@ from navarch.core.command import Command, CommandKind
 from navarch.core.errors import ConflictError, SupersededError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
+from navarch.core.held import Held, HeldBy
 from navarch.core.ids import CommandId, IncidentId, InstanceId, JobName, NodeId, Token
 from navarch.core.incident import Incident, IncidentKind, Symptom
 from navarch.core.inventory import Gpu, Inventory
@@ -25,13 +26,25 @@ from navarch.core.recovery import (
     RecoveryStep,
     recovery_id,
 )
+from navarch.core.trait import DRIVER, Trait
 from navarch.ports.store import Committed, Store
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 T = TypeVar("T")
 
 POOL = a_pool()
-NODE = a_node("training-0")
+NODE = a_node(
+    "training-0",
+    traits={DRIVER: Trait(value="550", since=NOW).followed_by("570", at=NOW)},
+    held=Held(
+        action="replace",
+        reason="unhealthy",
+        because="the driver",
+        by=HeldBy.CHANGE,
+        since=NOW,
+        faults=("xid 119",),
+    ),
+)
 EVENT = Event(at=NOW, about=about("node", NODE.id), kind="node.requested", reason="because")
 INCIDENT = Incident(
     id=IncidentId("inc-1"),

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 import pytest
 
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
-from navarch.core.health import Condition, Health
+from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
-from navarch.fleet.disruption.governor.census import Census
+from navarch.fleet.disruption.governor.census import Census, fingerprints
 from navarch.fleet.disruption.governor.governor import Verdict, Wish, govern
 from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
 from navarch.testing.worlds import NOW, a_node
@@ -50,7 +50,7 @@ def decide(
         for node in nodes
         if node.health is Health.UNHEALTHY and node.counts
     ]
-    suspicions = find_suspicions(census, settings, now=now)
+    suspicions = find_suspicions(census, settings)
     verdicts = govern(wishes, census, settings, suspicions, now=now)
     return {verdict.wish.node.id: verdict for verdict in verdicts}
 
@@ -226,13 +226,91 @@ def test_new_nodes_with_a_new_image_are_suspected_of_the_image() -> None:
 def test_new_rules_are_suspected_of_the_faults_they_find() -> None:
     nodes = [sick(node) if i < 60 else node for i, node in enumerate(fleet(288))]
     policy = PolicyChange(revision="7", since=NOW - timedelta(minutes=1))
-    found = find_suspicions(Census(nodes), SETTINGS, now=NOW, policy=policy)
+    found = find_suspicions(Census(nodes), SETTINGS, policy=policy)
     assert found["xid 79"].change == "policy 7"
 
 
-def test_a_suspicion_lasts_until_half_as_many_show_the_fault() -> None:
+def held_back(nodes: list[Node]) -> list[Node]:
+    """Return the nodes as the governor leaves them: those with a fault wait."""
     held = Held(action="replace", reason="x", because="y", by=HeldBy.CHANGE, since=NOW)
-    nodes = [replace(node, held=held) if node.conditions else node for node in upgraded(3, of=50)]
-    assert passed(decide(nodes)) == []
-    anew = decide([replace(node, held=None) for node in nodes])
+    return [
+        replace(node, held=replace(held, faults=tuple(fingerprints(node))))
+        if node.conditions
+        else node
+        for node in nodes
+    ]
+
+
+def rolled_back(node: Node, *, seen_again: bool = False) -> Node:
+    """Return a node with the old driver, as it looks before the boot check of its new boot."""
+    at = NOW + timedelta(hours=2)
+    traits = {DRIVER: node.traits[DRIVER].followed_by("550", at=at)}
+    conditions = tuple(replace(c, boot_id="new" if seen_again else "old") for c in node.conditions)
+    return replace(node, traits=traits, conditions=conditions, boot_id="new", booted_at=at)
+
+
+def test_a_suspicion_lasts_until_nobody_who_is_held_for_it_shows_the_fault() -> None:
+    assert passed(decide(held_back(upgraded(2, of=50)))) == []
+    anew = decide(upgraded(3, of=50))
     assert len(passed(anew)) == 2, "never suspected, three faults are a matter of budgets"
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 1.0])
+def test_a_driver_stays_suspected_while_it_is_taken_off_again(share: float) -> None:
+    nodes = held_back(upgraded(40, of=288))
+    nodes = [rolled_back(x) if i < 40 * share else x for i, x in enumerate(nodes)]
+
+    verdicts = decide(nodes, now=NOW + timedelta(hours=2))
+
+    assert passed(verdicts) == []
+    (because,) = {v.held.because for v in verdicts.values() if v.held}
+    assert "driver 570 (was 550)" in because, "not the one that was put back"
+
+
+def test_a_fault_that_outlives_the_driver_is_the_machines_own() -> None:
+    nodes = held_back(upgraded(40, of=288))
+    nodes[:2] = [rolled_back(node, seen_again=True) for node in nodes[:2]]
+
+    verdicts = decide(nodes, now=NOW + timedelta(hours=2))
+
+    assert passed(verdicts) == ["training-0", "training-1"]
+
+
+def test_a_node_that_never_had_the_change_is_not_excused_by_it() -> None:
+    nodes = upgraded(40, of=288)
+    nodes[200] = sick(nodes[200], code=119)
+    assert passed(decide(nodes)) == ["training-200"]
+
+
+def test_another_fault_of_a_node_that_is_held_for_a_change_is_its_own() -> None:
+    nodes = held_back(upgraded(40, of=288))
+    nodes[7] = sick(nodes[7], code=79)
+    assert passed(decide(nodes)) == ["training-7"]
+
+
+def silent(node: Node, since: datetime) -> Node:
+    silence = Condition(
+        check=HEARTBEAT, health=Health.UNHEALTHY, reason="not heard of", since=since, times=3
+    )
+    return replace(node, conditions=(*node.conditions, silence))
+
+
+def test_a_node_that_a_change_has_broken_may_fall_silent_for_as_long_as_a_reboot_takes() -> None:
+    nodes = held_back(upgraded(40, of=288))
+    nodes[0] = silent(nodes[0], since=NOW)
+    assert passed(decide(nodes, now=NOW + timedelta(minutes=29))) == []
+    assert passed(decide(nodes, now=NOW + timedelta(minutes=31))) == ["training-0"]
+
+
+def test_silence_alone_is_not_excused_by_a_change_that_others_had() -> None:
+    nodes = held_back(upgraded(40, of=288))
+    dead = silent(replace(nodes[200], health=Health.UNHEALTHY), since=NOW)
+    assert passed(decide([*nodes[:200], dead, *nodes[201:]])) == ["training-200"]
+
+
+def test_rules_stay_suspected_of_what_they_found_after_they_were_taken_back() -> None:
+    bad = PolicyChange(revision="bad", since=NOW - timedelta(minutes=1))
+    good = PolicyChange(revision="good", since=NOW + timedelta(hours=1), past=bad)
+    nodes = held_back([sick(node) if i < 60 else node for i, node in enumerate(fleet(288))])
+    found = find_suspicions(Census(nodes), SETTINGS, policy=good)
+    assert found["xid 79"].change == "policy bad"

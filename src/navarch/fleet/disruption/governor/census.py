@@ -13,9 +13,13 @@ from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
 from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
+from navarch.fleet.silence import heartbeat_condition
 
 TraitValue = tuple[str, str]
 """A trait's name and its value."""
+
+Shown = tuple[Node, Condition]
+"""A node, and the condition by which it shows a fault."""
 
 
 def fingerprint(condition: Condition) -> str:
@@ -41,12 +45,14 @@ class Census:
         self.sizes: Counter[Place] = Counter()
         self.unwell: dict[NodeId, Node] = {}
         """Nodes that are there and unhealthy."""
-        self.showing: dict[str, dict[NodeId, Node]] = {}
+        self.showing: dict[str, dict[NodeId, Shown]] = {}
         """The same, by fault."""
         self.pools: dict[PoolName, dict[NodeId, Node]] = {}
         """Nodes with something to look at, by pool: conditions, or something held back."""
         self.waiting: dict[NodeId, None] = {}
         """Nodes about which something is held back."""
+        self.silent: dict[NodeId, datetime] = {}
+        """Those of them that are not heard of, and since when."""
         self.having: Counter[TraitValue] = Counter()
         self.first_had: dict[TraitValue, datetime] = {}
         self._known: dict[NodeId, Node] = {}
@@ -128,10 +134,13 @@ class Census:
             self.pools.setdefault(node.pool, {})[node.id] = node
         if node.held is not None:
             self.waiting[node.id] = None
+            silence = heartbeat_condition(node)
+            if silence is not None:
+                self.silent[node.id] = silence.since
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
-            for fault in fingerprints(node):
-                self.showing.setdefault(fault, {})[node.id] = node
+            for fault, condition in fingerprints(node).items():
+                self.showing.setdefault(fault, {})[node.id] = (node, condition)
 
     def _forget_present(self, node: Node) -> None:
         if node.gone or node.registered_at is None:
@@ -144,6 +153,7 @@ class Census:
         if node.pool is not None:
             self.pools.get(node.pool, {}).pop(node.id, None)
         self.waiting.pop(node.id, None)
+        self.silent.pop(node.id, None)
         self.unwell.pop(node.id, None)
         for fault in fingerprints(node):
             self.showing.get(fault, {}).pop(node.id, None)
@@ -168,6 +178,7 @@ class Census:
     def _note_traits(self, node: Node) -> None:
         for key in CHANGING:
             trait = node.traits.get(key)
-            if trait is not None:
+            while trait is not None:
                 value = (key, trait.value)
                 self.first_had[value] = min(self.first_had.get(value, trait.since), trait.since)
+                trait = trait.past

@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from navarch.core.governor import Domain, GovernorSettings
-from navarch.core.health import Condition
+from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.census import Census, fingerprints
@@ -21,6 +21,10 @@ WORDS = {
     Domain.DRIVER: "driver",
     Domain.IMAGE: "image",
 }
+
+SILENCE_MAX = timedelta(minutes=30)
+"""For so long the silence of a node that a change has broken is taken for the reboot by which
+somebody takes the change back. Large machines need up to half an hour for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +87,18 @@ def _released(node: Node) -> bool:
 
 
 def _blamed(wish: Wish, suspicions: Mapping[str, Suspicion], now: datetime) -> Held | None:
-    """Hold a node all of whose faults are the work of a change; one more fault is its own."""
-    faults: Mapping[str, Condition] = fingerprints(wish.node)
-    if not faults or not all(fault in suspicions for fault in faults):
+    """Hold a node all of whose faults are the work of changes it had; one more is its own."""
+    faults = fingerprints(wish.node)
+    found = [suspicions.get(fault) for fault, why in faults.items() if not _may_boot(why, now)]
+    blamed = [each for each in found if each is not None and wish.node.id in each.nodes]
+    if not blamed or len(blamed) < len(found):
         return None
-    words = "; ".join(suspicions[fault].words for fault in faults)
-    return _held(wish, HeldBy.CHANGE, words, now)
+    held = _held(wish, HeldBy.CHANGE, "; ".join(each.words for each in blamed), now)
+    return replace(held, faults=tuple(each.fault for each in blamed))
+
+
+def _may_boot(condition: Condition, now: datetime) -> bool:
+    return condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
 
 
 def _spent(

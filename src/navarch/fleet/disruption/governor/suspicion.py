@@ -1,17 +1,15 @@
 """Which change is behind a fault that many nodes show."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from navarch.core.governor import GovernorSettings
 from navarch.core.health import Condition
-from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
-from navarch.core.trait import CHANGING, POLICY
-from navarch.fleet.disruption.governor.census import Census, TraitValue, fingerprints
+from navarch.core.trait import CHANGING, POLICY, Trait
+from navarch.fleet.disruption.governor.census import Census, Shown, TraitValue
 
 SHARED_MIN = 0.8
 """The share of the nodes with a fault that must have had the change."""
@@ -27,6 +25,8 @@ class PolicyChange:
 
     revision: str
     since: datetime
+    past: "PolicyChange | None" = None
+    """The change before this one; none if those were the first rules of the fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,8 @@ class Suspicion:
     fault: str
     change: str
     """As people would name it: `driver 570.1 (was 550.2)`."""
-    nodes: int
+    nodes: frozenset[NodeId]
+    """Those that had the change and show the fault. Others that show it have it from elsewhere."""
 
     @property
     def words(self) -> str:
@@ -48,73 +49,110 @@ def find_suspicions(
     census: Census,
     settings: GovernorSettings,
     *,
-    now: datetime,
     policy: PolicyChange | None = None,
 ) -> Mapping[str, Suspicion]:
-    """Return the faults that are held to be the work of a change, by fault."""
+    """Return the faults that are held to be the work of a change, by fault.
+
+    It takes many nodes to suspect a change. Once nodes are held back for it, it stays suspected
+    until none of them shows the fault: while a bad driver is taken off again, machine by machine,
+    those that still have it are no more to blame than when all had it.
+    """
     found = {}
-    for fault, nodes in census.showing.items():
-        held = any(node.held and node.held.by is HeldBy.CHANGE for node in nodes.values())
-        # Once suspected, a change stays so until half as many show it: no fluttering.
-        ease = 0.5 if held else 1.0
-        if len(nodes) < ease * settings.suspect_nodes:
+    for fault, shown in census.showing.items():
+        held = {name for name, (node, _) in shown.items() if _is_held_for(node, fault)}
+        if not held and not _is_common(shown, census, settings):
             continue
-        if len(nodes) < ease * DOMINANCE_MIN * len(census.unwell):
-            continue
-        suspects = list(_suspects(fault, nodes, census, settings, ease, now, policy))
+        changes = list(_changes(shown, census, settings, policy))
+        suspects = _still_suspect(changes, held) or [
+            change for change in changes if _is_suspect(change, shown, census, settings)
+        ]
         if suspects:
-            found[fault] = _most_suspect(fault, suspects)
+            found[fault] = _most_suspect(fault, suspects, shown, census)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Suspect:
+class _Change:
+    """One change, and those of the nodes with the fault that had it shortly before."""
+
     key: str
     value: str
-    before: str
-    nodes: int
-    lift: float
-    """How much more often the change is found among the nodes with the fault than anywhere."""
+    nodes: set[NodeId] = field(default_factory=set)
+    befores: dict[str, int] = field(default_factory=dict)
+    """How many of them had which value before; they need not agree."""
+
+    def note(self, node: NodeId, before: str) -> None:
+        self.nodes.add(node)
+        self.befores[before] = self.befores.get(before, 0) + 1
+
+    @property
+    def words(self) -> str:
+        before = max(self.befores, key=lambda value: (self.befores[value], value), default="")
+        return f"{self.key} {self.value}" + (f" (was {before})" if before else "")
 
 
-def _suspects(
-    fault: str,
-    nodes: Mapping[NodeId, Node],
+def _is_held_for(node: Node, fault: str) -> bool:
+    return node.held is not None and not node.held.released and fault in node.held.faults
+
+
+def _is_common(shown: Mapping[NodeId, Shown], census: Census, settings: GovernorSettings) -> bool:
+    enough = max(settings.suspect_nodes, DOMINANCE_MIN * len(census.unwell))
+    return len(shown) >= enough
+
+
+def _changes(
+    shown: Mapping[NodeId, Shown],
     census: Census,
     settings: GovernorSettings,
-    ease: float,
-    now: datetime,
     policy: PolicyChange | None,
-) -> Iterator[_Suspect]:
-    registered = max(len(census), 1)
-    seen = [(node, fingerprints(node)[fault]) for node in nodes.values()]
+) -> Iterator[_Change]:
+    """Yield, for each thing that changes, the change that most of the nodes had."""
     for key in CHANGING:
-        shared: Counter[str] = Counter()
-        befores: dict[str, Counter[str]] = {}
-        for node, condition in seen:
-            if _changed_lately(node, key, condition, census, settings):
-                trait = node.traits[key]
-                shared[trait.value] += 1
-                befores.setdefault(trait.value, Counter())[trait.before] += 1
-        for value, count in shared.most_common(1):
-            having = max(census.having[key, value], 1)
-            enough = max(settings.suspect_nodes, settings.suspect_share * having)
-            if count >= ease * enough and count >= ease * SHARED_MIN * len(nodes):
-                lift = (count / len(nodes)) / (having / registered)
-                before = befores[value].most_common(1)[0][0]
-                yield _Suspect(key=key, value=value, before=before, nodes=count, lift=lift)
-    if policy is not None and now <= policy.since + settings.change_window:
-        count = sum(condition.since >= policy.since for _, condition in seen)
-        if count >= ease * SHARED_MIN * len(nodes):
-            yield _Suspect(key=POLICY, value=policy.revision, before="", nodes=count, lift=1.0)
+        by_value: dict[str, _Change] = {}
+        for name, (node, condition) in shown.items():
+            trait = trait_at(node, key, condition)
+            if trait is not None and _is_new(trait, key, condition, census, settings):
+                change = by_value.setdefault(trait.value, _Change(key=key, value=trait.value))
+                change.note(name, trait.before)
+        if by_value:
+            yield max(by_value.values(), key=lambda x: (len(x.nodes), x.value))
+    rules: dict[str, _Change] = {}
+    for name, (_, condition) in shown.items():
+        rule = _rules_at(policy, condition)
+        if rule is not None and _shortly_before(rule.since, condition.since, settings):
+            change = rules.setdefault(rule.revision, _Change(key=POLICY, value=rule.revision))
+            change.note(name, "")
+    if rules:
+        yield max(rules.values(), key=lambda x: (len(x.nodes), x.value))
 
 
-def _changed_lately(
-    node: Node, key: str, condition: Condition, census: Census, settings: GovernorSettings
-) -> bool:
-    """Return whether the node had a change not long before it showed the fault."""
+def trait_at(node: Node, key: str, condition: Condition) -> Trait | None:
+    """Return what `node` had when it showed the fault, which it may have been rid of since.
+
+    A fault of the boot before the change stays until the new boot has been checked. One that is
+    seen again after the boot that brought the change has outlived what the node had before.
+    """
     trait = node.traits.get(key)
-    if trait is None or not trait.value:
+    if trait is None or trait.since <= condition.since:
+        return trait
+    booted_at = node.booted_at
+    came_with_boot = booted_at is not None and condition.since < booted_at <= trait.since
+    if came_with_boot and condition.boot_id == node.boot_id:
+        return None
+    return trait.past
+
+
+def _rules_at(policy: PolicyChange | None, condition: Condition) -> PolicyChange | None:
+    while policy is not None and policy.since > condition.since:
+        policy = policy.past
+    return policy
+
+
+def _is_new(
+    trait: Trait, key: str, condition: Condition, census: Census, settings: GovernorSettings
+) -> bool:
+    """Return whether a node had got something not long before it showed the fault."""
+    if not trait.value:
         return False
     if trait.before:
         return _shortly_before(trait.since, condition.since, settings)
@@ -133,9 +171,37 @@ def _shortly_before(change: datetime, fault: datetime, settings: GovernorSetting
     return fault - settings.change_window <= change <= fault
 
 
-def _most_suspect(fault: str, suspects: list[_Suspect]) -> Suspicion:
+def _is_suspect(
+    change: _Change, shown: Mapping[NodeId, Shown], census: Census, settings: GovernorSettings
+) -> bool:
+    enough = SHARED_MIN * len(shown)
+    if change.key != POLICY:
+        having = census.having[change.key, change.value]
+        enough = max(enough, settings.suspect_nodes, settings.suspect_share * having)
+    return len(change.nodes) >= enough
+
+
+def _still_suspect(changes: list[_Change], held: set[NodeId]) -> list[_Change]:
+    """Return the changes that most of the nodes had that are held back."""
+    most = max((len(change.nodes & held) for change in changes), default=0)
+    enough = max(1, SHARED_MIN * most)
+    return [change for change in changes if len(change.nodes & held) >= enough]
+
+
+def _most_suspect(
+    fault: str, suspects: list[_Change], shown: Mapping[NodeId, Shown], census: Census
+) -> Suspicion:
     """Name the change that tells the sick from the sound best; several, if none does so better."""
-    best = max(suspect.lift for suspect in suspects)
-    named = [suspect for suspect in suspects if suspect.lift >= 0.95 * best]
-    words = [f"{x.key} {x.value}" + (f" (was {x.before})" if x.before else "") for x in named]
-    return Suspicion(fault=fault, change=", ".join(words), nodes=max(x.nodes for x in named))
+    lifts = [_lift(suspect, shown, census) for suspect in suspects]
+    best = max(lifts)
+    named = [suspect for suspect, lift in zip(suspects, lifts, strict=True) if lift >= 0.95 * best]
+    nodes = frozenset[NodeId]().union(*(suspect.nodes for suspect in named))
+    return Suspicion(fault=fault, change=", ".join(x.words for x in named), nodes=nodes)
+
+
+def _lift(change: _Change, shown: Mapping[NodeId, Shown], census: Census) -> float:
+    """Return how much more often the change is found among nodes with the fault than anywhere."""
+    if change.key == POLICY:
+        return 1.0
+    having = max(census.having[change.key, change.value], 1)
+    return (len(change.nodes) / len(shown)) / (having / max(len(census), 1))
