@@ -151,7 +151,8 @@ class Answers(ExtensionPoints):
 
     def pre_job_allocation(self, job: Job) -> None:
         """Tell plugins that an attempt to place `job` begins."""
-        self._call_each("pre_job_allocation", job)
+        for hook in self._hooks["pre_job_allocation"]:
+            hook.fn(job)
 
     def on_job_solution_start(self) -> None:
         """Tell plugins that the search for victims for one job begins."""
@@ -163,7 +164,10 @@ class Answers(ExtensionPoints):
 
     def is_job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         """Say whether queues allow `tasks` of `job`; without an opinion, they do."""
-        return self._only("is_job_over_capacity", SCHEDULABLE, job, tasks)
+        for hook in self._hooks["is_job_over_capacity"]:  # there is one at most
+            verdict: CapacityVerdict = hook.fn(job, tasks)
+            return verdict
+        return SCHEDULABLE
 
     def is_non_preemptible_job_over_queue_quota(
         self, job: Job, tasks: Sequence[Task]

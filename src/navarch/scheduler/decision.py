@@ -24,7 +24,7 @@ class Bind:
 
 # A frozen dataclass sets its fields one by one, with a look-up for each. Thousands of binds are
 # made in a cycle, so their slots are filled directly.
-_new_bind = object.__new__
+_new_bind = _new_start = object.__new__
 _set_task = Bind.__dict__["task"].__set__
 _set_job = Bind.__dict__["job"].__set__
 _set_node = Bind.__dict__["node"].__set__
@@ -92,6 +92,18 @@ class MarkStarted:
 
     job: str
     at: datetime
+
+
+_set_started_job = MarkStarted.__dict__["job"].__set__
+_set_started_at = MarkStarted.__dict__["at"].__set__
+
+
+def a_start(job: str, at: datetime) -> MarkStarted:
+    """Return a note that a job began to run; made as often as `a_bind`."""
+    started = _new_start(MarkStarted)
+    _set_started_job(started, job)
+    _set_started_at(started, at)
+    return started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

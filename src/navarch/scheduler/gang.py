@@ -15,17 +15,20 @@ _pending_quota = attrgetter("pending_quota")
 
 def tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
     """Return the tasks of `job` whose turn it is: what its gangs lack, or else one more."""
+    version = job.origin.version
     known = job.turn
-    if known is None or known[0] != job.origin.version:
-        known = job.turn = (job.origin.version, {})
-    found = known[1].get(real)
+    if known is None or known[0] != version:
+        known = (version, None, None)
+    found = known[1] if real else known[2]
     if found is None:
         found = _tasks_to_place(session, job, real=real)
-        known[1][real] = found
-        if not job.origin.version:
-            known[1][not real] = found  # nobody has been moved yet, in a simulation or otherwise
-        elif not real and not any(task.placement.virtual for task in found):
-            known[1][True] = found
+        if not version:
+            job.turn = (version, found, found)  # nobody has been moved yet, simulated or not
+        elif real:
+            job.turn = (version, found, known[2])
+        else:
+            virtual = any(task.placement.virtual for task in found)
+            job.turn = (version, known[1] if virtual else found, found)
     return found
 
 

@@ -72,6 +72,11 @@ class _Place:
         self.job: Job | None = None
         self.rank: Any = None
 
+    def rank_by(self, rank: Callable[[Queue, Job], Any]) -> None:
+        """Work the rank out, for the job that is the best now."""
+        assert self.job is not None, "those that wait have a job"
+        self.changes, self.rank = self.queue.changes, rank(self.queue, self.job)
+
 
 class JobQueue:
     """Hands out one job at a time: best queue at each level, then the best job in it.
@@ -148,7 +153,8 @@ class JobQueue:
 
     def pop(self) -> Job | None:
         """Return the next job, or nothing when all have been handed out."""
-        best = self._best_of_siblings(self._session.queues.roots)
+        rank, roots = self._rank, self._session.queues.roots
+        best = self._best_by_rank(roots, rank) if rank else self._best_of_siblings(roots)
         if best is None:
             return None
         self._leaves[best.queue].take()
@@ -177,37 +183,36 @@ class JobQueue:
         self, queues: Sequence[Queue], rank: Callable[[Queue, Job], Any]
     ) -> Job | None:
         """Return what `_best_of_siblings` would, working out only ranks that may have changed."""
-        waiting: list[_Place] = []
-        for place in self._level(queues):
-            leaf = place.leaf
-            job = self._best_in(place.queue) if leaf is None else leaf.head
-            if job is not None:
-                if job is not place.job:
-                    place.job, place.changes = job, -1
-                waiting.append(place)
-        if len(waiting) < 2:
-            return waiting[0].job if waiting else None
         best: _Place | None = None
-        for place in waiting:
-            queue, job = place.queue, place.job
-            assert job is not None, "those that wait have a job"
+        level = self._levels.get(id(queues))
+        for place in self._level(queues) if level is None else level:
+            leaf, queue = place.leaf, place.queue
+            job = self._best_by_rank(queue.children, rank) if leaf is None else leaf.head
+            if job is None:
+                continue
+            if job is not place.job:
+                place.job, place.changes = job, -1
+            if best is None:
+                best = place  # one that waits alone need not be ranked
+                continue
+            if best.changes != best.queue.changes:
+                best.rank_by(rank)
             if place.changes != queue.changes:
-                place.changes, place.rank = queue.changes, rank(queue, job)
-            if best is None or (
-                place.rank < best.rank
-                if place.rank != best.rank
-                else self._wins_tie(queue, job, best)
+                place.rank_by(rank)
+            if place.rank < best.rank or (
+                place.rank == best.rank and self._wins_tie(queue, job, best)
             ):
                 best = place
-        return best.job if best is not None else None
+        return None if best is None else best.job
 
     def _level(self, queues: Sequence[Queue]) -> list[_Place]:
-        level = self._levels.get(id(queues))
-        if level is None:
-            level = self._levels[id(queues)] = [_Place(queue) for queue in queues]
-            for place in level:
-                if place.queue.is_leaf:
-                    place.leaf = self._leaves.get(place.queue.name) or _Leaf([])
+        key = id(queues)
+        while len(queues) == 1 and queues[0].children:
+            queues = queues[0].children  # an only one has nobody to be compared with
+        level = self._levels[key] = [_Place(queue) for queue in queues]
+        for place in level:
+            if place.queue.is_leaf:
+                place.leaf = self._leaves.get(place.queue.name) or _Leaf([])
         return level
 
     def _wins_tie(self, left: Queue, left_best: Job, right: _Place) -> bool:

@@ -233,17 +233,21 @@ class Session(Answers):
         job, request = tasks[0].job, tasks[0].request
         if len(tasks) == 1:
             nodes[0].take_whole(request, tasks)
+            tasks[0].placement = nodes[0].taken
         else:
             for node, members in _by_node(tasks, nodes):
                 node.take_whole(request, members)
-        for task, node in zip(tasks, nodes, strict=True):
-            task.placement = node.taken
+            for task, node in zip(tasks, nodes, strict=True):
+                task.placement = node.taken
         job.version += 1
         self.queues.note_change(job.queue)
         told: list[EventHandler] = []
         try:
             for _, handler in self._event_handlers:
-                _tell_all(handler.allocate_all_fn, handler.allocate_fn, tasks, nodes)
+                if handler.allocate_all_fn is not None:
+                    handler.allocate_all_fn(tasks, nodes)
+                else:
+                    _tell_all(None, handler.allocate_fn, tasks, nodes)
                 told.append(handler)
         except Exception:
             self._give_all(tasks, nodes)

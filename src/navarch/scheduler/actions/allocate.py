@@ -32,7 +32,7 @@ def _allocate_job(session: Session, job: Job, express: Express) -> bool:
     if tasks is None:
         session.on_job_unplaced(job)
         return False
-    if express.takes(job, tasks):
+    if express.takes(tasks):
         placed = express.place(job, tasks)
         if placed is not None:
             if not placed:

@@ -41,7 +41,8 @@ def interruptible_jobs(session: Session) -> list[Job]:
 
 def lost_jobs(session: Session) -> list[Job]:
     """Return the pending jobs that are in no queue that could serve them."""
-    return [job for job in waiting_jobs(session) if not _has_queue(session, job)]
+    leaves = {queue.name for queue in session.queues.by_name.values() if queue.is_leaf}
+    return [job for job in waiting_jobs(session) if job.queue not in leaves]
 
 
 def _has_queue(session: Session, job: Job) -> bool:

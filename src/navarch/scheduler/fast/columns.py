@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 EXACT_BELOW: Final = 2**53
 """Amounts that arrays and plain numbers divide alike."""
 
+NONE: Final = -(2**62)
+"""Stands for what is free of a resource that the node does not have at all."""
+
 FEW: Final = 24
 """So many nodes are quicker to update one by one."""
 
@@ -49,17 +52,19 @@ class Columns:
         """With `stock`, the arrays that say what nodes have that nobody has changed yet."""
         self.nodes = nodes
         self.log = log
+        self._behind: list[int] = []
+        """Rows that the arrays do not show as they are: nobody has looked at them since."""
         if stock is None:
             self._synced = len(log.rows)
-            self.idle = _columns(nodes, _IDLE)
-            self.free = self.idle + _columns(nodes, _COMING)
+            self._idle = _columns(nodes, _IDLE)
+            self._free = self._idle + _columns(nodes, _COMING)
             self.total = _columns(nodes, _ALL)
         else:
             self._synced = 0
-            self.idle, self.free, self.total = stock.idle, stock.free, stock.total
+            self._idle, self._free, self.total = stock.idle, stock.free, stock.total
         self.extents = {
-            "gpu": Extent(self.free, self.total, GPU_COLUMN),
-            "cpu": Extent(self.free, self.total, CPU_COLUMN),
+            "gpu": Extent(self._free, self.total, GPU_COLUMN),
+            "cpu": Extent(self._free, self.total, CPU_COLUMN),
         }
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
         self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
@@ -77,8 +82,22 @@ class Columns:
         """Whether arrays hold all amounts and divide them as plain numbers are divided."""
         return not len(self.nodes) or bool(self.total.max() < EXACT_BELOW)
 
+    @property
+    def idle(self) -> Amounts:
+        """What can be had now, as far as `sync` has looked."""
+        if self._behind:
+            self._catch_up()
+        return self._idle
+
+    @property
+    def free(self) -> Amounts:
+        """What is idle or will come free unpromised, as far as `sync` has looked."""
+        if self._behind:
+            self._catch_up()
+        return self._free
+
     def sync(self) -> None:
-        """Bring the arrays up to date."""
+        """Take note of what has changed."""
         rows = self.log.rows
         if self._synced == len(rows):
             return
@@ -86,25 +105,31 @@ class Columns:
         self._synced = len(rows)
         if len(changed) > 1:
             changed = list(set(changed))
+        self._behind += changed
         if len(changed) <= FEW:
             for row in changed:
                 self._sync_row(row)
             return
-        nodes = [self.nodes[row] for row in changed]
-        idle = _columns(nodes, _IDLE)
-        self.idle[changed] = idle
-        self.free[changed] = idle + _columns(nodes, _COMING)
-        for extent in self.extents.values():
-            extent.update_many(changed)
+        free = self.free
+        self.extents["gpu"].update_many(changed, free[changed, GPU_COLUMN].tolist())
+        self.extents["cpu"].update_many(changed, free[changed, CPU_COLUMN].tolist())
 
     def _sync_row(self, row: int) -> None:
         node = self.nodes[row]
         idle, releasing = node.idle, node.releasing
-        self.idle[row] = (idle.cpu, idle.memory, idle.gpu, idle.pods)
-        cpu, gpu = idle.cpu + releasing.cpu, idle.gpu + releasing.gpu
-        self.free[row] = (cpu, idle.memory + releasing.memory, gpu, idle.pods + releasing.pods)
-        self.extents["gpu"].update(row, gpu)
-        self.extents["cpu"].update(row, cpu)
+        self.extents["gpu"].update(row, idle.gpu + releasing.gpu)
+        self.extents["cpu"].update(row, idle.cpu + releasing.cpu)
+
+    def _catch_up(self) -> None:
+        """Write rows down that nobody has looked at; some may have changed again since."""
+        rows = list(set(self._behind))
+        self._behind = []
+        nodes = self.nodes
+        pools = [(nodes[row].idle, nodes[row].releasing) for row in rows]
+        idle = np.array([(i.cpu, i.memory, i.gpu, i.pods) for i, _ in pools], dtype=np.int64)
+        self._idle[rows] = idle
+        coming = [(r.cpu, r.memory, r.gpu, r.pods) for _, r in pools]
+        self._free[rows] = idle + np.array(coming, dtype=np.int64)
 
     def table(self, rows: Rows | None = None) -> ColumnTable:
         """Return all nodes, or some, as they are."""
@@ -166,11 +191,11 @@ class SomeColumns(Columns):
         if self._synced == len(self.log.rows):
             return
         self._synced = len(self.log.rows)
-        self.idle = _columns(self.nodes, _IDLE)
-        self.free = self.idle + _columns(self.nodes, _COMING)
+        self._idle = _columns(self.nodes, _IDLE)
+        self._free = self._idle + _columns(self.nodes, _COMING)
         self.extents = {
-            "gpu": Extent(self.free, self.total, GPU_COLUMN),
-            "cpu": Extent(self.free, self.total, CPU_COLUMN),
+            "gpu": Extent(self._free, self.total, GPU_COLUMN),
+            "cpu": Extent(self._free, self.total, CPU_COLUMN),
         }
 
 
@@ -242,12 +267,11 @@ class Extent:
     """The least and the most that nodes have free of one resource, among those that have any."""
 
     def __init__(self, free: Amounts, total: Amounts, column: int) -> None:
-        self._free = free
-        self._column = column
         self.has = total[:, column] > 0
-        self._values: list[int | None] = free[:, column].tolist()
+        self.values: list[int] = free[:, column].tolist()
+        """What each node has free, where it has any."""
         for row in np.flatnonzero(~self.has).tolist():
-            self._values[row] = None
+            self.values[row] = NONE
         values, counts = np.unique(free[self.has, column], return_counts=True)
         self.counts: dict[int, int] = dict(zip(values.tolist(), counts.tolist(), strict=True))
         self.least = min(self.counts, default=0)
@@ -255,10 +279,10 @@ class Extent:
 
     def update(self, row: int, value: int) -> None:
         """Take into account that a node has another amount free."""
-        before = self._values[row]
-        if before is None or before == value:
+        before = self.values[row]
+        if before in (NONE, value):
             return
-        self._values[row] = value
+        self.values[row] = value
         counts = self.counts
         counts[value] = counts.get(value, 0) + 1
         left = counts[before] - 1
@@ -271,9 +295,9 @@ class Extent:
         if value > self.most or (not left and before == self.most):
             self.most = max(counts)
 
-    def update_many(self, rows: Sequence[int]) -> None:
+    def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
         """Take into account that nodes have other amounts free."""
-        for row, value in zip(rows, self._free[rows, self._column].tolist(), strict=True):
+        for row, value in zip(rows, values, strict=True):
             self.update(row, value)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from navarch.scheduler.decision import Bind, MarkStarted, a_bind
+from navarch.scheduler.decision import Bind, a_bind, a_start
 from navarch.scheduler.fast.check import check_place
 from navarch.scheduler.fast.engine import UNKNOWN
 from navarch.scheduler.quantity import gpus
@@ -36,16 +36,16 @@ class Express:
         self._checks = session.parameters.check_fast_paths
         self._usable = session.parameters.fast_paths
 
-    def takes(self, job: Job, tasks: Sequence[Task]) -> bool:
-        """Say whether `tasks` are all there is of the job, equal, pending, and free to go anywhere.
+    def takes(self, tasks: Sequence[Task]) -> bool:
+        """Say whether `tasks` are all there is of a job, equal, pending, and free to go anywhere.
 
         Others have to be placed with a statement.
         """
         # Whose turn it is is only left open where nobody has touched equal tasks.
-        if not self._usable or not isinstance(tasks, Members) or len(tasks) != job.size:
+        if not isinstance(tasks, Members) or tasks.number != tasks.pod_set.size:
             return False
         subsets = self._subsets
-        return not subsets or not any(hook.concerns(tasks[0]) for hook in subsets)
+        return self._usable and not (subsets and any(h.concerns(tasks.first) for h in subsets))
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""
@@ -62,6 +62,8 @@ class Express:
         if ranking.is_hopeless(len(tasks)) and not self._checks:
             self._session.unplaced[job.name] = (tasks, job)
             return False
+        if len(tasks) == 1 and not self._checks:
+            return self._place_one(engine, ranking, job, tasks)
         nodes = self._take(engine, ranking, job, tasks)
         if nodes is None:
             return None
@@ -69,6 +71,40 @@ class Express:
             self._session.unplaced[job.name] = (tasks, job)
             return False
         return self._decide(job, made(tasks), nodes)
+
+    def _place_one(
+        self, engine: Engine, ranking: Ranking, job: Job, tasks: Sequence[Task]
+    ) -> bool | None:
+        """Do for a job of one task what `_take` and `_decide` do for any; most jobs are such."""
+        session = self._session
+        nodes = engine.next_nodes(ranking, tasks, real=True)
+        if not nodes:
+            session.unplaced[job.name] = (tasks, job)
+            return False
+        if not ranking.can_start(nodes):
+            engine.put_back(1)
+            return None
+        tasks = made(tasks)
+        session.take_all(tasks, nodes)
+        engine.placed()
+        task, node = tasks[0], nodes[0]
+        accept = session.sink.accept
+        accepted = False
+        try:
+            portion = gpus(task.request.gpu.whole)
+            notes = session.bind_annotations(task, node.name) if self._mutates else {}
+            bind = a_bind(task.uid, job.name, node.name, self._action, portion, notes)
+            accepted = accept(bind) is None
+        finally:
+            if not accepted:
+                session.give_all(tasks, nodes)
+        if not accepted:
+            return False
+        task.placement = node.bound
+        job.version += 1
+        if accept(a_start(job.name, session.now)) is None:
+            job.last_start = session.now
+        return True
 
     def _take(
         self, engine: Engine, ranking: Ranking, job: Job, tasks: Sequence[Task]
@@ -125,7 +161,7 @@ class Express:
         if accepted < len(tasks):
             return False
         session.settle_all(tasks, nodes)
-        if accept(MarkStarted(job=job.name, at=session.now)) is None:
+        if accept(a_start(job.name, session.now)) is None:
             job.last_start = session.now
         return True
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from navarch.scheduler.fast.columns import FEW, Columns, ColumnTable
 from navarch.scheduler.fit import Fit, Later
-from navarch.scheduler.node_table import Amounts, Column, Rows, fits, need_of
+from navarch.scheduler.node_table import GPU_COLUMN, Amounts, Column, Rows, fits, need_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -35,11 +35,16 @@ class Rules:
         self.static_predicates = [hook for hook in predicates if hook.scope == "static"]
         self.node_predicates = [hook for hook in predicates if hook.scope == "node"]
         self.scores = list(scores)
-        self.measures = [hook.measure for hook in looks if hook.measure is not None]
+        self._measures = [hook.measure for hook in looks if hook.measure is not None]
         moving = [*self.node_predicates, *(hook for hook in scores if hook.scope == "node")]
         self.predicates_foreseeable = all(hook.vector for hook in self.node_predicates)
         self.foreseeable = all(hook.vector or hook.vectorised for hook in moving)
         """Whether answers can be had about nodes as they might be."""
+
+    def extremes(self, task: Task) -> list[tuple[str, Callable[[Task, int, int], None]]]:
+        """Return the figures on whose extremes scores of the task depend, and whom to tell."""
+        found = ((measure.figure(task), measure.tell) for measure in self._measures)
+        return [(figure, tell) for figure, tell in found if figure is not None]
 
 
 class Ranking:
@@ -51,7 +56,8 @@ class Ranking:
         self._columns = columns
         self._job = job
         self._rules = rules
-        self._extents: tuple[tuple[int, int], ...] = ()
+        self._extremes = rules.extremes(task)
+        self._extents: list[tuple[int, int]] = []
         self._seen = -1
         self._grown = -1
         self._allowed = self._static_fits()
@@ -81,21 +87,27 @@ class Ranking:
 
     def refresh(self) -> None:
         """Bring the scores up to date."""
-        log = self._columns.log
-        known = self._seen
-        self._columns.sync()
-        changed = log.rows[known:] if known >= 0 else []
-        self._seen = len(log.rows)
+        columns = self._columns
+        known, now = self._seen, len(columns.log.rows)
+        columns.sync()
+        self._seen = now
         extents = self._measure()
-        stale = bool(changed) and not self._columns.whole
-        if known < 0 or stale or extents != self._extents:
+        if known < 0 or extents != self._extents or (known != now and not columns.whole):
             self._extents = extents
             self._rescore(None)
-            return
-        if not changed:
-            return
-        if len(changed) > 1:
-            changed = list(set(changed))
+        elif known != now:
+            self._catch_up(set(columns.log.rows[known:]))
+
+    def _catch_up(self, rows: set[int]) -> None:
+        """Score nodes again that have changed."""
+        changed = list(rows)
+        need = self.need[GPU_COLUMN]
+        if need:
+            # Most nodes that others have been put on are full: of those nothing need be asked.
+            free = self._columns.extents["gpu"].values
+            changed = [row for row in rows if free[row] >= need]
+            if len(changed) < len(rows):
+                self.scores[[row for row in rows if free[row] < need]] = NEVER
         if len(changed) <= FEW:
             for row in changed:
                 self._rescore_row(row)
@@ -127,21 +139,18 @@ class Ranking:
         """Say whether the task has to wait on the node although there may be room."""
         return bool(self.later[self._columns.row_of(node)])
 
-    def _measure(self) -> tuple[tuple[int, int], ...]:
+    def _measure(self) -> list[tuple[int, int]]:
         """Tell plugins the extremes that their scores depend on, and return them."""
         found = []
-        for measure in self._rules.measures:
-            figure = measure.figure(self.task)
-            if figure is not None:
-                extent = self._columns.extents[figure]
-                measure.tell(self.task, extent.least, extent.most)
-                found.append((extent.least, extent.most))
-        return tuple(found)
+        for figure, tell in self._extremes:
+            extent = self._columns.extents[figure]
+            tell(self.task, extent.least, extent.most)
+            found.append((extent.least, extent.most))
+        return found
 
     def extents_used(self) -> list[str]:
         """Return the figures whose extremes the scores depend on."""
-        figures = (measure.figure(self.task) for measure in self._rules.measures)
-        return [figure for figure in figures if figure is not None]
+        return [figure for figure, _ in self._extremes]
 
     def score_table(self, table: ColumnTable, rows: Rows | None) -> Column:
         """Return the scores of a table's nodes; which of them fit is not looked at."""

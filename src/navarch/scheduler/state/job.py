@@ -112,11 +112,12 @@ class PodSet:
 class Members(Sequence[Task]):
     """The first so many tasks of a pod set of equal ones, made when somebody asks for them."""
 
-    __slots__ = ("_count", "pod_set")
+    __slots__ = ("number", "pod_set")
 
     def __init__(self, pod_set: PodSet, count: int) -> None:
         self.pod_set = pod_set
-        self._count = min(count, pod_set.size)
+        self.number = min(count, pod_set.size)
+        """How many there are."""
 
     @property
     def first(self) -> Task:
@@ -127,10 +128,11 @@ class Members(Sequence[Task]):
     def charge(self) -> Amounts:
         """What queues would be charged for all of them before they have a place."""
         assert self.pod_set.owner is not None, "equal tasks have an owner"
-        return self.pod_set.owner.charge_each.times(self._count)
+        each = self.pod_set.owner.charge_each
+        return each if self.number == 1 else each.times(self.number)
 
     def __len__(self) -> int:
-        return self._count
+        return self.number
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -147,7 +149,7 @@ class Members(Sequence[Task]):
     def made(self) -> list[Task]:
         """Return the tasks themselves."""
         tasks = self.pod_set.tasks
-        return tasks if len(tasks) == self._count else tasks[: self._count]
+        return tasks if len(tasks) == self.number else tasks[: self.number]
 
 
 def made(tasks: Sequence[Task]) -> Sequence[Task]:
@@ -227,8 +229,8 @@ class Job:
         self.version = 0
         """Changes with every change of a task; a view looks at its origin's."""
         self.memo: dict[object, tuple[int, Any]] = {}
-        self.turn: tuple[int, dict[bool, Sequence[Task]]] | None = None
-        """Whose turn it is, really and in simulations, with the version it holds for."""
+        self.turn: tuple[int, Sequence[Task] | None, Sequence[Task] | None] | None = None
+        """The version it holds for, and whose turn it is, really and in simulations."""
         self.turn_charge: tuple[int, Amounts] | None = None
         self._tasks: dict[str, Task] | None = None
         self._first: Task | None = None
@@ -261,9 +263,13 @@ class Job:
                 return False
         pod_set = self.pod_sets[first.sub_group]
         pod_set.owner, pod_set.found = self, first.status
+        pod_set.hold(None, len(specs))
         if first.status is TaskStatus.PENDING:
             pod_set.alike, pod_set.kind = True, kinds.number(first)
-        pod_set.hold(None, len(specs))
+            if len(specs) == 1:
+                # The only one there is: whatever orders tasks, it is its turn.
+                self.turn = (0, members := Members(pod_set, 1), members)
+                self.turn_charge = (0, self.charge_each)
         return True
 
     def make_tasks(self) -> None:
@@ -337,7 +343,10 @@ class Job:
     @property
     def ready(self) -> bool:
         """Whether every pod set could reach its minimum."""
-        return all(pod_set.ready for pod_set in self.pod_sets.values())
+        for pod_set in self.pod_sets.values():  # noqa: SIM110 - asked of every job: twice as quick
+            if not pod_set.ready:
+                return False
+        return True
 
     @property
     def satisfied(self) -> bool:

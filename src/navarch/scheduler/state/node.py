@@ -234,7 +234,7 @@ class Node:
             return free >= gpu.devices
         if gpu.whole > idle.gpu + releasing.gpu:
             return False
-        return all(
+        return not gpu.mig or all(
             count <= idle.mig.get(profile, 0) + releasing.mig.get(profile, 0)
             for profile, count in gpu.mig.items()
         )
@@ -253,12 +253,12 @@ class Node:
 
     def _fits_now_beside_gpus(self, request: Request) -> bool:
         idle = self.idle
-        return (
-            request.cpu_milli <= idle.cpu
-            and request.memory_bytes <= idle.memory
-            and request.pods <= idle.pods
-            and all(count <= idle.mig.get(name, 0) for name, count in request.gpu.mig.items())
-        )
+        if request.cpu_milli > idle.cpu or request.memory_bytes > idle.memory:
+            return False
+        if request.pods > idle.pods:
+            return False
+        mig = request.gpu.mig
+        return not mig or all(count <= idle.mig.get(name, 0) for name, count in mig.items())
 
     @property
     def whole_gpus_free(self) -> int:

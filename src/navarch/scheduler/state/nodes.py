@@ -64,10 +64,12 @@ class NodeList(Sequence[Node]):
     def __getitem__(self, index: slice) -> list[Node]: ...
 
     def __getitem__(self, index: int | slice) -> Node | list[Node]:
+        node = self._made[index]
+        if node.__class__ is Node:
+            return node
         if isinstance(index, slice):
             return [self[row] for row in range(*index.indices(len(self)))]
-        node = self._made[index]
-        return self._make(index) if node is None else node
+        return self._make(index)
 
     def _make(self, row: int) -> Node:
         row %= len(self._made)

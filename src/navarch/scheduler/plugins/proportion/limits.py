@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from navarch.scheduler.plugins.proportion.shares import QueueShare
 
-UNBOUNDED = Amounts(UNLIMITED, UNLIMITED, UNLIMITED)
 OVER_LIMIT = "OverLimit"
 OVER_QUOTA = "NonPreemptibleOverQuota"
 
@@ -20,8 +19,6 @@ OVER_QUOTA = "NonPreemptibleOverQuota"
 def check_limits(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
     """Say whether every queue from the leaf up stays within its limit."""
     for share in lineage:
-        if share.queue.limit == UNBOUNDED:
-            continue
         verdict = _check(share, share.allocated, request, share.limit, OVER_LIMIT)
         if not verdict.schedulable:
             return verdict

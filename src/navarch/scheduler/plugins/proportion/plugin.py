@@ -177,7 +177,8 @@ class Proportion:
 
     def _rank_queue(self, queue: Queue, job: Job) -> Keys:
         request = request_to_place(self._session, job)
-        return rank(self._shares[queue.name], request, self._shares.total)
+        shares = self._shares
+        return rank(shares.by_name[queue.name], request, NOTHING, shares.total)
 
     def _request(self, job: Job | None) -> Amounts:
         return NOTHING if job is None else request_to_place(self._session, job)
@@ -197,7 +198,7 @@ class Proportion:
         return self._check(job, node.quota_of(task.request))
 
     def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
-        verdict = check_limits(self._shares.lineage(job.queue), request)
+        verdict = check_limits(self._shares.limited(job.queue), request)
         if verdict.schedulable and not job.preemptible:
             return check_quotas(self._shares.lineage(job.queue), request)
         return verdict

@@ -29,8 +29,8 @@ def compare(
 
     `requests` is what each queue's next job asks for, `taken` what victims would give back.
     """
-    left_keys = _keys(left, requests[0], taken[0], total)
-    right_keys = _keys(right, requests[1], taken[1], total)
+    left_keys = rank(left, requests[0], taken[0], total)
+    right_keys = rank(right, requests[1], taken[1], total)
     if left_keys != right_keys:
         return -1 if left_keys < right_keys else 1
     smaller = _smaller_share(left.allocatable_share(), right.allocatable_share())
@@ -43,20 +43,22 @@ def compare(
 Keys = tuple[bool, bool, int, bool, float, float]
 
 
-def rank(share: QueueShare, request: Amounts, total: Amounts) -> Keys:
-    """Return what decides when a queue is served that has lost nothing, unless there is a tie."""
-    return _keys(share, request, NOTHING, total)
-
-
-def _keys(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
+def rank(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
+    """Return what decides when a queue is served that loses `taken`, unless there is a tie."""
     # Asked for with every job that is placed, so it is written out resource by resource.
-    allocatable, deserved = share.allocatable_share(), share.deserved
+    queue = share.queue
     has_cpu, has_memory, has_gpu = share.allocated
     fair_cpu, fair_memory, fair_gpu = share.fair_share
     cpu, memory, gpu = has_cpu + request[0], has_memory + request[1], has_gpu + request[2]
-    quota_cpu, quota_memory, quota_gpu = deserved
-    may_cpu, may_memory, may_gpu = allocatable
-    lost_cpu, lost_memory, lost_gpu = taken
+    quota_cpu, quota_memory, quota_gpu = queue.deserved
+    may = may_cpu, may_memory, may_gpu = share.allocatable_share()
+    having = _served(has_cpu, has_memory, has_gpu, may, total)
+    if taken is not NOTHING:
+        wanting = _served(cpu - taken[0], memory - taken[1], gpu - taken[2], may, total)
+    elif request is NOTHING:
+        wanting = having
+    else:
+        wanting = _served(cpu, memory, gpu, may, total)
     return (
         has_cpu > fair_cpu and has_memory > fair_memory and has_gpu > fair_gpu,
         not (
@@ -64,27 +66,26 @@ def _keys(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -
             and (quota_memory == UNLIMITED or memory <= quota_memory)
             and (quota_gpu == UNLIMITED or gpu <= quota_gpu)
         ),
-        -share.queue.priority,
+        -queue.priority,
         (may_cpu == 0 and cpu > 0)
         or (may_memory == 0 and memory > 0)
         or (may_gpu == 0 and gpu > 0),
-        max(
-            _part(cpu - lost_cpu, may_cpu, total[0]),
-            _part(memory - lost_memory, may_memory, total[1]),
-            _part(gpu - lost_gpu, may_gpu, total[2]),
-        ),
-        max(
-            _part(has_cpu, may_cpu, total[0]),
-            _part(has_memory, may_memory, total[1]),
-            _part(has_gpu, may_gpu, total[2]),
-        ),
+        wanting,
+        having,
     )
 
 
-def _part(use: float, share: float, whole: float) -> float:
-    """Return which part of what a queue is due it has of a resource."""
-    due = whole if share == UNLIMITED else share
-    return use * ZERO_SHARE_FACTOR if due == 0 else use / due
+def _served(cpu: float, memory: float, gpu: float, share: Amounts, whole: Amounts) -> float:
+    """Return which part of what a queue is due it has, of the resource it has most of."""
+    due_cpu, due_memory, due_gpu = share
+    due_cpu = whole[0] if due_cpu == UNLIMITED else due_cpu
+    due_memory = whole[1] if due_memory == UNLIMITED else due_memory
+    due_gpu = whole[2] if due_gpu == UNLIMITED else due_gpu
+    return max(
+        cpu / due_cpu if due_cpu else cpu * ZERO_SHARE_FACTOR,
+        memory / due_memory if due_memory else memory * ZERO_SHARE_FACTOR,
+        gpu / due_gpu if due_gpu else gpu * ZERO_SHARE_FACTOR,
+    )
 
 
 def _smaller_share(left: Amounts, right: Amounts) -> int:

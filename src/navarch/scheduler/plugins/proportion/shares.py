@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.queues import Queue
 
 
+UNBOUNDED = Amounts(UNLIMITED, UNLIMITED, UNLIMITED)
+
+
 class QueueShare:
     """One queue's account. Use is counted in whole numbers, so it can be taken back exactly."""
 
@@ -74,7 +77,9 @@ class QueueShare:
 
     def charge(self, amount: Amounts, *, preemptible: bool) -> None:
         """Add to what the queue has."""
-        self.allocated = self.allocated.plus(amount)
+        cpu, memory, gpu = self.allocated
+        more_cpu, more_memory, more_gpu = amount
+        self.allocated = Amounts(cpu + more_cpu, memory + more_memory, gpu + more_gpu)
         if not preemptible:
             self.allocated_non_preemptible = self.allocated_non_preemptible.plus(amount)
 
@@ -96,6 +101,7 @@ class Shares:
             for name, queue in session.queues.by_name.items()
         }
         self._lineages: dict[str, tuple[QueueShare, ...]] = {}
+        self._limited: dict[str, tuple[QueueShare, ...]] = {}
         ready = [spec for spec in session.node_list.specs if spec.health.ready]
         slices = sum(mig_slices(name) * n for spec in ready for name, n in spec.mig.items())
         self.total = Amounts(
@@ -119,4 +125,12 @@ class Shares:
             ancestors = () if queue is None else queue.lineage()
             known = tuple(self.by_name[ancestor.name] for ancestor in ancestors)
             self._lineages[name] = known
+        return known
+
+    def limited(self, name: str) -> tuple[QueueShare, ...]:
+        """Return those of `lineage` that a limit bounds."""
+        known = self._limited.get(name)
+        if known is None:
+            known = tuple(share for share in self.lineage(name) if share.limit != UNBOUNDED)
+            self._limited[name] = known
         return known

@@ -37,7 +37,6 @@ class TopologyPlugin:
         """Register the subsets and the score."""
         self._session = session
         self._topologies = {topology.name: topology for topology in session.cluster.topologies}
-        session.add_pre_job_allocation_fn(self._begin)
         confined = {job.name for job in session.jobs.values() if _is_confined(job.root)}
         if not confined:
             return
@@ -45,6 +44,7 @@ class TopologyPlugin:
         def concerns(task: Task) -> bool:
             return task.job.name in confined
 
+        session.add_pre_job_allocation_fn(self._begin)
         session.add_subset_nodes_fn(self._subset_nodes, only_for=concerns)
         session.add_node_order_fn(self._score, only_for=concerns)
 
