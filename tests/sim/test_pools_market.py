@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from navarch.core.errors import NotFoundError
 from navarch.core.event import about
 from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
@@ -50,8 +51,14 @@ def test_a_restart_remembers_what_was_refused(seed: int) -> None:
 def test_why_shows_the_table_behind_each_choice() -> None:
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 16, within_s=1200)
-        launch = world.nodes(TRAINING)[0].launch
+        node = world.nodes(TRAINING)[0]
+        launch = node.launch
         assert launch is not None
+        assert await explain(world.store, about("launch", node.id)) == await explain(
+            world.store, about("launch", launch.token)
+        ), "a launch may be called by its node"
+        with pytest.raises(NotFoundError, match="no launch named 'nobody-9'"):
+            await explain(world.store, about("launch", "nobody-9"))
         why = await explain(world.store, about("launch", launch.token))
         (row,) = why.steps[-1].details
         assert row.startswith("→ h100-8x at sim in region-1, 98.32/h, score 0, odds ")

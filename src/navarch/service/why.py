@@ -5,8 +5,10 @@ from typing import Protocol
 
 from navarch.core.errors import NotFoundError
 from navarch.core.event import Recorded, Subject
+from navarch.core.event import about as told_of
 from navarch.ports.api import Step, Why
 
+NODE, LAUNCH = "node", "launch"
 STEPS_MAX = 50
 DEPTH_MAX = 4
 
@@ -22,12 +24,29 @@ class Journal(Protocol):
 
 
 async def explain(journal: Journal, about: Subject) -> Why:
-    """Return the chain of reasons behind the present state of `about`."""
+    """Return the chain of reasons behind the present state of `about`.
+
+    A launch may be called by the node it was for: that is the name that people know.
+    """
     why = await _story(journal, about, before=None, told={about}, depth=0)
-    if why is None:
-        kind, _, name = about.partition("/")
+    if why is not None:
+        return why
+    kind, _, name = about.partition("/")
+    launch = await _launch_for(journal, name) if kind == LAUNCH else None
+    if launch is None:
         raise NotFoundError(f"the journal knows of no {kind} named {name!r}")
-    return why
+    return await explain(journal, launch)
+
+
+async def _launch_for(journal: Journal, node: str) -> Subject | None:
+    """Return the last launch in the story of a node."""
+    last = None
+    for entry in await _all(journal, told_of(NODE, node)):
+        if LAUNCH in entry.event.facts:
+            last = told_of(LAUNCH, entry.event.facts[LAUNCH])
+        for cause in entry.event.because:
+            last = cause if cause.startswith(f"{LAUNCH}/") else last
+    return last
 
 
 async def _story(
