@@ -2,101 +2,63 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-import structlog
-
-from navarch.api.auth import Anyone, Authenticator, BearerToken, Identity
 from navarch.api.collector import settle_collector
-from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import build_http_app
-from navarch.api.http.server import HttpServer, listen
-from navarch.app.addresses import Address, StartError, parse_listen_address
-from navarch.app.assortment import Account, Assortment
+from navarch.api.http.server import HttpServer
+from navarch.app.addresses import Address, parse_listen_address
+from navarch.app.assortment import Assortment
 from navarch.app.bringup import (
     build_bringup,
     can_open_shells,
     control_plane_address,
     open_shells,
 )
-from navarch.app.buying import custom_autoscalers, provision_schedulers
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
+from navarch.app.doors import Lock, build_grpc_door, listen_at
 from navarch.app.extensions import Extensions
-from navarch.app.fake import BLOCKS, FakeMachines, FakeSettings
 from navarch.app.joining import INSTALL, Guide, render_user_data
+from navarch.app.keepsakes import Keepsakes
+from navarch.app.leading import Standby, inherit_door, lead
+from navarch.app.metering import build_meter
+from navarch.app.notifying import build_notifier
 from navarch.app.patience import Patience
 from navarch.app.policies import load_policies
 from navarch.app.policy_record import note_policies
-from navarch.app.providers.building import Surroundings, build_provider, renew_provider
-from navarch.app.remediators import load_remediators
+from navarch.app.preferences import load_preferences
+from navarch.app.process_metrics import render_process_metrics
+from navarch.app.providers.building import Surroundings
 from navarch.app.scheduling import to_scheduling
+from navarch.app.suppliers import Suppliers
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.config import BuiltInCatalogue, Config, Reload, compare, to_pool_spec
-from navarch.config.budget import to_budget
-from navarch.config.metrics import PrometheusConfig
-from navarch.config.notifier import NotifierConfig
-from navarch.config.provider import FakeConfig
 from navarch.config.remediation import to_governor
 from navarch.config.stockouts import to_spans
 from navarch.control.bringup import BringUp
-from navarch.control.loads import Loads
-from navarch.core.budget import Budget
-from navarch.core.errors import InUseError, NotPossibleError
-from navarch.core.fleet import Fleet
-from navarch.core.health import CheckResult
-from navarch.core.ids import NodeId, PoolName, ProviderName
+from navarch.core.ids import PoolName, ProviderName
 from navarch.core.joining import join_token
 from navarch.core.ownership import POOL
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
-from navarch.meters.heartbeats import HeartbeatMeter
-from navarch.meters.jobs import JobsMeter
-from navarch.meters.merged import Merged
-from navarch.meters.prometheus import PrometheusMeter, PrometheusQueries
-from navarch.notifiers.everyone import Everyone
-from navarch.notifiers.log import LogAlerts, LogWorkloads
-from navarch.notifiers.webhook import WebhookUrls, WebhookWorkloads
-from navarch.ports.autoscaler import MetricsSource
-from navarch.ports.evidence import EvidenceDesk
-from navarch.ports.joining import Joins
-from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.provider import ListsOfferings, Provider, ProvisionRequest, TellsSoldOut
-from navarch.ports.provision import ProvisionScheduler
+from navarch.notifiers.log import LogAlerts
+from navarch.ports.provider import ProvisionRequest
 from navarch.service.agents import Timing
 from navarch.service.bringup import BringUpService
 from navarch.service.evidence import EvidenceService
 from navarch.service.fleet_health import FleetHealthService
 from navarch.service.held import HeldService
-from navarch.service.job_queue import JobQueue
 from navarch.service.joining import JoinService
 from navarch.stores.bringup import FolderBringUpLogs
-from navarch.stores.columns import Columns
 from navarch.stores.evidence import FolderArchive
-from navarch.stores.snapshot import read_whole, write_whole
 from navarch.stores.sqlite import SqliteStore
 
-log = structlog.get_logger(__name__)
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-READINGS = "readings"
-LOADS = "loads"
 BRINGUP = "bringup"
-
-STANDBY_LOOK_S = 0.25
-"""How often a server that stands by looks whether its turn has come."""
-INHERIT_WITHIN_S = 10.0
-"""How long it then waits for the doors of the one before it."""
-
-LOADS_EVERY = timedelta(minutes=1)
-"""How much of the pools' history a crash may cost: a fraction of the quarter it is made of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +86,7 @@ class Server:
         data_dir: Path,
         *,
         extensions: Extensions | None = None,
-        standby: Callable[[str], None] | None = None,
+        standby: Standby | None = None,
     ) -> None:
         """With `standby`, wait for whoever leads to end; it hears whose folder is waited for."""
         self._standby = standby
@@ -133,65 +95,58 @@ class Server:
         self._extensions = extensions or Extensions()
         self._clock = SystemClock()
         self._entropy = SystemEntropy()
-        self._door = _Door(_token(config))
-        self._fakes: list[FakeMachines] = []
-        self._clouds: list[Provider] = []
+        self._lock = Lock(_token(config))
+        self._suppliers = Suppliers(self._extensions)
         self._plane: Plane | None = None
         self._patience: Patience | None = None
-        # Parts that a reload may change while they are used.
-        self._buying = _buying(config, self._extensions)
-        self._sizing = {**custom_autoscalers(config), **self._extensions.autoscalers}
-        self._budgets = _budgets(config, self._extensions)
-        self._remediators = dict(
-            load_remediators(pool.remediation.strategy for pool in config.pools.values())
-        )
+        self._preferences = load_preferences(config, self._extensions)
         self.opinions = Opinions(
             provision_scheduler=self._extensions.provision_scheduler,
-            provision_schedulers=self._buying,
+            provision_schedulers=self._preferences.buying,
             remediator=self._extensions.remediator,
-            remediators=self._remediators,
+            remediators=self._preferences.remediators,
             governor=lambda: to_governor(self._config.server.governor),
             policy=lambda: self._policy_change,
-            autoscalers=self._sizing,
+            autoscalers=self._preferences.sizing,
             autoscale_interval=config.server.autoscale_interval,
-            budgets=self._budgets,
+            budgets=self._preferences.budgets,
             stockout_spans=to_spans(config.server.stockouts),
             scheduling=lambda: to_scheduling(self._config.scheduler),
         )
         self._policies = load_policies(config)
         self._policy_change: PolicyChange | None = None
         self._store: SqliteStore | None = None
-        self._loads = Loads()
-        self._loads_due = self._clock.now() + LOADS_EVERY
         self._serving = False
 
     async def run(self, started: Callable[[Running], None]) -> None:
         """Serve until cancelled; `started` is called once requests are taken."""
-        guarded = self._door.token is not None
+        guarded = self._lock.token is not None
         http = parse_listen_address(self._config.server.address, guarded=guarded)
         grpc = parse_listen_address(self._config.server.grpc_address, guarded=guarded)
         with ExitStack() as stack:
             listener: socket.socket | None = None
             if self._standby is None:
-                listener = stack.enter_context(_listening(http))
+                listener = stack.enter_context(listen_at(http))
             offload = ThreadOffload("navarch-store")
             stack.callback(offload.close)
-            store = await self._lead(offload)
+            store = await lead(self._clock, self._entropy, self._data_dir, offload, self._standby)
             stack.callback(store.close)
             # Closing a file under a thread that writes to it can take the process down.
             stack.callback(offload.close)
             if listener is None:
                 # The doors of who led until now may be the same, and take a moment to close.
-                listener = stack.enter_context(await self._inherited(http))
+                listener = stack.enter_context(await inherit_door(self._clock, http))
             http = Address(host=http.host, port=listener.getsockname()[1])
             self._store = store
             self._policy_change = await note_policies(self._clock, store, self._policies)
-            columns = self._columns(store)
-            stack.callback(lambda: write_whole(self._data_dir / READINGS, columns.dump()))
-            self._restore_loads()
-            stack.callback(lambda: write_whole(self._data_dir / LOADS, self._loads.dump()))
+            known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
+            keepsakes = Keepsakes(
+                self._clock, self._data_dir, nodes=known, silence=self._timing().silence
+            )
+            stack.callback(keepsakes.write)
+            columns = keepsakes.columns
             async with asyncio.TaskGroup() as tasks:
-                plane = self._plane = self._build(stack, tasks, store, columns, offload, http)
+                plane = self._plane = self._build(stack, tasks, store, keepsakes, offload, http)
                 desk = HeartbeatDesk(plane.agents, columns)
                 stack.callback(desk.flush)
                 archive = FolderArchive(self._data_dir / "evidence", offload)
@@ -203,7 +158,7 @@ class Server:
                     self._entropy,
                     plane.fleet,
                     plane.agents,
-                    auth=self._door,
+                    auth=self._lock,
                     desk=desk,
                     ready=lambda: None if self._serving else "the control loops are starting",
                     metrics_text=lambda: render_process_metrics(store.fleet(), desk.received),
@@ -222,7 +177,7 @@ class Server:
                     listener=listener,
                     heartbeat_interval=self._config.server.heartbeat_interval,
                 )
-                grpc_door = _grpc(plane, self._door, desk, evidence, joins, grpc)
+                grpc_door = build_grpc_door(plane, self._lock, desk, evidence, joins, grpc)
                 self._patience = Patience(
                     self._clock,
                     store,
@@ -240,8 +195,7 @@ class Server:
                     self._patience.run(),
                 ):
                     tasks.create_task(work)
-                for machines in self._fakes:
-                    machines.restore()
+                self._suppliers.restore()
                 while not doors.started:
                     await self._clock.sleep(0.005)
                 settle_collector()
@@ -258,59 +212,25 @@ class Server:
                     )
                 )
 
-    async def _lead(self, offload: ThreadOffload) -> SqliteStore:
-        """Return the state, once nobody else leads with it."""
-        told = False
-        while True:
-            try:
-                return SqliteStore.open(self._data_dir, offload, self._entropy)
-            except InUseError as error:
-                if self._standby is None:
-                    raise
-                if not told:
-                    self._standby(str(self._data_dir))
-                    log.info("server.standby", reason=str(error))
-                    told = True
-            await self._clock.sleep(STANDBY_LOOK_S)
-
-    async def _inherited(self, address: Address) -> socket.socket:
-        deadline = self._clock.monotonic() + INHERIT_WITHIN_S
-        while True:
-            try:
-                return _listening(address)
-            except StartError:
-                if self._clock.monotonic() >= deadline:
-                    raise
-            await self._clock.sleep(0.1)
-
     async def reload(self, config: Config) -> Reload:
         """Apply what can be changed while running; the answer says what cannot.
 
         Policies are read again even where only the files have changed. One that cannot be used
         is refused with everything else in the file: the old ones stay in force.
         """
-        policies = load_policies(config)
-        # What cannot be loaded changes nothing.
-        self._remediators |= load_remediators(
-            pool.remediation.strategy for pool in config.pools.values()
-        )
         change = compare(self._config, config)
         # Everything that can fail is made before anything is changed.
-        buying = _buying(change.config, self._extensions)
-        sizing = {**custom_autoscalers(change.config), **self._extensions.autoscalers}
+        policies = load_policies(config)
+        preferences = load_preferences(change.config, self._extensions)
         self._config = change.config
-        _become(self._buying, buying)
-        _become(self._sizing, sizing)
-        self._budgets[:] = _budgets(change.config, self._extensions)
+        self._preferences.become(preferences)
         self._policies = policies
-        for cloud in self._clouds:
-            if cloud.name in change.config.providers:
-                renew_provider(cloud, change.config.providers[cloud.name])
+        self._suppliers.renew(change.config)
         if self._store is not None:
             self._policy_change = await note_policies(self._clock, self._store, policies)
         token = _token(change.config)
-        if (token is None) is (self._door.token is None):
-            self._door.change(token)
+        if (token is None) is (self._lock.token is None):
+            self._lock.change(token)
         if self._patience is not None:
             await self._patience.adopt()
         await self._put_pools(change.pools_changed)
@@ -324,33 +244,17 @@ class Server:
             health_check_interval=server.health_check_interval,
         )
 
-    def _columns(self, store: SqliteStore) -> Columns:
-        known = [n.id for n in store.fleet().nodes.values() if n.registered_at and not n.gone]
-        columns = Columns(self._clock, timeout=self._timing().silence, nodes=known)
-        saved = read_whole(self._data_dir / READINGS)
-        if saved is not None and not columns.restore(saved):
-            log.warning("server.readings_lost", path=str(self._data_dir / READINGS))
-        return columns
-
-    def _restore_loads(self) -> None:
-        saved = read_whole(self._data_dir / LOADS)
-        if saved is not None and not self._loads.restore(saved):
-            log.warning("server.loads_lost", path=str(self._data_dir / LOADS))
-
     def _build(
         self,
         stack: ExitStack,
         tasks: asyncio.TaskGroup,
         store: SqliteStore,
-        columns: Columns,
+        keepsakes: Keepsakes,
         offload: ThreadOffload,
         http: Address,
     ) -> Plane:
-        disks, probes = ThreadOffload("navarch-fake-disk"), ThreadOffload("navarch-fake-probe")
         threads = ThreadOffload("navarch-scheduler")
         stack.callback(threads.close)
-        stack.callback(disks.close)
-        stack.callback(probes.close)
         guide = Guide(
             control_plane=lambda pool: control_plane_address(self._config, pool, http),
             join_token=partial(join_token, store.cluster),
@@ -363,63 +267,30 @@ class Server:
             closing=stack,
             guide=guide,
         )
-        for provider in self._config.providers.values():
-            if not isinstance(provider, FakeConfig):
-                self._clouds.append(build_provider(provider, surroundings))
-                continue
-            self._fakes.append(
-                FakeMachines(
-                    self._clock,
-                    self._entropy,
-                    tasks,
-                    _fake_settings(provider),
-                    directory=self._data_dir / "fake" / provider.name,
-                    server=f"http://{http.reachable()}",
-                    token=lambda: self._door.token,
-                    offload=disks,
-                    probe_offload=probes,
-                    extra_checks=self._extensions.health_checks,
-                )
-            )
-        given = self._extensions
-        assortment = Assortment(self._clock, self._accounts())
-
-        async def save_readings() -> None:
-            data = columns.dump()
-            await offload.run(lambda: write_whole(self._data_dir / READINGS, data))
-            if self._clock.now() >= self._loads_due:
-                self._loads_due = self._clock.now() + LOADS_EVERY
-                loads = self._loads.dump()
-                await offload.run(lambda: write_whole(self._data_dir / LOADS, loads))
-
+        self._suppliers.build(
+            self._config, surroundings, tasks, http, token=lambda: self._lock.token
+        )
+        assortment = Assortment(self._clock, self._suppliers.accounts(self._config))
+        said, columns = self._config.server, keepsakes.columns
         return build_control_plane(
             self._clock,
             self._entropy,
             store,
-            providers=[
-                *(machines.cloud for machines in self._fakes),
-                *self._clouds,
-                *given.providers,
-            ],
-            notifier=self._notifier(stack),
+            providers=self._suppliers.all(),
+            notifier=build_notifier(self._clock, said.notifier, self._extensions, stack),
             hearing=columns,
             timing=self._timing,
             opinions=self.opinions,
             policies=lambda: self._policies,
-            alerts=[LogAlerts(), *given.alert_notifiers],
-            metrics_source=Merged(
-                [
-                    *given.metrics_sources,
-                    *self._metrics_sources(stack),
-                    JobsMeter(store, JobQueue(store)),
-                    HeartbeatMeter(store, columns),
-                ]
+            alerts=[LogAlerts(), *self._extensions.alert_notifiers],
+            metrics_source=build_meter(
+                store, columns, said.metrics.prometheus, self._extensions, stack
             ),
-            loads=self._loads,
+            loads=keepsakes.loads,
             offerings=assortment.offerings,
             assortment=assortment.offers,
-            inject=self._inject,
-            save_readings=save_readings,
+            inject=self._suppliers.inject,
+            save_readings=lambda: keepsakes.save(offload),
             bringup=self._bringup(store, offload, http),
             user_data=partial(self._user_data, guide),
             scheduler_offload=threads,
@@ -449,24 +320,6 @@ class Server:
             join_token=partial(join_token, store.cluster),
         )
 
-    def _metrics_sources(self, stack: ExitStack) -> Iterator[MetricsSource]:
-        asked = self._config.server.metrics.prometheus
-        if asked is not None:
-            threads = ThreadOffload("navarch-prometheus")
-            stack.callback(threads.close)
-            yield PrometheusMeter(threads, _queries(asked))
-
-    def _notifier(self, stack: ExitStack) -> WorkloadNotifier:
-        told = list(self._extensions.workload_notifiers)
-        urls = _webhook(self._config.server.notifier)
-        if urls is not None:
-            threads = ThreadOffload("navarch-webhook")
-            stack.callback(threads.close)
-            told.append(WebhookWorkloads(self._clock, threads, urls))
-        if len(told) > 1:
-            return Everyone(told)
-        return told[0] if told else LogWorkloads()
-
     async def _put_pools(self, names: Sequence[str]) -> None:
         assert self._plane is not None
         catalogue = BuiltInCatalogue()
@@ -474,159 +327,6 @@ class Server:
             spec = to_pool_spec(self._config, self._config.pools[name], catalogue)
             await self._plane.fleet.put_pool(spec, reason="the configuration says so")
 
-    def _accounts(self) -> Iterator[Account]:
-        for machines in self._fakes:
-            name = ProviderName(machines.cloud.name)
-            yield Account(name=name, type=FakeConfig.type, ask=machines.offerings)
-        for cloud in (*self._clouds, *self._extensions.providers):
-            config = self._config.providers.get(cloud.name)
-            yield Account(
-                name=ProviderName(cloud.name),
-                type=cloud.name if config is None else config.type,
-                region=getattr(config, "region", None) or "",
-                ask=cloud.offerings if isinstance(cloud, ListsOfferings) else None,
-                ask_sold_out=cloud.sold_out if isinstance(cloud, TellsSoldOut) else None,
-            )
-
-    async def _inject(self, node: NodeId, result: CheckResult) -> None:
-        for machines in self._fakes:
-            if machines.has(node):
-                await machines.inject(node, result)
-                return
-        raise NotPossibleError(f"node {node} is not simulated; its faults are its own")
-
-
-def render_process_metrics(fleet: Fleet, heartbeats: int) -> str:
-    """Return what the server says about itself, for Prometheus."""
-    waiting = sum(not command.over for command in fleet.commands.values())
-    return (
-        "# HELP navarch_store_revision Commits since the store was made.\n"
-        "# TYPE navarch_store_revision counter\n"
-        f"navarch_store_revision {fleet.revision}\n"
-        "# HELP navarch_heartbeats_received_total Packed heartbeats since the server started.\n"
-        "# TYPE navarch_heartbeats_received_total counter\n"
-        f"navarch_heartbeats_received_total {heartbeats}\n"
-        "# HELP navarch_commands_waiting Commands that are neither done nor expired.\n"
-        "# TYPE navarch_commands_waiting gauge\n"
-        f"navarch_commands_waiting {waiting}\n"
-    )
-
-
-class _Door:
-    """What the doors ask for, which a reload may change."""
-
-    def __init__(self, token: str | None) -> None:
-        self.token = token
-        self._inner: Authenticator = Anyone()
-        self.change(token)
-
-    def change(self, token: str | None) -> None:
-        """Ask for another token from now on."""
-        self.token = token
-        self._inner = BearerToken(token) if token else Anyone()
-
-    def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
-        """Return who is asking."""
-        return self._inner.authenticate(headers)
-
 
 def _token(config: Config) -> str | None:
     return config.server.auth_token.reveal() if config.server.auth_token else None
-
-
-def _listening(address: Address) -> socket.socket:
-    try:
-        return listen(address.host, address.port)
-    except OSError as error:
-        raise _taken(address, "address", error.strerror or str(error)) from error
-
-
-def _grpc(
-    plane: Plane,
-    door: _Door,
-    desk: HeartbeatDesk,
-    evidence: EvidenceDesk,
-    joins: Joins,
-    address: Address,
-) -> GrpcServer:
-    if address.port:
-        # gRPC does not say why it cannot have a port; asking for it first does.
-        try:
-            listen(address.host, address.port).close()
-        except OSError as error:
-            raise _taken(address, "grpc-address", error.strerror or str(error)) from error
-    try:
-        return GrpcServer(
-            plane.fleet,
-            plane.agents,
-            auth=door,
-            desk=desk,
-            address=str(address),
-            evidence=evidence,
-            joins=joins,
-        )
-    except RuntimeError as error:
-        raise _taken(address, "grpc-address", "it cannot be had") from error
-
-
-def _taken(address: Address, option: str, why: str) -> StartError:
-    return StartError(
-        f"cannot listen on {address}: {why}. Another server may be running there; stop it, "
-        f"or choose another place with --{option}"
-    )
-
-
-def _buying(config: Config, extensions: Extensions) -> dict[PoolName, ProvisionScheduler]:
-    named = provision_schedulers(config, extensions.provision_scheduler)
-    return {**named, **extensions.provision_schedulers}
-
-
-def _budgets(config: Config, extensions: Extensions) -> list[Budget]:
-    return [*(to_budget(each) for each in config.budgets), *extensions.budgets]
-
-
-def _become(old: dict[K, V], new: Mapping[K, V]) -> None:
-    for gone in [key for key in old if key not in new]:
-        del old[gone]
-    old.update(new)
-
-
-def _fake_settings(config: FakeConfig) -> FakeSettings:
-    return FakeSettings(
-        name=config.name,
-        gpus=config.gpu_count,
-        gpu_model=config.gpu_type,
-        boot_s=(config.boot_min.total_seconds(), config.boot_max.total_seconds()),
-        bad_boots=config.bad_boot_share,
-        prices=config.prices,
-        spot_prices=config.spot_prices,
-        stock=config.stock,
-        reservations=config.reservations,
-        blocks=BLOCKS if config.blocks is None else config.blocks,
-    )
-
-
-def _queries(config: PrometheusConfig) -> PrometheusQueries:
-    return PrometheusQueries(
-        url=config.url,
-        utilization=config.utilization or "",
-        pending_jobs=config.pending_jobs or "",
-        queue_depth=config.queue_depth or "",
-        nodes_needed=config.nodes_needed or "",
-        timeout=config.timeout,
-        headers={name: value.reveal() for name, value in config.headers.items()},
-    )
-
-
-def _webhook(config: NotifierConfig) -> WebhookUrls | None:
-    hook = config.webhook
-    if hook is None or config.type != "webhook":
-        return None
-    return WebhookUrls(
-        cordon=hook.cordon_url or "",
-        uncordon=hook.uncordon_url or "",
-        drain=hook.drain_url or "",
-        drain_status=hook.drain_status_url or "",
-        timeout=hook.timeout,
-        headers={name: value.reveal() for name, value in hook.headers.items()},
-    )
