@@ -31,8 +31,9 @@ from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute, refusal
 from navarch.testing.google_discovery import Discovery
+from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
-from navarch.testing.provider_contract import ProviderContract, Story
+from navarch.testing.provider_contract import Story
 
 Tale = Callable[[GcpCloud, LocalCompute], Awaitable[None]]
 SETTINGS = GcpSettings(name="gcp", project=PROJECT)
@@ -62,16 +63,13 @@ def inserting(how: Trouble) -> Callable[[Asked], Trouble]:
     return lambda asked: how if asked.method == "POST" else None
 
 
-def deleting(how: Trouble) -> Callable[[Asked], Trouble]:
-    return lambda asked: how if asked.method == "DELETE" else None
-
-
-class TestGcp(ProviderContract):
+class TestGcp(LoopbackContract):
     local: LocalCompute
+    lag_s = LISTING_LAG.total_seconds()
 
     def run(self, story: Story) -> None:
         async def tale(cloud: GcpCloud, local: LocalCompute) -> None:
-            self.local = local
+            self.local, self.wire = local, local.wire
             await story(cloud)
 
         tell(tale, lag_s=20.0)
@@ -88,19 +86,11 @@ class TestGcp(ProviderContract):
         self.local.fail_with = (400, codes[error], "not today")
         return True
 
-    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
-        del provider
-        self.local.wire.trouble = inserting(LOSE_ANSWER if effect else LOSE_REQUEST)
-        return True
+    def is_purchase(self, asked: Asked) -> bool:
+        return asked.method == "POST"
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
-        del provider
-        self.local.wire.trouble = deleting(LOSE_ANSWER if effect else LOSE_REQUEST)
-        return True
-
-    def lag(self, provider: Provider) -> bool:
-        del provider
-        return True
+    def is_farewell(self, asked: Asked) -> bool:
+        return asked.method == "DELETE"
 
     def small_pages(self, provider: Provider) -> bool:
         del provider
@@ -108,12 +98,8 @@ class TestGcp(ProviderContract):
         return True
 
     def recover(self, provider: Provider) -> None:
-        del provider
+        super().recover(provider)
         self.local.fail_with = None
-        self.local.wire.trouble = lambda _: None
-
-    async def settle(self) -> None:
-        await asyncio.sleep(LISTING_LAG.total_seconds())
 
     def request(self) -> ProvisionRequest:
         return replace(

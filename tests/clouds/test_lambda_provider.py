@@ -28,8 +28,9 @@ from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
+from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
-from navarch.testing.provider_contract import ProviderContract, Story
+from navarch.testing.provider_contract import Story
 
 Tale = Callable[[LambdaCloud, LocalLambda], Awaitable[None]]
 
@@ -70,12 +71,12 @@ def an_error(status: int, code: str) -> Told:
     return Told(status, f'{{"error":{{"code":"{code}","message":"no"}}}}'.encode())
 
 
-class TestLambda(ProviderContract):
-    local: LocalLambda
+class TestLambda(LoopbackContract):
+    lag_s = LISTING_LAG.total_seconds()
 
     def run(self, story: Story) -> None:
         async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
-            self.local = local
+            self.wire = local.wire
             await story(cloud)
 
         tell(tale, lag_s=20.0)
@@ -89,29 +90,14 @@ class TestLambda(ProviderContract):
             TransientError: an_error(429, "global/unknown"),
         }
         del provider
-        self.local.wire.trouble = losing("/launch", answers[error])
+        self.wire.trouble = losing("/launch", answers[error])
         return True
 
-    def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
-        del provider
-        self.local.wire.trouble = losing("/launch", LOSE_ANSWER if effect else LOSE_REQUEST)
-        return True
+    def is_purchase(self, asked: Asked) -> bool:
+        return asked.path.endswith("/launch")
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
-        del provider
-        self.local.wire.trouble = losing("/terminate", LOSE_ANSWER if effect else LOSE_REQUEST)
-        return True
-
-    def lag(self, provider: Provider) -> bool:
-        del provider
-        return True
-
-    def recover(self, provider: Provider) -> None:
-        del provider
-        self.local.wire.trouble = lambda _: None
-
-    async def settle(self) -> None:
-        await asyncio.sleep(LISTING_LAG.total_seconds())
+    def is_farewell(self, asked: Asked) -> bool:
+        return asked.path.endswith("/terminate")
 
     def request(self) -> ProvisionRequest:
         return replace(

@@ -56,6 +56,11 @@ TRIES_MAX = 3
 class BareMetal:
     """One inventory."""
 
+    listing_lag = timedelta(0)
+    """A lease is listed as soon as it is written."""
+    buys_once_per_token = True
+    """One token never lends two machines: its lease is looked up first."""
+
     def __init__(
         self,
         clock: Clock,
@@ -69,30 +74,15 @@ class BareMetal:
         clean_up_within: timedelta = timedelta(seconds=40),
         claim_path: str = CLAIM,
     ) -> None:
+        self.name = name
         self._clock = clock
         self._offload = offload
         self._shells = shells
-        self._name = name
         self._inventory = inventory
         self._leases = leases
         self._clean_up = tuple(clean_up)
         self._clean_up_within = clean_up_within
         self._claim_path = claim_path
-
-    @property
-    def name(self) -> str:
-        """The name pools use to refer to this provider."""
-        return self._name
-
-    @property
-    def listing_lag(self) -> timedelta:
-        """A lease is listed as soon as it is written."""
-        return timedelta(0)
-
-    @property
-    def buys_once_per_token(self) -> bool:
-        """One token never lends two machines: its lease is looked up first."""
-        return True
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Lend one machine; CapacityError if none is free."""
@@ -304,7 +294,7 @@ class BareMetal:
         }
         return Instance(
             id=lease.instance,
-            provider=ProviderName(self._name),
+            provider=ProviderName(self.name),
             status=statuses[lease.state],
             instance_type=lease.instance_type,
             region=lease.region,

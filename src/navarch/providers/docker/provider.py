@@ -77,26 +77,16 @@ class Containers:
 class Docker:
     """One engine, shared with whoever else uses it: only what bears our label is looked at."""
 
+    listing_lag = timedelta(0)
+    """An engine lists what it has."""
+    buys_once_per_token = True
+    """The token is the container's name, of which there can be one."""
+
     def __init__(self, engine: Engine, containers: Containers, *, name: str = "docker") -> None:
+        self.name = name
         self._engine = engine
         self._containers = containers
-        self._name = name
         self._readings = Readings(self._instance_listed)
-
-    @property
-    def name(self) -> str:
-        """The name pools use to refer to this provider."""
-        return self._name
-
-    @property
-    def listing_lag(self) -> timedelta:
-        """An engine lists what it has."""
-        return timedelta(0)
-
-    @property
-    def buys_once_per_token(self) -> bool:
-        """The token is the container's name, of which there can be one."""
-        return True
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Create a container and start it; or start the one of this token, if it has to be."""
@@ -123,13 +113,13 @@ class Docker:
     async def terminate(self, instance: InstanceId) -> None:
         """Kill a container and remove it."""
         container = await self._inspect(instance)
-        if container is None or container["Config"]["Labels"].get(PROVIDER) != self._name:
+        if container is None or container["Config"]["Labels"].get(PROVIDER) != self.name:
             raise InstanceNotFoundError(f"no container {instance}")
         await self._remove(container["Id"])
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every container of this provider, running or not."""
-        filters = msgspec.json.encode({"label": [f"{PROVIDER}={self._name}"]}).decode()
+        filters = msgspec.json.encode({"label": [f"{PROVIDER}={self.name}"]}).decode()
         answer = await self._engine.ask(
             "GET", "/containers/json", query={"all": "1", "filters": filters}
         )
@@ -162,7 +152,7 @@ class Docker:
             "Env": [f"{name}={value}" for name, value in environment.items()],
             "Labels": {
                 **request.labels,
-                PROVIDER: self._name,
+                PROVIDER: self.name,
                 KIND: request.instance_type,
                 REGION: request.region,
                 ZONE: request.zone,
@@ -230,7 +220,7 @@ class Docker:
     ) -> Instance:
         return Instance(
             id=InstanceId(container),
-            provider=ProviderName(self._name),
+            provider=ProviderName(self.name),
             status=_STATUSES.get(state, InstanceStatus.PENDING),
             instance_type=labels.get(KIND, ""),
             region=labels.get(REGION, ""),
