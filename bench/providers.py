@@ -1,6 +1,6 @@
 """What is promised of providers, measured: machines kept in view, and refusals answered.
 
-usage: python -m bench.providers [elsewhere] [aws] [gcp] [lambda] [docker]
+usage: python -m bench.providers [elsewhere] [aws] [gcp] [lambda] [docker] [rack]
            [--machines 1000] [--repeat 7] [--refusals 10]
 
 Without a name all of them run, which takes about three minutes of one core; most of that is the
@@ -18,6 +18,7 @@ from bench.providers_listings import (
     listed_at_docker,
     listed_at_gcp,
     listed_at_lambda,
+    listed_at_rack,
 )
 from bench.providers_refusals import tried_elsewhere
 
@@ -26,6 +27,7 @@ LISTINGS = {
     "gcp": listed_at_gcp,
     "lambda": listed_at_lambda,
     "docker": listed_at_docker,
+    "rack": listed_at_rack,
 }
 TARGETS = {"elsewhere_s": 2.0, "our_own_cpu_s": 0.5, "ratio": 1.2}
 

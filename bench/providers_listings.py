@@ -40,6 +40,8 @@ from navarch.core.pool import Pool
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
+from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
+from navarch.providers.baremetal.leases import Lease, LeaseState
 from navarch.providers.docker import Containers, Docker, engine_at
 from navarch.providers.docker.provider import PROVIDER, container_name
 from navarch.providers.gcp.client import ComputeClient
@@ -51,6 +53,7 @@ from navarch.providers.lambdalabs.account import LambdaAccount, Paces
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.providers.pace import Pace
 from navarch.sim.clock import InlineOffload
+from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
 from navarch.testing.compute_server import PROJECT, local_compute
@@ -76,6 +79,8 @@ AT_LAMBDA = Offering(
     provider=ProviderName("lambda"), instance_type="gpu_8x_h100_sxm5", region="us-east-1"
 )
 AT_DOCKER = Offering(provider=ProviderName("docker"), instance_type="box", region="here")
+
+AT_RACK = Offering(provider=ProviderName("rack"), instance_type="h100-8x")
 
 Buy = Callable[[ProvisionRequest], Coroutine[Any, Any, InstanceId]]
 Report = dict[str, object]
@@ -194,6 +199,48 @@ def _listed_at_engine(runner: asyncio.Runner, host: str, machines: int, repeat: 
 
     nodes = runner.run(_bought(create, AT_DOCKER, machines, at_once=4))
     return _measured(runner, cloud, bare, AT_DOCKER, nodes, repeat)
+
+
+def listed_at_rack(machines: int, repeat: int) -> Report:
+    """The leases of a rack's machines; the bare listing reads them and keeps nothing."""
+    with tempfile.TemporaryDirectory(prefix="nb") as made, asyncio.Runner() as runner:
+        folder = Path(made)
+        leases = FolderLeases(folder)
+        names = [f"rack-{number}" for number in range(machines)]
+        free = iter(names)
+        rack = BareMetal(
+            SystemClock(),
+            InlineOffload(),
+            SimulatedShells(SystemClock()),
+            name="rack",
+            inventory=Inventory(
+                hosts={
+                    name: Host(name=name, address=name, instance_type="h100-8x", host_key="k")
+                    for name in names
+                }
+            ),
+            leases=leases,
+        )
+
+        async def lend(request: ProvisionRequest) -> InstanceId:
+            # Lending one looks at every lease there is; a thousand would take minutes.
+            lease = Lease(
+                instance=InstanceId(f"{request.name}.loan"),
+                host=next(free),
+                token=request.token,
+                state=LeaseState.LENT,
+                since=SystemClock().now(),
+                instance_type=request.instance_type,
+                labels=dict(request.labels),
+            )
+            assert leases.take(lease)
+            return lease.instance
+
+        def bare() -> int:
+            return len([json.loads(file.read_bytes()) for file in sorted(folder.glob("*.json"))])
+
+        nodes = runner.run(_bought(lend, AT_RACK, machines))
+        return _measured(runner, rack, bare, AT_RACK, nodes, repeat)
 
 
 def aws_account(ec2: Ec2Server, offload: InlineOffload | ThreadOffload) -> AwsAccount:

@@ -123,10 +123,10 @@ class BareMetal:
         either is listed to be taken back like any other.
         """
         leases = await self._offload.run(self._leases.all)
-        there = await asyncio.gather(*(self._is_there(lease) for lease in leases))
-        return [
-            self._instance(lease) for lease, is_there in zip(leases, there, strict=True) if is_there
-        ]
+        open_ones = [x for x in leases if x.state in (LeaseState.CLAIMING, LeaseState.DOUBTFUL)]
+        there = await asyncio.gather(*(self._is_there(lease) for lease in open_ones))
+        absent = {lease.token for lease, found in zip(open_ones, there, strict=True) if not found}
+        return [self._instance(lease) for lease in leases if lease.token not in absent]
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return how to log in to a machine, its host key pinned."""
@@ -207,9 +207,7 @@ class BareMetal:
         return [host for host in free if room[host.block] >= request.group_size]
 
     async def _is_there(self, lease: Lease) -> bool:
-        """Return whether a lease stands for a machine, as far as can be known."""
-        if lease.state in (LeaseState.LENT, LeaseState.CLEANING):
-            return True
+        """Return whether a lease that is not sealed stands for a machine, if that can be known."""
         host = self._inventory.hosts.get(lease.host)
         if lease.state is LeaseState.DOUBTFUL and host is not None:
             owns = owns_command(_owner(lease), path=self._claim_path)
