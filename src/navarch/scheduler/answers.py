@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
+from navarch.scheduler.cluster import TaskSpec
 from navarch.scheduler.extension_points import ExtensionPoints, NodeSet, Subsets
 from navarch.scheduler.fit import JobMisfit, Misfit
 from navarch.scheduler.points import Hook
@@ -27,8 +28,12 @@ _age = attrgetter("created_at")
 class Answers(ExtensionPoints):
     """The questions that actions and plugins put to all plugins at once."""
 
-    _by_kind: tuple[int, bool] = (-1, False)
-    """Whether so many orders of tasks look at kinds only."""
+    def __init__(self) -> None:
+        super().__init__()
+        self._by_kind: tuple[int, bool] = (-1, False)
+        """Whether so many orders of tasks look at kinds only."""
+        self._order_of_kind: dict[int, tuple[int, Any]] = {}
+        """By kind, where so many orders of tasks put it."""
 
     def compare_queues(
         self,
@@ -84,11 +89,22 @@ class Answers(ExtensionPoints):
 
     @property
     def orders_tasks_by_kind(self) -> bool:
-        """Whether only age and name tell equal tasks apart."""
+        """Whether orders have keys that do not tell equal tasks apart: only age and name do."""
         hooks = self._hooks["task_order"]
         known = self._by_kind
         if known[0] != len(hooks):
-            known = self._by_kind = (len(hooks), all(hook.any_job for hook in hooks))
+            by_kind = all(hook.any_job and hook.key is not None for hook in hooks)
+            known = self._by_kind = (len(hooks), by_kind)
+        return known[1]
+
+    def order_of_kind(self, kind: int, spec: TaskSpec, job: Job) -> Any:  # noqa: ANN401
+        """Return a key of tasks like `spec`, where orders look at kinds only and have keys."""
+        hooks = self._hooks["task_order"]
+        known = self._order_of_kind.get(kind)
+        if known is None or known[0] != len(hooks):
+            task = Task(spec, job, min_gpu_memory_mib=1)
+            key = tuple(hook.key(task) for hook in hooks if hook.key is not None)
+            known = self._order_of_kind[kind] = (len(hooks), key)
         return known[1]
 
     def compare_tasks(self, left: Task, right: Task) -> int:

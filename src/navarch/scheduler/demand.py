@@ -8,7 +8,7 @@ from navarch.scheduler.gang import charge, tasks_to_place
 from navarch.scheduler.quantity import gpus
 from navarch.scheduler.request import Request
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Members
+from navarch.scheduler.state.job import Members, Mixed
 from navarch.scheduler.state.task import Task
 
 
@@ -45,5 +45,7 @@ def unmet_demand(session: Session) -> tuple[Demand, ...]:
 
 def _requests(tasks: Sequence[Task]) -> tuple[Request, ...]:
     if isinstance(tasks, Members):
-        return (tasks.first.request,) * len(tasks)
+        return (tasks.request,) * len(tasks)
+    if isinstance(tasks, Mixed):
+        return tuple(tasks.requests)
     return tuple(task.request for task in tasks)

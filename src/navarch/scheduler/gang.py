@@ -6,7 +6,7 @@ from operator import attrgetter
 
 from navarch.scheduler.answers import Answers
 from navarch.scheduler.quantity import NOTHING, Amounts
-from navarch.scheduler.state.job import Job, Members, PodSet
+from navarch.scheduler.state.job import Job, Look, Members, Mixed, PodSet
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 
@@ -43,7 +43,7 @@ def request_to_place(session: Answers, job: Job) -> Amounts:
 
 def charge(tasks: Sequence[Task]) -> Amounts:
     """Return what queues would be charged for tasks that have no place yet."""
-    if isinstance(tasks, Members):
+    if isinstance(tasks, Members | Mixed):
         return tasks.charge
     if len(tasks) == 1:
         return tasks[0].pending_quota
@@ -94,6 +94,8 @@ def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequ
     if pod_set.untouched(TaskStatus.PENDING):
         if pod_set.alike and session.orders_tasks_by_kind:
             return Members(pod_set, max(1, pod_set.min_available))
+        if _can_stay_unmade(session, pod_set):
+            return Mixed(pod_set, lambda look: _order(session, pod_set, look))
         tasks = pod_set.tasks
     else:
         tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]
@@ -103,6 +105,19 @@ def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequ
     if pod_set.alike and session.orders_tasks_by_kind:
         return tasks[:missing]
     return session.sort_tasks(tasks)[:missing]
+
+
+def _can_stay_unmade(session: Answers, pod_set: PodSet) -> bool:
+    """Say whether it is the turn of all tasks, and their kinds and names tell in which order."""
+    owner = pod_set.owner
+    if not pod_set.looks or owner is None or owner.is_made:
+        return False
+    return pod_set.min_available >= pod_set.size and session.orders_tasks_by_kind
+
+
+def _order(session: Answers, pod_set: PodSet, look: Look) -> object:
+    assert pod_set.owner is not None, "waiting tasks have an owner"
+    return session.order_of_kind(look.kind, look.specs[0], pod_set.owner)
 
 
 def _last_first(session: Answers, pod_set: PodSet) -> list[Task]:

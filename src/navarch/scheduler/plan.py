@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from navarch.scheduler.cluster import Device
 from navarch.scheduler.cycle import CycleResult
 from navarch.scheduler.decision import (
     Bind,
@@ -23,7 +25,8 @@ REASONS_SHOWN = 3
 
 def render_decision(decision: Decision) -> dict[str, Any]:
     """Return a decision as plain values."""
-    values = {"decision": type(decision).__name__.lower(), **asdict(decision)}
+    fields = decision._asdict() if isinstance(decision, Bind) else asdict(decision)
+    values = {"decision": type(decision).__name__.lower(), **fields}
     return {key: _plain(value) for key, value in values.items()}
 
 
@@ -98,7 +101,9 @@ def _pending(result: CycleResult) -> set[str]:
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, dict):
+    if isinstance(value, Device):
+        return asdict(value)
+    if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in sorted(value.items())}
     if isinstance(value, tuple | list):
         return [_plain(each) for each in value]

@@ -360,7 +360,7 @@ class Session(Answers):
         left = int(self.node_list.idle[:, GPU_COLUMN].sum())
         for job in self.jobs.values():
             if not job.is_made and job.has_pending:
-                wanted = job.spec.tasks[0].request.gpu.whole * job.size
+                wanted = job.gpus_wanted
                 if wanted <= left:
                     left -= wanted
                     job.make_tasks()

@@ -12,12 +12,12 @@ a figure over all nodes hold until the first placement that moves an extreme: th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from navarch.scheduler.fast.columns import FIGURE_COLUMN
 from navarch.scheduler.fast.ranking import NEVER
-from navarch.scheduler.node_table import CPU_COLUMN, GPU_COLUMN
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from navarch.scheduler.fast.ranking import Ranking
     from navarch.scheduler.node_table import Column, Rows
     from navarch.scheduler.points import Hook
-
-FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
 
 
 def best_rows(ranking: Ranking, count: int) -> Rows:
@@ -54,14 +52,26 @@ def order_of(columns: Columns, ranking: Ranking, count: int, *, real: bool) -> n
     if not len(rows):
         return rows
     room = np.minimum(ranking.room[rows], count)
-    deepest = int(room.max())
-    scores = _scores_by_depth(columns, ranking, rows, deepest, real=real)
+    scores = _scores_by_depth(columns, ranking, rows, int(room.max()), real=real)
+    return order_by(columns, ranking, rows, room, scores, count)
+
+
+def order_by(
+    columns: Columns,
+    ranking: Ranking,
+    rows: Rows,
+    room: npt.NDArray[np.int64],
+    scores: npt.NDArray[np.float64],
+    count: int,
+) -> npt.NDArray[np.intp]:
+    """Return the nodes of the next tasks in order, by the scores of each node at each depth."""
+    deepest = scores.shape[1]
     lowest = np.minimum.accumulate(scores, axis=1)
     lowest[np.arange(deepest) >= room[:, None]] = NEVER
     flat = lowest.ravel()
     possible = int(np.count_nonzero(flat != NEVER))
     order = np.argsort(-flat, kind="stable")[: min(count, possible)]
-    chosen = rows[order // deepest]
+    chosen: Rows = rows[order // deepest]
     depth = order % deepest
     end = len(order)
     for figure in ranking.extents_used():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 EXACT_BELOW: Final = 2**53
 """Amounts that arrays and plain numbers divide alike."""
+
+FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
+"""Figures whose extremes over all nodes scores may depend on."""
 
 NONE: Final = -(2**62)
 """Stands for what is free of a resource that the node does not have at all."""
@@ -297,8 +301,16 @@ class Extent:
 
     def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
         """Take into account that nodes have other amounts free."""
-        for row, value in zip(rows, values, strict=True):
-            self.update(row, value)
+        known, has = self.values, self.has
+        changed = [(r, v) for r, v in zip(rows, values, strict=True) if v != known[r] and has[r]]
+        counts = Counter(self.counts)
+        counts.subtract(Counter([known[row] for row, _ in changed]))
+        counts.update(Counter([value for _, value in changed]))
+        for row, value in changed:
+            known[row] = value
+        self.counts = {value: count for value, count in counts.items() if count}
+        self.least = min(self.counts, default=0)
+        self.most = max(self.counts, default=0)
 
 
 _IDLE: Final = tuple(map(attrgetter, ("idle.cpu", "idle.memory", "idle.gpu", "idle.pods")))

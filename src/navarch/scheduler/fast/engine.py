@@ -157,19 +157,25 @@ class Engine:
         ranking.refresh()
         if count > 1 and ranking.find_room() < count:
             return []
+        if count > 1 and ranking.moves_an_extreme():
+            # Whatever was worked out beyond the first would not hold.
+            return self._best(ranking)
         wanted = ahead.wanted(ranking, count)
         if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
             places = self._rehearsed(ranking, tasks[:wanted])
             if places:
                 return places
         if wanted == 1 or not ranking.foreseeable:
-            row = ranking.best()
-            ahead.forget()
-            return [] if row is None else [self._columns.nodes[row]]
+            return self._best(ranking)
         rows = order_of(self._columns, ranking, wanted, real=real)
         nodes = self._columns.nodes
         ahead.keep(ranking, [nodes[row] for row in rows.tolist()], real=real)
         return ahead.take(count)
+
+    def _best(self, ranking: Ranking) -> list[Node]:
+        row = ranking.best()
+        self._ahead.forget()
+        return [] if row is None else [self._columns.nodes[row]]
 
     def _rehearsed(self, ranking: Ranking, tasks: Sequence[Task]) -> list[Node]:
         if not self._columns.whole or not can_rehearse(self._columns, ranking):

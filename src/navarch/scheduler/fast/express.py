@@ -12,7 +12,7 @@ from navarch.scheduler.decision import Bind, a_bind, a_start
 from navarch.scheduler.fast.check import check_place
 from navarch.scheduler.fast.engine import UNKNOWN
 from navarch.scheduler.quantity import gpus
-from navarch.scheduler.state.job import Members, made
+from navarch.scheduler.state.job import Members, Mixed, made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +46,25 @@ class Express:
             return False
         subsets = self._subsets
         return self._usable and not (subsets and any(h.concerns(tasks.first) for h in subsets))
+
+    def refuses(self, job: Job, tasks: Sequence[Task]) -> bool:
+        """Say whether one of several kinds of tasks is known to find no room; then none is made."""
+        if not isinstance(tasks, Mixed) or not self._usable or self._checks or self._subsets:
+            return False
+        engine = self._session.engine
+        rankings: list[Ranking] = []
+        for run in tasks.runs:
+            ranking = engine.known_ranking(run.kind, job)
+            if ranking is None or ranking is UNKNOWN or not engine.is_welcome(run.kind):
+                return False
+            rankings.append(ranking)
+        # What is known without another look first.
+        for has_room in (engine.may_have_room, engine.has_room):
+            for run, ranking in zip(tasks.runs, rankings, strict=True):
+                if not has_room(ranking, len(run.specs)):
+                    self._session.unplaced[job.name] = (tasks.part(run), job)
+                    return True
+        return False
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from navarch.scheduler.fast.columns import FEW, Columns, ColumnTable
+from navarch.scheduler.fast.columns import FEW, FIGURE_COLUMN, NONE, Columns, ColumnTable
+from navarch.scheduler.fast.kept_answers import KeptAnswers, ask_each
 from navarch.scheduler.fit import Fit, Later
 from navarch.scheduler.node_table import GPU_COLUMN, Amounts, Column, Rows, fits, need_of
 
@@ -36,10 +37,15 @@ class Rules:
         self.node_predicates = [hook for hook in predicates if hook.scope == "node"]
         self.scores = list(scores)
         self._measures = [hook.measure for hook in looks if hook.measure is not None]
+        self._looking = {hook.owner for hook in looks}
         moving = [*self.node_predicates, *(hook for hook in scores if hook.scope == "node")]
         self.predicates_foreseeable = all(hook.vector for hook in self.node_predicates)
         self.foreseeable = all(hook.vector or hook.vectorised for hook in moving)
         """Whether answers can be had about nodes as they might be."""
+
+    def can_keep(self, hook: Hook) -> bool:
+        """Say whether an answer holds until its node changes, whatever other nodes do."""
+        return hook.scope == "node" and hook.owner not in self._looking
 
     def extremes(self, task: Task) -> list[tuple[str, Callable[[Task, int, int], None]]]:
         """Return the figures on whose extremes scores of the task depend, and whom to tell."""
@@ -62,6 +68,7 @@ class Ranking:
         self._grown = -1
         self._allowed = self._static_fits()
         self.terms = self._score_terms()
+        self._kept: dict[int, KeptAnswers] = {}
         count = len(columns.nodes)
         self.scores: Column = np.full(count, NEVER)
         self.later: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
@@ -121,6 +128,20 @@ class Ranking:
         row = int(self.scores.argmax())
         return None if self.scores[row] == NEVER else row
 
+    def moves_an_extreme(self) -> bool:
+        """Say whether the next task alone moves an extreme that scores depend on."""
+        row = int(self.scores.argmax()) if self._extremes and len(self.scores) else 0
+        for figure, _ in self._extremes:
+            extent = self._columns.extents[figure]
+            amount = self.need[FIGURE_COLUMN[figure]]
+            free = extent.values[row]
+            if amount and free != NONE:
+                if free - amount < extent.least:
+                    return True
+                if free == extent.most and extent.counts[free] == 1:
+                    return True
+        return False
+
     def can_start(self, nodes: Sequence[Node]) -> bool:
         """Say whether tasks on these nodes have nobody to wait for."""
         later = self.later
@@ -171,7 +192,12 @@ class Ranking:
             return answer
         if hook.vectorised:
             return np.asarray(hook.fn(self.task, table), dtype=np.float64)
-        return _ask_each(hook, self.task, table.nodes)
+        if not self._columns.whole or not self._rules.can_keep(hook):
+            return ask_each(hook, self.task, table.nodes)
+        kept = self._kept.get(id(hook))
+        if kept is None:
+            kept = self._kept[id(hook)] = KeptAnswers(self._columns, hook, self.task)
+        return kept.of(rows)
 
     def allows(self, table: ColumnTable) -> npt.NDArray[np.bool_]:
         """Say of every node of a table whether nobody objects to it as it is shown."""
@@ -287,16 +313,11 @@ class Ranking:
             elif hook.vectorised:
                 fixed = np.asarray(hook.fn(self.task, table), dtype=np.float64)
             else:
-                fixed = _ask_each(hook, self.task, table.nodes)
+                fixed = ask_each(hook, self.task, table.nodes)
             # Adding nought changes no sum, so such terms can be left out.
             if np.any(fixed != 0):
                 terms.append((hook, fixed))
         return terms
-
-
-def _ask_each(hook: Hook, task: Task, nodes: Sequence[Node]) -> Column:
-    answers = [hook.fn(task, node) for node in nodes]
-    return np.array([math.nan if a is None else a for a in answers], dtype=np.float64)
 
 
 def _fit_of(reason: str | None) -> Fit:

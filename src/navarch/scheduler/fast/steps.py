@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from navarch.scheduler.fast.batch import FIGURE_COLUMN, best_rows, scores_of_hook
+from navarch.scheduler.fast.batch import best_rows, order_by, scores_of_hook
+from navarch.scheduler.fast.columns import FIGURE_COLUMN
 from navarch.scheduler.fast.ranking import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
 
     from navarch.scheduler.fast.columns import Columns
     from navarch.scheduler.fast.ranking import Ranking
     from navarch.scheduler.node_table import Rows
     from navarch.scheduler.state.node import Node
     from navarch.scheduler.state.task import Task
+
+FEW_IN_VAIN: Final = 2
+"""Where nodes hold no more than so many times the tasks, all of them are filled up to see."""
 
 Term = list[list[float]] | None
 """Per row and depth what a scorer says, or nothing if it has to be asked."""
@@ -39,7 +45,53 @@ def rehearse(columns: Columns, ranking: Ranking, tasks: Sequence[Task]) -> list[
     """Return the nodes of the tasks in order, as many as hold before an extreme moves."""
     ranking.find_room()
     rows = best_rows(ranking, len(tasks))
+    room = np.minimum(ranking.room[rows], len(tasks))
+    if len(rows) and int(room.sum()) <= FEW_IN_VAIN * len(tasks):
+        return _fill_up(columns, ranking, rows, room, tasks)
     return _Rehearsal(columns, ranking, rows, tasks).run()
+
+
+def _fill_up(
+    columns: Columns,
+    ranking: Ranking,
+    rows: Rows,
+    room: npt.NDArray[np.int64],
+    tasks: Sequence[Task],
+) -> list[Node]:
+    """Do what a rehearsal does where most nodes will be filled: fill one after another.
+
+    Scores that depend on their node only can be asked for node by node, and sorted afterwards.
+    """
+    nodes = [columns.nodes[row] for row in rows.tolist()]
+    rooms: list[int] = room.tolist()
+    deepest = max(rooms)
+    totals = np.zeros((len(nodes), deepest))
+    for hook, fixed in ranking.terms:
+        if fixed is None and hook.vector is None and not hook.vectorised:
+            totals = totals + _ask_filling(hook.fn, ranking.need, nodes, rooms, tasks)
+        else:
+            totals = totals + scores_of_hook(columns, ranking, rows, (hook, fixed), deepest)
+    totals[:, 0] = ranking.scores[rows]
+    totals[np.isnan(totals)] = NEVER
+    order = order_by(columns, ranking, rows, room, totals, len(tasks))
+    return [columns.nodes[row] for row in order.tolist()]
+
+
+def _ask_filling(
+    ask: Callable[[Task, Node], float | None],
+    need: tuple[int, int, int, int],
+    nodes: Sequence[Node],
+    rooms: Sequence[int],
+    tasks: Sequence[Task],
+) -> npt.NDArray[np.float64]:
+    """Return what one scorer says of each node empty, with one more task on it, and so on."""
+    deepest = max(rooms)
+    rows: list[list[float | None]] = []
+    for node, room in zip(nodes, rooms, strict=True):
+        answers = node.try_on(need, tasks[: room - 1], ask)
+        # What it says of the node as it is, is known, and beyond its room nobody asks.
+        rows.append([0.0, *answers, *[0.0] * (deepest - room)])
+    return np.array(rows, dtype=np.float64)
 
 
 class _Rehearsal:

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from operator import attrgetter
-from typing import Any, TypeVar, overload
+from typing import Any, Final, NamedTuple, TypeVar, overload
 
 from navarch.scheduler.cluster import JobSpec, SubGroupSpec, TaskSpec, TopologyConstraint
-from navarch.scheduler.quantity import Amounts
+from navarch.scheduler.quantity import NOTHING, Amounts
+from navarch.scheduler.request import Request
 from navarch.scheduler.state.kind import Kinds, looks_of
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import (
@@ -19,6 +21,16 @@ from navarch.scheduler.status import (
 
 T = TypeVar("T")
 
+FEW_LOOKS: Final = 4
+"""Gangs in which looks of tasks change more often than this are looked at task by task."""
+
+
+class Look(NamedTuple):
+    """Those tasks of a gang that wait and differ in nothing but their names."""
+
+    kind: int
+    specs: Sequence[TaskSpec]
+
 
 class PodSet:
     """Equal members of a job and the least number of them that is worth running."""
@@ -28,6 +40,7 @@ class PodSet:
         "alike",
         "found",
         "kind",
+        "looks",
         "min_available",
         "name",
         "owner",
@@ -52,6 +65,8 @@ class PodSet:
         """Whether all tasks are of one kind and age, so that only their names tell them apart."""
         self.kind: int | None = None
         """The kind of all tasks, where they are alike and pending."""
+        self.looks: Sequence[Look] = ()
+        """The few kinds of tasks there are, where all wait and are of one age."""
         self.owner: Job | None = None
         self.found: TaskStatus | None = None
         """The state that all tasks had in the snapshot, good as long as nothing has changed."""
@@ -125,6 +140,12 @@ class Members(Sequence[Task]):
         return self.pod_set.first
 
     @property
+    def request(self) -> Request:
+        """What each of them asks for."""
+        assert self.pod_set.owner is not None, "equal tasks have an owner"
+        return self.pod_set.owner.spec.tasks[0].request
+
+    @property
     def charge(self) -> Amounts:
         """What queues would be charged for all of them before they have a place."""
         assert self.pod_set.owner is not None, "equal tasks have an owner"
@@ -152,9 +173,81 @@ class Members(Sequence[Task]):
         return tasks if len(tasks) == self.number else tasks[: self.number]
 
 
+class Run(NamedTuple):
+    """Equal tasks that follow each other in the order they are to be placed in."""
+
+    kind: int
+    specs: Sequence[TaskSpec]
+
+
+class Mixed(Sequence[Task]):
+    """All tasks of a pod set of a few kinds, in order, made when somebody asks for them."""
+
+    __slots__ = ("_made", "_order", "_runs", "pod_set")
+
+    def __init__(self, pod_set: PodSet, order: Callable[[Look], Any]) -> None:
+        """With a key that says which kinds come first."""
+        self.pod_set = pod_set
+        self._order = order
+        self._runs: list[Run] | None = None
+        self._made: list[Task] | None = None
+
+    @property
+    def runs(self) -> list[Run]:
+        """The tasks in order, equal ones that follow each other together."""
+        if self._runs is None:
+            self._runs = []
+            for _, together in groupby(sorted(self.pod_set.looks, key=self._order), self._order):
+                members = [(spec.uid, look.kind, spec) for look in together for spec in look.specs]
+                members.sort()  # by name: no two have the same
+                for kind, run in groupby(members, lambda member: member[1]):
+                    self._runs.append(Run(kind, [spec for _, _, spec in run]))
+        return self._runs
+
+    @property
+    def charge(self) -> Amounts:
+        """What queues would be charged for all of them before they have a place."""
+        assert self.pod_set.owner is not None, "waiting tasks have an owner"
+        return self.pod_set.owner.charge_all(self.pod_set)
+
+    @property
+    def requests(self) -> list[Request]:
+        """What they ask for, in order."""
+        return [spec.request for run in self.runs for spec in run.specs]
+
+    def part(self, run: Run) -> Sequence[Task]:
+        """Return the tasks of one of the runs, made when somebody asks for them."""
+        part = Mixed(self.pod_set, self._order)
+        part._runs = [run]
+        return part
+
+    def __len__(self) -> int:
+        return self.pod_set.size if self._runs is None else sum(len(r.specs) for r in self._runs)
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Task]: ...
+
+    def __getitem__(self, index: int | slice) -> Task | list[Task]:
+        return self.made()[index]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.made())
+
+    def made(self) -> list[Task]:
+        """Return the tasks themselves."""
+        if self._made is None:
+            assert self.pod_set.owner is not None, "waiting tasks have an owner"
+            tasks = self.pod_set.owner.tasks
+            self._made = [tasks[spec.uid] for run in self.runs for spec in run.specs]
+        return self._made
+
+
 def made(tasks: Sequence[Task]) -> Sequence[Task]:
     """Return tasks as a list, made if they were not."""
-    return tasks.made() if isinstance(tasks, Members) else tasks
+    return tasks.made() if isinstance(tasks, Members | Mixed) else tasks
 
 
 class SubGroup:
@@ -187,6 +280,7 @@ class Job:
 
     __slots__ = (
         "_first",
+        "_kinds",
         "_min_gpu_memory_mib",
         "_tasks",
         "created_at",
@@ -235,6 +329,7 @@ class Job:
         self._tasks: dict[str, Task] | None = None
         self._first: Task | None = None
         self._min_gpu_memory_mib = min_gpu_memory_mib
+        self._kinds = kinds
         self.enter: Callable[[Task], None] | None = None
         """What puts a task where the snapshot found it, if that is still to be done."""
         self.root = _grow(spec.root)
@@ -249,9 +344,9 @@ class Job:
                 _compare(pod_set, self, kinds)
 
     def _look(self, kinds: Kinds) -> bool:
-        """Find out what all tasks have in common; say whether that is everything but their names.
+        """Find out what the tasks have in common; say whether they need not be made to be known.
 
-        Then they need not be made to know about them.
+        That is so if all are alike but for their names, or wait and are of a few kinds.
         """
         specs = self.spec.tasks
         if len(self.pod_sets) != 1 or not specs or specs[0].sub_group not in self.pod_sets:
@@ -259,8 +354,8 @@ class Job:
         first = specs[0]
         if len(specs) > 1:
             looks = list(map(looks_of, specs))
-            if looks.count(looks[0]) != len(looks):
-                return False
+            if looks[-1] != looks[0] or looks.count(looks[0]) != len(looks):
+                return self._look_closer(looks, kinds)
         pod_set = self.pod_sets[first.sub_group]
         pod_set.owner, pod_set.found = self, first.status
         pod_set.hold(None, len(specs))
@@ -270,6 +365,33 @@ class Job:
                 # The only one there is: whatever orders tasks, it is its turn.
                 self.turn = (0, members := Members(pod_set, 1), members)
                 self.turn_charge = (0, self.charge_each)
+        return True
+
+    def _look_closer(self, looks: Sequence[tuple[Any, ...]], kinds: Kinds) -> bool:
+        """Sort tasks of several looks into kinds; say whether there are only a few."""
+        first, specs = self.spec.tasks[0], self.spec.tasks
+        found: dict[int, list[TaskSpec]] = {}
+        alike: set[object] = set()
+        start = 0
+        for _ in range(FEW_LOOKS):
+            spec, look, rest = specs[start], looks[start], looks[start:]
+            end = len(looks)
+            if rest[-1] != look or rest.count(look) != len(rest):
+                end = start + next(i for i, other in enumerate(rest) if other != look)
+            found.setdefault(kinds.number(spec), []).extend(specs[start:end])
+            alike.add((spec.status, spec.sub_group, spec.created_at))
+            start = end
+            if end == len(looks):
+                break
+        if start < len(looks) or len(alike) > 1 or first.status is not TaskStatus.PENDING:
+            return False
+        pod_set = self.pod_sets[first.sub_group]
+        pod_set.owner, pod_set.found, pod_set.looks = (
+            self,
+            first.status,
+            [Look(kind, members) for kind, members in found.items()],
+        )
+        pod_set.hold(None, len(self.spec.tasks))
         return True
 
     def make_tasks(self) -> None:
@@ -282,7 +404,10 @@ class Job:
                 task = first
             else:
                 task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
-                task.kind = self.pod_sets[spec.sub_group].kind
+                pod_set = self.pod_sets[spec.sub_group]
+                task.kind = pod_set.kind
+                if pod_set.looks and self._kinds is not None:
+                    task.kind = self._kinds.number(spec)
             self._tasks[task.uid] = task
             members[spec.sub_group].append(task)
         for name, tasks in members.items():
@@ -325,10 +450,29 @@ class Job:
         """What queues would be charged for each of equal tasks before it has a place."""
         return self.spec.tasks[0].request.quota_on(self._min_gpu_memory_mib)
 
+    def charge_all(self, pod_set: PodSet) -> Amounts:
+        """Return what queues would be charged for tasks of a few kinds that have no place."""
+        total = NOTHING
+        for look in pod_set.looks:
+            quota = look.specs[0].request.quota_on(self._min_gpu_memory_mib)
+            total = total.plus(quota.times(len(look.specs)))
+        return total
+
+    @property
+    def gpus_wanted(self) -> int:
+        """How many GPUs, in hundredths, tasks that were not made ask for whole."""
+        looks = next(iter(self.pod_sets.values())).looks
+        if not looks:
+            return self.spec.tasks[0].request.gpu.whole * self.size
+        return sum(look.specs[0].request.gpu.whole * len(look.specs) for look in looks)
+
     @property
     def exemplars(self) -> Sequence[TaskSpec]:
         """Tasks of every look there is among those of the snapshot."""
-        return self.spec.tasks if self._tasks is not None else self.spec.tasks[:1]
+        if self._tasks is not None:
+            return self.spec.tasks
+        looks = next(iter(self.pod_sets.values())).looks
+        return [look.specs[0] for look in looks] or self.spec.tasks[:1]
 
     @property
     def uid(self) -> str:

@@ -36,17 +36,20 @@ class Kinds:
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
-        self._last: tuple[object, ...] = ()
-        self._last_number = -1
+        self._seen: dict[int, tuple[tuple[object, ...], int]] = {}
+        """By the identity of a request, what tasks with it looked like last, and their number.
+        Whoever asks keeps the requests."""
 
     def number(self, spec: TaskSpec) -> int:
         """Return the number of the task's kind."""
         traits = traits_of(spec)
-        if traits != self._last:
-            self._last = traits
-            key = (_request_key(spec.request), *map(_frozen, traits[1:]))
-            self._last_number = self._numbers.setdefault(key, len(self._numbers))
-        return self._last_number
+        request = spec.request
+        seen = self._seen.get(id(request))
+        if seen is None or seen[0] != traits:
+            key = (_request_key(request), *map(_frozen, traits[1:]))
+            number = self._numbers.setdefault(key, len(self._numbers))
+            seen = self._seen[id(request)] = (traits, number)
+        return seen[1]
 
 
 def _request_key(request: Request) -> object:

@@ -5,7 +5,7 @@ leave is booked against `releasing`, so `idle + releasing` is what is left to pr
 are whole numbers, so bookings can be taken back in any order and leave no trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from navarch.scheduler.cluster import NodeSpec
@@ -153,6 +153,34 @@ class Node:
         idle.pods -= pods
         self.version += 1
         self._tasks[task.uid] = (task, 1)
+
+    def try_on(
+        self,
+        need: tuple[int, int, int, int],
+        tasks: Sequence[Task],
+        ask: Callable[[Task, "Node"], float | None],
+    ) -> list[float | None]:
+        """Return what `ask` says with the first task here, with the second, too, and so on.
+
+        Afterwards none of them is here.
+        """
+        cpu, memory, gpu, pods = need
+        idle, here = self.idle, self._tasks
+        answers: list[float | None] = []
+        put = 0
+        try:
+            for task in tasks:
+                idle.cpu -= cpu
+                idle.memory -= memory
+                idle.gpu -= gpu
+                idle.pods -= pods
+                self.version += 1
+                here[task.uid] = (task, 1)
+                put += 1
+                answers.append(ask(task, self))
+        finally:
+            self.end_rehearsal(need, tasks[:put])
+        return answers
 
     def end_rehearsal(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
         """Have the tasks no longer here that were rehearsed."""

@@ -105,6 +105,8 @@ class Proportion:
     @staticmethod
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set, which all wait, would be charged."""
+        if pod_set.looks:
+            return job.charge_all(pod_set)
         if not pod_set.alike:
             return charge(pod_set.tasks)
         return job.charge_each.times(pod_set.size)
