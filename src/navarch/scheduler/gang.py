@@ -95,7 +95,7 @@ def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequ
         if pod_set.alike and session.orders_tasks_by_kind:
             return Members(pod_set, max(1, pod_set.min_available))
         if _can_stay_unmade(session, pod_set):
-            return Mixed(pod_set, lambda look: _order(session, pod_set, look))
+            return Mixed(pod_set, pod_set.looks, lambda look: _order(session, pod_set, look))
         tasks = pod_set.tasks
     else:
         tasks = [task for task in pod_set.tasks if task.is_candidate(real=real)]
@@ -109,10 +109,9 @@ def _tasks_of_only_set(session: Answers, pod_set: PodSet, *, real: bool) -> Sequ
 
 def _can_stay_unmade(session: Answers, pod_set: PodSet) -> bool:
     """Say whether it is the turn of all tasks, and their kinds and names tell in which order."""
-    owner = pod_set.owner
-    if not pod_set.looks or owner is None or owner.is_made:
+    if not pod_set.looks or pod_set.min_available < pod_set.size:
         return False
-    return pod_set.min_available >= pod_set.size and session.orders_tasks_by_kind
+    return session.orders_tasks_by_kind
 
 
 def _order(session: Answers, pod_set: PodSet, look: Look) -> object:

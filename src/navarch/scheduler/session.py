@@ -14,7 +14,7 @@ from navarch.scheduler.cluster import DEFAULT_GPU_MEMORY_MIB, Cluster, QueueSpec
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.decision import DecisionLog, DecisionSink
 from navarch.scheduler.events import Event, EventFn, EventHandler, EventsFn
-from navarch.scheduler.fast.columns import Columns
+from navarch.scheduler.fast.columns import FEW, Columns
 from navarch.scheduler.fast.engine import WHOLE, Engine
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
 from navarch.scheduler.node_table import GPU_COLUMN, need_of
@@ -235,10 +235,15 @@ class Session(Answers):
             nodes[0].take_whole(request, tasks)
             tasks[0].placement = nodes[0].taken
         else:
-            for node, members in _by_node(tasks, nodes):
+            places = _by_node(tasks, nodes)
+            for node, members in places:
                 node.take_whole(request, members)
-            for task, node in zip(tasks, nodes, strict=True):
-                task.placement = node.taken
+                taken = node.taken
+                for task in members:
+                    task.placement = taken
+            if self.parameters.fast_paths and len(places) > FEW:
+                rows, counts = [n.index for n, _ in places], [len(each) for _, each in places]
+                self.columns.take(rows, counts, request)
         job.version += 1
         self.queues.note_change(job.queue)
         told: list[EventHandler] = []
@@ -355,6 +360,8 @@ class Session(Answers):
         if not self.parameters.fast_paths:
             for job in self.jobs.values():
                 assert job.tasks is not None, "asking makes them"
+                for pod_set in job.pod_sets.values():
+                    pod_set.looks = ()
             return
         self.node_list.make_roomy()
         left = int(self.node_list.idle[:, GPU_COLUMN].sum())

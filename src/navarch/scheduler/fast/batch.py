@@ -142,7 +142,7 @@ def _steady(
     """Return after how many placements an extreme of the figure has moved; that one included."""
     column = FIGURE_COLUMN[figure]
     amount = ranking.need[column]
-    extent = columns.extents[figure]
+    extent = columns.extent(figure)
     if not amount or not len(chosen):
         return len(chosen)
     before = columns.free[chosen, column] - depth * amount

@@ -16,6 +16,8 @@ from navarch.scheduler.node_table import (
     Amounts,
     NodeTable,
     Rows,
+    need_of,
+    pick,
 )
 from navarch.scheduler.state.nodes import NodeList
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from navarch.scheduler.cluster import NodeSpec
+    from navarch.scheduler.request import Request
     from navarch.scheduler.state.change_log import ChangeLog
     from navarch.scheduler.state.node import Node
 
@@ -66,10 +69,8 @@ class Columns:
         else:
             self._synced = 0
             self._idle, self._free, self.total = stock.idle, stock.free, stock.total
-        self.extents = {
-            "gpu": Extent(self._free, self.total, GPU_COLUMN),
-            "cpu": Extent(self._free, self.total, CPU_COLUMN),
-        }
+        self._extents: dict[str, Extent] = {}
+        """Those that somebody has asked for; they are kept up to date from then on."""
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
         self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
         self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
@@ -114,15 +115,45 @@ class Columns:
             for row in changed:
                 self._sync_row(row)
             return
+        self._update_extents(changed)
+
+    def extent(self, figure: str) -> Extent:
+        """Return the extremes of a figure over all nodes, as far as `sync` has looked."""
+        known = self._extents.get(figure)
+        if known is None:
+            known = Extent(self.free, self.total, FIGURE_COLUMN[figure])
+            self._extents[figure] = known
+        return known
+
+    def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
+        """Take note that so many equal tasks have been put on what is idle on nodes.
+
+        Only a short cut where these are many: `sync` would find out, one by one.
+        """
+        if self._synced != len(self.log.rows) - len(rows):
+            return
+        self._synced = len(self.log.rows)
+        idle, free, where = self.idle, self.free, np.array(rows, dtype=np.intp)
+        for column, amount in enumerate(need_of(request)):
+            if amount:
+                taken = np.array(counts, dtype=np.int64) * amount
+                idle[where, column] -= taken
+                free[where, column] -= taken
+        self._update_extents(rows)
+
+    def _update_extents(self, rows: Sequence[int]) -> None:
         free = self.free
-        self.extents["gpu"].update_many(changed, free[changed, GPU_COLUMN].tolist())
-        self.extents["cpu"].update_many(changed, free[changed, CPU_COLUMN].tolist())
+        for figure, extent in self._extents.items():
+            extent.update_many(rows, free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
 
     def _sync_row(self, row: int) -> None:
         node = self.nodes[row]
         idle, releasing = node.idle, node.releasing
-        self.extents["gpu"].update(row, idle.gpu + releasing.gpu)
-        self.extents["cpu"].update(row, idle.cpu + releasing.cpu)
+        for figure, extent in self._extents.items():
+            if figure == "gpu":
+                extent.update(row, idle.gpu + releasing.gpu)
+            else:
+                extent.update(row, idle.cpu + releasing.cpu)
 
     def _catch_up(self) -> None:
         """Write rows down that nobody has looked at; some may have changed again since."""
@@ -139,7 +170,7 @@ class Columns:
         """Return all nodes, or some, as they are."""
         if rows is None:
             return ColumnTable(self, None, self.idle, self.free)
-        return ColumnTable(self, rows, self.idle[rows], self.free[rows])
+        return ColumnTable(self, rows, pick(self.idle, rows), pick(self.free, rows))
 
     @cached_property
     def specs(self) -> Sequence[NodeSpec]:
@@ -197,10 +228,7 @@ class SomeColumns(Columns):
         self._synced = len(self.log.rows)
         self._idle = _columns(self.nodes, _IDLE)
         self._free = self._idle + _columns(self.nodes, _COMING)
-        self.extents = {
-            "gpu": Extent(self._free, self.total, GPU_COLUMN),
-            "cpu": Extent(self._free, self.total, CPU_COLUMN),
-        }
+        self._extents.clear()
 
 
 class ColumnTable(NodeTable):
@@ -238,7 +266,7 @@ class ColumnTable(NodeTable):
     def total(self) -> Amounts:
         """What there is."""
         total = self._columns.total
-        return total if self._rows is None else total[self._rows]
+        return total if self._rows is None else pick(total, self._rows)
 
     @cached_property
     def gpu_labels(self) -> npt.NDArray[np.int64]:
@@ -327,7 +355,7 @@ _ALL: Final = tuple(
 
 def _columns(nodes: Sequence[Node], figures: Sequence[Callable[[Node], int]]) -> Amounts:
     """Return figures of many nodes, a row each."""
-    table = np.empty((len(nodes), 4), dtype=np.int64)
+    table = np.empty((len(nodes), 4), dtype=np.int64, order="F")
     for index, figure in enumerate(figures):
         table[:, index] = np.fromiter(map(figure, nodes), np.int64, len(nodes))
     return table

@@ -53,16 +53,16 @@ class Express:
             return False
         engine = self._session.engine
         rankings: list[Ranking] = []
-        for run in tasks.runs:
-            ranking = engine.known_ranking(run.kind, job)
-            if ranking is None or ranking is UNKNOWN or not engine.is_welcome(run.kind):
+        for look in tasks.looks:
+            ranking = engine.known_ranking(look.kind, job)
+            if ranking is None or ranking is UNKNOWN or not engine.is_welcome(look.kind):
                 return False
             rankings.append(ranking)
         # What is known without another look first.
         for has_room in (engine.may_have_room, engine.has_room):
-            for run, ranking in zip(tasks.runs, rankings, strict=True):
-                if not has_room(ranking, len(run.specs)):
-                    self._session.unplaced[job.name] = (tasks.part(run), job)
+            for look, ranking in zip(tasks.looks, rankings, strict=True):
+                if not has_room(ranking, len(look.specs)):
+                    self._session.unplaced[job.name] = (tasks.part(look), job)
                     return True
         return False
 

@@ -10,7 +10,7 @@ import numpy as np
 from navarch.scheduler.fast.columns import FEW, FIGURE_COLUMN, NONE, Columns, ColumnTable
 from navarch.scheduler.fast.kept_answers import KeptAnswers, ask_each
 from navarch.scheduler.fit import Fit, Later
-from navarch.scheduler.node_table import GPU_COLUMN, Amounts, Column, Rows, fits, need_of
+from navarch.scheduler.node_table import GPU_COLUMN, Amounts, Column, Rows, fits, need_of, pick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.task import Task
 
 NO, LATER = int(Fit.NO), int(Fit.LATER)
+MANY: Final = 64
+"""So many changes are quicker to sort out with arrays."""
 NEVER: Final = -math.inf
 """The score of a node that the task cannot go to."""
 
@@ -73,6 +75,8 @@ class Ranking:
         self.scores: Column = np.full(count, NEVER)
         self.later: npt.NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
         """Nodes where the task has to wait although there may be room."""
+        self.waits = False
+        """Whether there has been such a node."""
         self.room: npt.NDArray[np.int64] = np.zeros(count, dtype=np.int64)
         """How many such tasks each node could hold once those leaving have gone."""
         self.total_room = 0
@@ -103,7 +107,10 @@ class Ranking:
             self._extents = extents
             self._rescore(None)
         elif known != now:
-            self._catch_up(set(columns.log.rows[known:]))
+            if now - known <= MANY:
+                self._catch_up(set(columns.log.rows[known:]))
+            else:
+                self._catch_up_on_many(np.array(columns.log.rows[known:], dtype=np.intp))
 
     def _catch_up(self, rows: set[int]) -> None:
         """Score nodes again that have changed."""
@@ -111,7 +118,7 @@ class Ranking:
         need = self.need[GPU_COLUMN]
         if need:
             # Most nodes that others have been put on are full: of those nothing need be asked.
-            free = self._columns.extents["gpu"].values
+            free = self._columns.extent("gpu").values
             changed = [row for row in rows if free[row] >= need]
             if len(changed) < len(rows):
                 self.scores[[row for row in rows if free[row] < need]] = NEVER
@@ -120,6 +127,17 @@ class Ranking:
                 self._rescore_row(row)
         else:
             self._rescore(np.array(changed, dtype=np.intp))
+
+    def _catch_up_on_many(self, rows: Rows) -> None:
+        """Do as `_catch_up` does, of rows of which some may be named twice."""
+        full = self._columns.free[:, GPU_COLUMN].take(rows) < self.need[GPU_COLUMN]
+        self.scores[rows[full]] = NEVER
+        changed = set(rows[~full].tolist())
+        if len(changed) <= FEW:
+            for row in changed:
+                self._rescore_row(row)
+        else:
+            self._rescore(np.array(list(changed), dtype=np.intp))
 
     def best(self) -> int | None:
         """Return the node with the highest score, the first by name of several, or nothing."""
@@ -132,7 +150,7 @@ class Ranking:
         """Say whether the next task alone moves an extreme that scores depend on."""
         row = int(self.scores.argmax()) if self._extremes and len(self.scores) else 0
         for figure, _ in self._extremes:
-            extent = self._columns.extents[figure]
+            extent = self._columns.extent(figure)
             amount = self.need[FIGURE_COLUMN[figure]]
             free = extent.values[row]
             if amount and free != NONE:
@@ -144,6 +162,8 @@ class Ranking:
 
     def can_start(self, nodes: Sequence[Node]) -> bool:
         """Say whether tasks on these nodes have nobody to wait for."""
+        if not self._columns.log.waits and not self.waits:
+            return True
         later = self.later
         row_of = self._columns.row_of
         previous: Node | None = None
@@ -164,7 +184,7 @@ class Ranking:
         """Tell plugins the extremes that their scores depend on, and return them."""
         found = []
         for figure, tell in self._extremes:
-            extent = self._columns.extents[figure]
+            extent = self._columns.extent(figure)
             tell(self.task, extent.least, extent.most)
             found.append((extent.least, extent.most))
         return found
@@ -186,7 +206,7 @@ class Ranking:
         """Return what one scorer says of a table's nodes."""
         hook, fixed = term
         if fixed is not None:
-            return fixed if rows is None else fixed[rows]
+            return fixed if rows is None else fixed.take(rows)
         if hook.vector is not None:
             answer: Column = hook.vector(self.task, table)
             return answer
@@ -218,7 +238,7 @@ class Ranking:
                 self._rescore_table(columns.table(), None, self._allowed)
                 return
         table = columns.table(rows)
-        self._rescore_table(table, rows, fits(table.free, self.need) * self._allowed[rows])
+        self._rescore_table(table, rows, fits(table.free, self.need) * self._allowed.take(rows))
 
     def _rescore_table(
         self, table: ColumnTable, rows: Rows | None, fit: npt.NDArray[np.int8]
@@ -227,11 +247,13 @@ class Ranking:
             fit = np.minimum(fit, self._ask_predicate(hook, table))
         scores = self.score_table(table, rows)
         scores[(fit == NO) | np.isnan(scores)] = NEVER
+        later = fit == LATER
+        self.waits = self.waits or bool(later.any())
         if rows is None:
-            self.scores, self.later = scores, fit == LATER
+            self.scores, self.later = scores, later
         else:
             self.scores[rows] = scores
-            self.later[rows] = fit == LATER
+            self.later[rows] = later
 
     def find_room(self) -> int:
         """Return how many such tasks all nodes together could hold, up to date."""
@@ -242,12 +264,12 @@ class Ranking:
         if known < 0 or not self._columns.whole or len(changed) > len(self.room) // 4:
             rows = np.flatnonzero(self.scores != NEVER)
             self.room = np.zeros(len(self.scores), dtype=np.int64)
-            self.room[rows] = _room(self._columns.free[rows], self.need)
+            self.room[rows] = _room(pick(self._columns.free, rows), self.need)
             self.total_room = int(self.room.sum())
         elif changed:
             rows = np.array(list(set(changed)), dtype=np.intp)
-            room = self._room_in(self._columns.free[rows], self.scores[rows])
-            self.total_room += int(room.sum() - self.room[rows].sum())
+            room = self._room_in(pick(self._columns.free, rows), self.scores.take(rows))
+            self.total_room += int(room.sum() - self.room.take(rows).sum())
             self.room[rows] = room
         self._grown = log.grown
         return self.total_room
@@ -259,7 +281,9 @@ class Ranking:
 
     def _rescore_row(self, row: int) -> None:
         node = self._columns.nodes[row]
-        self.scores[row], self.later[row] = self._score_node(row, node)
+        self.scores[row], later = self._score_node(row, node)
+        self.later[row] = later
+        self.waits = self.waits or later
 
     def _score_node(self, row: int, node: Node) -> tuple[float, bool]:
         task = self.task

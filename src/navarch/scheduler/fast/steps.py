@@ -173,7 +173,7 @@ class Moves:
         self._left: list[int] = []
         for figure in ranking.extents_used():
             column = FIGURE_COLUMN[figure]
-            extent = columns.extents[figure]
+            extent = columns.extent(figure)
             if ranking.need[column]:
                 free, has = columns.free[rows, column].tolist(), extent.has[rows].tolist()
                 self._watched.append((free, has, ranking.need[column], extent.least, extent.most))

@@ -9,7 +9,7 @@ import numpy as np
 
 from navarch.scheduler.affinity import Neighbours
 from navarch.scheduler.cluster import NodeSpec
-from navarch.scheduler.node_table import Column, NodeTable
+from navarch.scheduler.node_table import GPU_COLUMN, Column, NodeTable
 from navarch.scheduler.plugins import scores
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.node import Node
@@ -64,7 +64,7 @@ class ResourceType:
 
 def _score_cpu_nodes(task: Task, nodes: NodeTable) -> Column:
     scored = np.zeros(len(nodes))
-    if not task.requires_gpu:
+    if not task.requires_gpu and not nodes.total[:, GPU_COLUMN].all():
         scored[nodes.rows_of(_is_cpu_only)] = scores.RESOURCE_TYPE
     return scored
 

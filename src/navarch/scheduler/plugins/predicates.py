@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import ClassVar, Final, Literal
 
 import numpy as np
@@ -13,7 +11,14 @@ from navarch.scheduler.affinity import Neighbours
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.cluster import NODE_TYPE_LABEL, NodeSpec
 from navarch.scheduler.fit import Fit, Later
-from navarch.scheduler.node_table import PODS_COLUMN, Fits, NodeTable
+from navarch.scheduler.node_table import (
+    CPU_COLUMN,
+    GPU_COLUMN,
+    MEMORY_COLUMN,
+    PODS_COLUMN,
+    Fits,
+    NodeTable,
+)
 from navarch.scheduler.quantity import GPU
 from navarch.scheduler.request import GpuKind
 from navarch.scheduler.session import Session
@@ -24,11 +29,7 @@ from navarch.scheduler.state.task import Task
 
 GPU_WORKER_LABEL: Final = "node-role.kubernetes.io/gpu-worker"
 CPU_WORKER_LABEL: Final = "node-role.kubernetes.io/cpu-worker"
-_MOST: Final[dict[str, Callable[[NodeSpec], int]]] = {
-    "cpu": attrgetter("cpu_milli"),
-    "memory": attrgetter("memory_bytes"),
-    "gpu": attrgetter("gpus"),
-}
+_COLUMN: Final = {"cpu": CPU_COLUMN, "memory": MEMORY_COLUMN, "gpu": GPU_COLUMN}
 SHARED_GPU_CONFIG_MAP: Final = "shared-gpu"
 """Made when the task starts, so it need not exist before."""
 
@@ -102,13 +103,12 @@ class Predicates:
     def _most(self, resource: str) -> int:
         """Return how much of a resource the largest node has."""
         if resource not in self._largest:
-            specs = self._session.node_list.specs
-            if resource in _MOST:
-                amounts = [_MOST[resource](spec) for spec in specs]
+            nodes = self._session.node_list
+            if resource in _COLUMN:
+                most = int(nodes.total[:, _COLUMN[resource]].max(initial=0))
             else:
-                amounts = [spec.mig.get(resource, 0) for spec in specs]
-            most = max(amounts, default=0)
-            self._largest[resource] = most * GPU if resource == "gpu" else most
+                most = max((spec.mig.get(resource, 0) for spec in nodes.specs), default=0)
+            self._largest[resource] = most
         return self._largest[resource]
 
     def _missing_config_maps(self, task: Task) -> str | None:

@@ -173,36 +173,27 @@ class Members(Sequence[Task]):
         return tasks if len(tasks) == self.number else tasks[: self.number]
 
 
-class Run(NamedTuple):
-    """Equal tasks that follow each other in the order they are to be placed in."""
-
-    kind: int
-    specs: Sequence[TaskSpec]
-
-
 class Mixed(Sequence[Task]):
     """All tasks of a pod set of a few kinds, in order, made when somebody asks for them."""
 
-    __slots__ = ("_made", "_order", "_runs", "pod_set")
+    __slots__ = ("_made", "_order", "looks", "pod_set")
 
-    def __init__(self, pod_set: PodSet, order: Callable[[Look], Any]) -> None:
+    def __init__(
+        self, pod_set: PodSet, looks: Sequence[Look], order: Callable[[Look], Any]
+    ) -> None:
         """With a key that says which kinds come first."""
         self.pod_set = pod_set
+        self.looks = sorted(looks, key=order) if len(looks) > 1 else looks
         self._order = order
-        self._runs: list[Run] | None = None
         self._made: list[Task] | None = None
 
     @property
-    def runs(self) -> list[Run]:
-        """The tasks in order, equal ones that follow each other together."""
-        if self._runs is None:
-            self._runs = []
-            for _, together in groupby(sorted(self.pod_set.looks, key=self._order), self._order):
-                members = [(spec.uid, look.kind, spec) for look in together for spec in look.specs]
-                members.sort()  # by name: no two have the same
-                for kind, run in groupby(members, lambda member: member[1]):
-                    self._runs.append(Run(kind, [spec for _, _, spec in run]))
-        return self._runs
+    def _specs(self) -> list[TaskSpec]:
+        """The tasks in order: by kind as far as that tells them apart, then by name."""
+        found: list[TaskSpec] = []
+        for _, together in groupby(self.looks, self._order):
+            found += sorted([spec for look in together for spec in look.specs], key=_uid)
+        return found
 
     @property
     def charge(self) -> Amounts:
@@ -213,16 +204,14 @@ class Mixed(Sequence[Task]):
     @property
     def requests(self) -> list[Request]:
         """What they ask for, in order."""
-        return [spec.request for run in self.runs for spec in run.specs]
+        return [spec.request for spec in self._specs]
 
-    def part(self, run: Run) -> Sequence[Task]:
-        """Return the tasks of one of the runs, made when somebody asks for them."""
-        part = Mixed(self.pod_set, self._order)
-        part._runs = [run]
-        return part
+    def part(self, look: Look) -> Sequence[Task]:
+        """Return the tasks of one of the kinds, made when somebody asks for them."""
+        return Mixed(self.pod_set, [look], self._order)
 
     def __len__(self) -> int:
-        return self.pod_set.size if self._runs is None else sum(len(r.specs) for r in self._runs)
+        return sum([len(look.specs) for look in self.looks])
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -241,7 +230,7 @@ class Mixed(Sequence[Task]):
         if self._made is None:
             assert self.pod_set.owner is not None, "waiting tasks have an owner"
             tasks = self.pod_set.owner.tasks
-            self._made = [tasks[spec.uid] for run in self.runs for spec in run.specs]
+            self._made = [tasks[spec.uid] for spec in self._specs]
         return self._made
 
 

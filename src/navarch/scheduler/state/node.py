@@ -107,20 +107,21 @@ class Node:
     @property
     def taken(self) -> Placement:
         """Where a task without shared GPUs or devices stands that a statement has put here."""
-        if self._taken is None:
-            self._taken = _placement(Placement, (ALLOCATED, self.name, (), self._bookings(), True))
-        return self._taken
+        taken = self._taken
+        if taken is None:
+            name = self.name
+            bookings = (_booking(Booking, (name, Hold.NOW, (), ())),)
+            taken = self._taken = _placement(Placement, (ALLOCATED, name, (), bookings, True))
+            self._bound = _placement(Placement, (BINDING, name, (), bookings, False))
+        return taken
 
     @property
     def bound(self) -> Placement:
         """Where such a task stands once the statement is committed."""
         if self._bound is None:
-            bookings = self.taken.bookings
-            self._bound = _placement(Placement, (BINDING, self.name, (), bookings, False))
+            assert self.taken is not None, "asking makes both"
+        assert self._bound is not None, "made with the other"
         return self._bound
-
-    def _bookings(self) -> tuple[Booking, ...]:
-        return (_booking(Booking, (self.name, Hold.NOW, (), ())),)
 
     def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
         """Write `booking` into the books."""
@@ -214,6 +215,8 @@ class Node:
         self.log.rows.append(self.index)
         if sign < 0:
             self.log.grown += 1
+        if booking.hold is not Hold.NOW:
+            self.log.waits = True
         if booking.hold is not Hold.NEXT:
             self.idle.add(task.request, -sign)
         if booking.hold is Hold.LEAVING:

@@ -194,7 +194,7 @@ class Proportion:
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         if job.preemptible:
             return CapacityVerdict()
-        return check_quotas(self._shares.lineage(job.queue), charge(tasks))
+        return check_quotas(self._shares.promised(job.queue), charge(tasks))
 
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
         return self._check(job, node.quota_of(task.request))
@@ -202,7 +202,7 @@ class Proportion:
     def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
         verdict = check_limits(self._shares.limited(job.queue), request)
         if verdict.schedulable and not job.preemptible:
-            return check_quotas(self._shares.lineage(job.queue), request)
+            return check_quotas(self._shares.promised(job.queue), request)
         return verdict
 
     def _can_reclaim(self, job: Job) -> bool:

@@ -102,6 +102,7 @@ class Shares:
         }
         self._lineages: dict[str, tuple[QueueShare, ...]] = {}
         self._limited: dict[str, tuple[QueueShare, ...]] = {}
+        self._promised: dict[str, tuple[QueueShare, ...]] = {}
         ready = [spec for spec in session.node_list.specs if spec.health.ready]
         slices = sum(mig_slices(name) * n for spec in ready for name, n in spec.mig.items())
         self.total = Amounts(
@@ -133,4 +134,12 @@ class Shares:
         if known is None:
             known = tuple(share for share in self.lineage(name) if share.limit != UNBOUNDED)
             self._limited[name] = known
+        return known
+
+    def promised(self, name: str) -> tuple[QueueShare, ...]:
+        """Return those of `lineage` whose quota bounds work that cannot be interrupted."""
+        known = self._promised.get(name)
+        if known is None:
+            known = tuple(share for share in self.lineage(name) if share.deserved != UNBOUNDED)
+            self._promised[name] = known
         return known
