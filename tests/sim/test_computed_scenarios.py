@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from navarch.core.fleet import Fleet
+from navarch.core.health import HealthReport
+from navarch.core.node import Node
+from navarch.service.weighing import Weighed, Weighing
 from navarch.sim.outcome import Outcome
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.stage.virtual import run_scenario
@@ -62,6 +66,45 @@ def test_dense_trouble_leaves_the_same_log(fives: int) -> None:
 @pytest.mark.parametrize("tens", range(1, 20))
 def test_dense_trouble_leaves_the_same_log_with_many_more_seeds(tens: int) -> None:
     check(range(tens * 10, tens * 10 + 10))
+
+
+ILL = """
+name: ill
+duration: 20m
+fleet: [{id: n1, provider: gcp, region: r1, zone: r1-a}]
+events:
+  - {at: 0s, action: start_fleet}
+  - {at: 1m, action: inject_failure, target: n1, params: {failure_type: temperature}}
+  - {at: 2m, action: inject_failure, target: n1, params: {failure_type: xid_error, xid_code: 31}}
+  - {at: 15m, action: recover_failure, target: n1, params: {failure_type: temperature}}
+"""
+
+
+def test_an_ill_machine_rests_once_all_that_it_says_is_foregone() -> None:
+    scenario = parse_scenario(ILL, source="ill")
+    weighed: list[HealthReport] = []
+    weigh = Weighing.weigh
+
+    async def counting(self: Weighing, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
+        weighed.append(report)
+        return await weigh(self, fleet, node, report)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Weighing, "weigh", counting)
+        computed = run_scenario(scenario)
+        few = len(weighed)
+        same(computed, run_scenario(scenario, computed=False))
+
+    assert few < 20
+    assert len(weighed) - few > 100
+
+
+def test_what_happened_and_passed_is_told_of_once_though_the_machine_is_ill() -> None:
+    outcome = run_scenario(parse_scenario(ILL, source="ill"))
+
+    (node,) = outcome.nodes
+    found = [entry.text for entry in node.entries if entry.kind == "health.finding"]
+    assert [text.partition(":")[0] for text in found] == ["GPU 0", "XID 31 on GPU 0"]
 
 
 @pytest.mark.parametrize(

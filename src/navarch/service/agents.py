@@ -187,6 +187,15 @@ class AgentService:
         weighed.note()
         return node_status(weighed.node)
 
+    def is_foregone(self, node: NodeId, report: HealthReport) -> bool:
+        """Return whether this report was weighed before and would change nothing, come again.
+
+        That holds until something changes about the node, its commands or its incidents.
+        """
+        fleet = self._store.fleet()
+        known = fleet.nodes.get(node)
+        return known is not None and self._weighing.is_familiar(fleet, known, report)
+
     async def note_findings(self, node: NodeId, results: Sequence[CheckResult]) -> None:
         """Weigh what the control plane itself has found out about a node, as any other finding."""
         report = HealthReport(results=tuple(results))

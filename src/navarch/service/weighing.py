@@ -60,6 +60,19 @@ class _Judged:
     result: CheckResult
 
 
+@dataclass(frozen=True, slots=True)
+class _Familiar:
+    """A report that changed nothing, and what it was held against."""
+
+    results: tuple[CheckResult, ...]
+    node: Node
+    engine: Engine
+    incidents: list[Incident]
+
+
+_NOTHING = Change()
+
+
 class Weighing:
     """Weighs reports. It reads the store and writes nothing: the caller commits."""
 
@@ -77,6 +90,7 @@ class Weighing:
         self._utilization = utilization
         self._open = OpenIncidents(store)
         self._recalled: dict[NodeId, Engine] = {}
+        self._familiar: dict[NodeId, _Familiar] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._asked: dict[NodeId, dict[CommandId, str]] = {}
         for command in store.fleet().commands.values():
@@ -95,6 +109,8 @@ class Weighing:
 
     async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
         """Return what `report` makes of `node`, and of the incidents around it."""
+        if self.is_familiar(fleet, node, report):
+            return Weighed(node=node, change=_NOTHING)
         now = self._clock.now()
         is_past = is_of_past_boot(node, report)
         if is_past:
@@ -116,8 +132,13 @@ class Weighing:
             item for place, item in found.items() if place not in again and _is_news(item, node)
         ]
         if not news:
-            change = Change(nodes=[after], events=events) if after != node else Change()
-            return Weighed(node=after, change=change, verdicts=verdicts)
+            if after != node:
+                change = Change(nodes=[after], events=events)
+                return Weighed(node=after, change=change, verdicts=verdicts)
+            if found and not is_past and all(_is_timeless(item) for item in found.values()):
+                engine = next(iter(found.values())).engine
+                self._familiar[node.id] = _Familiar(report.results, node, engine, here)
+            return Weighed(node=after, change=_NOTHING, verdicts=verdicts)
         where = replace(after, boot_id=report.boot_id) if is_past else after
         findings = [Finding(node=where, result=item.result, at=item.occurrence.at) for item in news]
         around = self._open.around(fleet, node, findings)
@@ -127,6 +148,23 @@ class Weighing:
             nodes=[after], incidents=incidents, events=[*told, *_because(events, incidents)]
         )
         return Weighed(node=after, change=change, verdicts=verdicts)
+
+    def is_familiar(self, fleet: Fleet, node: Node, report: HealthReport) -> bool:
+        """Return whether `report` says of `node` what was weighed before and changed nothing.
+
+        A machine that is ill says so every few seconds for as long as it is. What is said again
+        of a node of which nothing has changed since, under the same policy, comes to nothing
+        again, unless its judge counts or looks at the clock.
+        """
+        known = self._familiar.get(node.id)
+        return (
+            known is not None
+            and known.node is node
+            and known.results == report.results
+            and not is_of_past_boot(node, report)
+            and known.engine is self._policies().of(node.pool)
+            and known.incidents == self._open.on(fleet, node)
+        )
 
     async def _judge(self, node: Node, report: HealthReport, now: datetime) -> dict[int, _Judged]:
         """Return what the policy makes of each result that it has a say in, by its place."""
@@ -191,6 +229,7 @@ class Weighing:
         for command in committed.change.commands:
             self._note(command)
         for node in committed.change.nodes:
+            self._familiar.pop(node.id, None)
             if node.gone and node.id in self._recalled:
                 del self._recalled[node.id]
                 self._policies().of(node.pool).windows.forget(node.id)
@@ -260,6 +299,20 @@ def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetim
     if known.tzinfo is None or known > now + AHEAD_MAX:
         return now
     return min(known, now)
+
+
+def _is_timeless(item: _Judged) -> bool:
+    """Return whether the same result would be judged, dated and remembered alike at any moment."""
+    said = item.result.facts.get("at", "")
+    if said:
+        try:
+            # One whose date is wrong or still to come is dated anew with every report.
+            dated = datetime.fromisoformat(said) == item.occurrence.at
+        except ValueError:
+            dated = False
+        if not dated:
+            return False
+    return item.verdict.steady and not item.verdict.broken
 
 
 def _is_told_again(item: _Judged, node: Node, incidents: Sequence[Incident]) -> bool:

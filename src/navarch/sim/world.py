@@ -608,6 +608,9 @@ class World:
             self.rouse(node.id)
         for command in committed.change.commands:
             self.rouse(command.node)
+        for incident in committed.change.incidents:
+            for name in incident.nodes:
+                self.rouse(name)
         for event in committed.change.events:
             self.trace.append(f"{now:.6f} {event.about} {event.kind}: {event.reason}")
 

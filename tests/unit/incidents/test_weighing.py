@@ -5,17 +5,22 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
+
+import pytest
 
 from navarch.config.policy import default_policy, parse_policy
 from navarch.control.incidents import CLOSED_MAX, KEEP, IncidentReconciler
-from navarch.core.event import about
+from navarch.core.event import Recorded, about
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
+from navarch.fleet.verdicts import overridden
 from navarch.health.checks.xid import judge_xid
+from navarch.health.judgement import TIMES_MAX
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.health.policy.policy import Policy
 from navarch.service.agents import AgentService
@@ -48,6 +53,9 @@ class Site:
             policies=lambda: self.book,
             utilization=self.columns.utilization,
         )
+
+    async def commit(self, change: Change) -> None:
+        await self.store.commit(change, based_on=self.store.fleet().revision)
 
     async def fill(self, *nodes: Node) -> None:
         change = Change(pools=[a_pool(), a_pool("other")], nodes=nodes or [self.node()])
@@ -109,6 +117,20 @@ def book(policy: Mapping[str, object], pool: str | None = None) -> PolicyBook:
     return policy_book(default_policy(), {PoolName(pool): made})
 
 
+HOT = CheckResult(check="temperature", health=Health.DEGRADED, reason="95 C")
+WARM = CheckResult(check="temperature", health=Health.HEALTHY)
+
+BOOTING: dict[str, object] = {
+    "metadata": {"name": "booting"},
+    "rules": [
+        {"name": "boot", "condition": "true", "phases": ["booting"], "result": "healthy"},
+        {
+            "name": "late",
+            "condition": 'event.timestamp > "2026-01-01T00:20"',
+            "result": "unhealthy",
+        },
+    ],
+}
 STRICT: dict[str, object] = {
     "metadata": {"name": "strict"},
     "rules": [{"name": "any", "condition": 'event.event_type == "xid"', "result": "unhealthy"}],
@@ -159,6 +181,115 @@ def test_a_report_that_comes_twice_and_a_finding_that_is_told_again_change_nothi
         assert site.store.fleet().revision == before.revision
 
     play(story)
+
+
+def test_a_report_that_is_said_again_and_again_is_judged_once() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        report = HealthReport(results=(HOT,))
+        for _ in range(TIMES_MAX + 1):
+            assert not site.agents.is_foregone(NODE, report)
+            await site.agents.report_health(NODE, report)
+        before = site.store.fleet()
+
+        assert site.agents.is_foregone(NODE, report)
+        site.book = book(STRICT)
+        assert not site.agents.is_foregone(NODE, report), "another policy may see it differently"
+        await site.agents.report_health(NODE, report)
+        assert site.agents.is_foregone(NODE, report)
+        await site.agents.report_health(NODE, report)
+
+        assert site.store.fleet() is before
+        assert not site.agents.is_foregone(NODE, HealthReport(results=(WARM,)))
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"within": "1h", "count": 40},
+        {"phases": ["booting"]},
+        {"condition": 'phase == "booting"'},
+        {"condition": 'event.timestamp < "2026-01-01T12"'},
+        {"condition": 'event["timestamp"] < "2026-01-01T12"'},
+        {"condition": "event.metrics.none > 90"},
+    ],
+    ids=["counts", "phases", "phase", "timestamp", "whole event", "broken"],
+)
+def test_what_depends_on_the_moment_is_judged_every_time(rule: Mapping[str, object]) -> None:
+    asking = {"name": "asking", "condition": "true", "result": "degraded", **rule}
+
+    async def story(site: Site) -> None:
+        site.book = book({"rules": [asking]})
+        await site.fill()
+        for _ in range(TIMES_MAX + 2):
+            await site.report(HOT)
+        assert not site.agents.is_foregone(NODE, HealthReport(results=(HOT,)))
+
+    play(story)
+
+
+def test_a_crash_that_is_told_again_is_news_once_its_incident_is_over() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        report = HealthReport(results=(site.xid(31, pid=7),))
+        await site.clock.sleep(1)
+        await site.agents.report_health(NODE, report)
+        await site.agents.report_health(NODE, report)
+        assert site.agents.is_foregone(NODE, report)
+        await site.clock.sleep(SILENCE.total_seconds())
+        await site.reconciler.reconcile()
+
+        assert not site.agents.is_foregone(NODE, report)
+
+    play(story)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_is_not_judged_again_would_have_come_to_nothing(seed: int) -> None:
+    def journal(*, forgetful: bool) -> list[Recorded]:
+        written: list[Recorded] = []
+
+        async def story(site: Site) -> None:
+            await reports_by_chance(site, Random(seed), forgetful=forgetful)
+            written.extend(await site.store.events())
+
+        play(story)
+        return written
+
+    assert journal(forgetful=False) == journal(forgetful=True)
+
+
+async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> None:
+    """Repeat few reports often, under policies that come and go, and with people in between."""
+    await site.fill()
+    dated = site.xid(31, pid=7), site.xid(79), site.xid(63, gpu=1)
+    undated = tuple(replace(x, facts={"code": x.facts["code"]}) for x in dated)
+    books = [book(STRICT), book(THREE), book(BOOTING), policy_book(default_policy())]
+    for _ in range(80):
+        match chance.choice(["report"] * 9 + ["policy", "healthy", "settle", "cordon"]):
+            case "report":
+                said = chance.choice(
+                    [(HOT,), (HOT, dated[0]), (dated[1],), undated, dated, (WARM,)]
+                )
+                for _ in range(chance.randrange(1, 14)):
+                    if forgetful:
+                        site.agents._weighing._familiar.clear()
+                    await site.report(*said)
+                    await site.clock.sleep(chance.choice([0, 1, 30]))
+            case "policy":
+                site.book = chance.choice(books)
+            case "healthy":
+                node = site.store.fleet().nodes[NODE]
+                after, events = overridden(node, "looked at", now=site.clock.now())
+                await site.commit(Change(nodes=[after], events=events))
+            case "settle":
+                await site.clock.sleep(chance.choice([60, 200]))
+                await site.reconciler.reconcile()
+            case "cordon":
+                node = site.store.fleet().nodes[NODE]
+                await site.commit(Change(nodes=[replace(node, cordoned="by hand")]))
 
 
 def test_a_count_goes_on_after_the_control_plane_was_restarted() -> None:

@@ -5,7 +5,13 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.policy.expression import Expression, Flaw, activation, compile_condition
+from navarch.health.policy.expression import (
+    Expression,
+    Flaw,
+    activation,
+    asks_when,
+    compile_condition,
+)
 from navarch.health.policy.occurrence import Occurrence, variables
 from navarch.health.policy.policy import Policy, Rule, Scope
 from navarch.health.policy.windows import Match, Windows
@@ -26,12 +32,16 @@ class Verdict:
     """Rules that could not be evaluated, each with the reason."""
     matches: tuple[Match, ...] = ()
     """What to remember for rules that count."""
+    steady: bool = True
+    """Whether the same thing on the same node means the same at any other moment: no rule that
+    had a say asked what time it is, what the machine is at, or how often it has been so."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     rule: Rule
     expression: Expression
+    asks_when: bool
 
 
 @dataclass(slots=True)
@@ -47,7 +57,7 @@ class Engine:
         for rule in self.policy.rules:
             compiled = compile_condition(rule.condition)
             assert not isinstance(compiled, Flaw), f"{rule.name}: {compiled.message}"
-            self._rules.append(_Compiled(rule, compiled))
+            self._rules.append(_Compiled(rule, compiled, asks_when(rule.condition)))
 
     @property
     def remembers(self) -> bool:
@@ -64,15 +74,22 @@ class Engine:
         values = activation(variables(occurrence))
         broken: list[str] = []
         matches: list[Match] = []
+        steady = True
+        decided: Verdict | None = None
         for compiled in self._rules:
             rule = compiled.rule
             holds = compiled.expression.holds(values)
+            counts = holds is True and (rule.within is not None or bool(rule.phases))
+            steady = steady and not compiled.asks_when and not counts
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):
                 decided = _decided(rule, occurrence.result)
-                return self._safe(decided, occurrence.result, broken, matches)
-        return self._safe(_own(occurrence.result), occurrence.result, broken, matches)
+                break
+        own = _own(occurrence.result)
+        if decided is None or (broken and _rank(own) > _rank(decided)):
+            decided = own
+        return replace(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
 
     def note(self, verdict: Verdict) -> None:
         """Remember what `verdict` rests on, now that it stands."""
@@ -104,18 +121,6 @@ class Engine:
             match, within=rule.within, distinct=bool(rule.distinct), beside=beside
         )
         return counted >= rule.count
-
-    def _safe(
-        self,
-        decided: Verdict,
-        result: CheckResult,
-        broken: Sequence[str],
-        matches: Sequence[Match],
-    ) -> Verdict:
-        own = _own(result)
-        if broken and _rank(own) > _rank(decided):
-            decided = own
-        return replace(decided, broken=tuple(broken), matches=tuple(matches))
 
 
 def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult:

@@ -64,6 +64,17 @@ def compile_condition(text: str) -> Expression | Flaw:
     return Expression(compiled)
 
 
+_WHEN = re.compile(r"timestamp|\bphase\b|\bevent\b(?!\s*\.)")
+
+
+def asks_when(text: str) -> bool:
+    """Return whether a condition may hold at one moment and not at another, all else being equal.
+
+    One that speaks of an event as a whole is taken to speak of its date as well.
+    """
+    return _WHEN.search(text) is not None
+
+
 @cache
 def constant(text: str) -> bool | None:
     """Return what a condition always is, whatever happens; None if that depends."""

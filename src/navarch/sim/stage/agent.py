@@ -14,6 +14,7 @@ from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import GpuMetrics, NodeMetrics
 from navarch.core.offering import Offering
+from navarch.health.checks.work import gpus_at_work
 from navarch.ports.agents import AgentApi, Registration
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
@@ -80,6 +81,8 @@ class StageAgent:
     """Whether beats that change nothing are left out, since others can compute them."""
     lead: Callable[["StageAgent"], Awaitable[None]] | None = None
     """Who speaks instead of it, where its machine lives through a recording."""
+    foregone: Callable[[HealthReport], bool] = lambda _: False
+    """Whether the control plane has weighed a report before and would make nothing of it again."""
     on_rest: Callable[["StageAgent"], None] = lambda _: None
     on_rise: Callable[["StageAgent"], None] = lambda _: None
     _report_due: bool = False
@@ -135,9 +138,17 @@ class StageAgent:
         except (NavarchError, Crash):
             pass  # Unreachable, or died while it served us: the next beat tries again.
         else:
-            told_all = self.said == self.results and _all_well(self.results)
-            return told_all and len(self.carried_out) == obeyed and not self.hung
+            told_all = self.said == self.results and len(self.carried_out) == obeyed
+            return told_all and not self.hung and self._repeats_itself()
         return False
+
+    def _repeats_itself(self) -> bool:
+        """Return whether all that its reports would say from now on is foregone."""
+        if _all_well(self.results):
+            return True
+        if not self.computed or any(_is_measured(x) for x in self.results.values()):
+            return False
+        return self.foregone(HealthReport(results=tuple(self.results.values())))
 
     async def _rest(self) -> None:
         """Beat in theory only, until roused."""
@@ -216,6 +227,12 @@ class StageAgent:
             at=self.clock.now() + timedelta(seconds=self.skew_s) if self.skew_s else None,
         )
         await self.send(lambda: self.api().report_health(self.node, report))
+        # What happened and passed is told of once; what is wrong, until it is over.
+        for check, result in list(found.items()):
+            if result.lasting and result.health is Health.HEALTHY:
+                del found[check]
+                if self.results.get(check) is result:
+                    del self.results[check]
         self.said = found
 
     async def _heartbeat(self) -> Sequence[Command]:
@@ -249,6 +266,11 @@ class StageAgent:
             answer = await call()
         await self.clock.sleep(self.entropy.uniform(*wire_s))
         return answer
+
+
+def _is_measured(result: CheckResult) -> bool:
+    """Return whether a result carries readings that are compared with those of other machines."""
+    return next(gpus_at_work(result.facts), None) is not None
 
 
 def _all_well(results: Mapping[str, CheckResult]) -> bool:

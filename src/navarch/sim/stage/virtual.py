@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -12,6 +13,7 @@ from navarch.app.scheduling import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
 from navarch.core.event import Recorded
+from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
 from navarch.core.node import NodeStatus
@@ -166,8 +168,13 @@ class VirtualTheatre:
     def _prepare(self, agent: StageAgent) -> None:
         if self._computed:
             agent.computed = True
+            agent.foregone = partial(self._is_foregone, agent.node)
             agent.on_rest = self.world.rest
             agent.on_rise = self.world.rise
+
+    def _is_foregone(self, node: NodeId, report: HealthReport) -> bool:
+        control = self.world.control
+        return control is not None and control.agents.is_foregone(node, report)
 
     def _wire_up(self) -> None:
         world, stage = self.world, self.stage
