@@ -1,6 +1,7 @@
 """Computed heartbeats tell the same story as heartbeats sent one by one."""
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from random import Random
 
 import pytest
@@ -9,6 +10,7 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
+from navarch.health.checks.xid import judge_xid
 from navarch.service.agents import Timing
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
@@ -79,3 +81,66 @@ def test_an_agent_at_rest_tells_of_a_fault_at_once() -> None:
         assert world.fleet().nodes[node].health is Health.UNHEALTHY
 
     simulate(story, seed=1, pools=[pool()], computed=True, timing=TIMING)
+
+
+def persisting(
+    found: CheckResult, *, unhealthy_after: int, computed: bool, minutes: int = 15
+) -> World:
+    """Return a world in which one agent finds something, again with every beat and once more."""
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(POOL)) == 5, within_s=1800)
+        await world.clock.sleep(1800)
+        node = world.serving(POOL)[0]
+        for pid in ("7", "8"):
+            seen = of_process(pid, found, at=world.clock.now()) if found.lasting else found
+            world.agent(node).results[seen.check] = seen
+            world.rouse(node)
+            await world.clock.sleep(minutes * 30)
+
+    pools = [a_pool(POOL, size=5, nodes_max=12, unhealthy_after=unhealthy_after)]
+    return simulate(story, seed=3, pools=pools, computed=computed, timing=TIMING)
+
+
+def of_process(pid: str, found: CheckResult, *, at: datetime) -> CheckResult:
+    facts = {**found.facts, "at": at.isoformat(), "pid": pid}
+    return replace(found, check=f"{found.check}/{pid}", facts=facts)
+
+
+HOT = CheckResult(check="temperature", health=Health.UNHEALTHY, reason="95 C")
+SLOW_PORT = CheckResult(check="infiniband", health=Health.DEGRADED, reason="one port is down")
+CRASHED = CheckResult(
+    check="xid/31/GPU-0",
+    health=Health.HEALTHY,
+    reason="XID 31",
+    lasting=True,
+    action=str(judge_xid(31).action),
+    facts={"code": "31", "gpu": "GPU-0", "class": str(judge_xid(31).entry.origin)},
+)
+
+
+@pytest.mark.parametrize("found", [HOT, SLOW_PORT, CRASHED], ids=lambda found: found.check)
+@pytest.mark.parametrize("unhealthy_after", [1, 2, 10])
+def test_what_is_found_again_and_again_leaves_the_same_log(
+    found: CheckResult, unhealthy_after: int
+) -> None:
+    computed = persisting(found, unhealthy_after=unhealthy_after, computed=True)
+    sent = persisting(found, unhealthy_after=unhealthy_after, computed=False)
+    assert computed.trace == sent.trace
+
+
+def test_a_machine_that_is_unhealthy_for_long_enough_is_replaced_also_if_beats_are_computed() -> (
+    None
+):
+    world = persisting(HOT, unhealthy_after=10, computed=True)
+    retired = [node for node in world.fleet().nodes.values() if node.retiring]
+    assert len(retired) == 1
+    tenth = [line for line in world.trace if "temperature" in line and "10 times" in line]
+    assert tenth, world.trace[-30:]
+
+
+def test_what_happened_and_passed_is_told_of_once_however_long_its_machine_lives() -> None:
+    world = persisting(CRASHED, unhealthy_after=2, computed=True, minutes=60)
+    assert [incident.is_open for incident in world.fleet().incidents.values()] == [False, False]
+    findings = [line for line in world.trace if " health.finding: " in line]
+    assert len(findings) == 2

@@ -27,6 +27,7 @@ from navarch.health.policy.phase import machine_phase
 from navarch.health.policy.windows import Match
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
+from navarch.service.told import Told
 
 log = structlog.get_logger(__name__)
 
@@ -89,6 +90,7 @@ class Weighing:
         self._policies = policies
         self._utilization = utilization
         self._open = OpenIncidents(store)
+        self._told = Told(store)
         self._recalled: dict[NodeId, Engine] = {}
         self._familiar: dict[NodeId, _Familiar] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -116,8 +118,7 @@ class Weighing:
         if is_past:
             report = replace(report, results=tuple(r for r in report.results if r.lasting))
         found = await self._judge(node, report, now)
-        here = self._open.on(fleet, node)
-        again = {place for place, item in found.items() if _is_told_again(item, node, here)}
+        again = {place for place, item in found.items() if _is_told_again(item, node, self._told)}
         results = [
             found[place].result if place in found else result
             for place, result in enumerate(report.results)
@@ -137,6 +138,7 @@ class Weighing:
                 return Weighed(node=after, change=change, verdicts=verdicts)
             if found and not is_past and all(_is_timeless(item) for item in found.values()):
                 engine = next(iter(found.values())).engine
+                here = self._open.on(fleet, node)
                 self._familiar[node.id] = _Familiar(report.results, node, engine, here)
             return Weighed(node=after, change=_NOTHING, verdicts=verdicts)
         where = replace(after, boot_id=report.boot_id) if is_past else after
@@ -315,7 +317,7 @@ def _is_timeless(item: _Judged) -> bool:
     return item.verdict.steady and not item.verdict.broken
 
 
-def _is_told_again(item: _Judged, node: Node, incidents: Sequence[Incident]) -> bool:
+def _is_told_again(item: _Judged, node: Node, told: Told) -> bool:
     """Return whether the very same event was told of before, and means no more than it did.
 
     An agent that starts again tells again of what it knows, and one whose NVML comes after its
@@ -329,13 +331,7 @@ def _is_told_again(item: _Judged, node: Node, incidents: Sequence[Incident]) -> 
         return (before.health, before.fatal) == (verdict.health, verdict.fatal)
     if verdict.health is not Health.HEALTHY:
         return False
-    return any(
-        (symptom.check, symptom.node, symptom.last_at)
-        == (item.result.check, node.id, item.occurrence.at)
-        for incident in incidents
-        if _is_home(incident, item)
-        for symptom in incident.symptoms
-    )
+    return told.knows(node.id, item.result.check, item.occurrence.at)
 
 
 def _is_news(item: _Judged, node: Node) -> bool:

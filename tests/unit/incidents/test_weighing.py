@@ -243,6 +243,29 @@ def test_a_crash_that_is_told_again_is_news_once_its_incident_is_over() -> None:
 
         assert not site.agents.is_foregone(NODE, report)
 
+
+def test_a_crash_that_is_told_again_when_it_is_long_over_opens_no_second_incident() -> None:
+    async def story(site: Site) -> None:
+        await site.fill()
+        crash = site.xid(31, pid=7)
+        await site.report(crash)
+        await site.clock.sleep(SILENCE.total_seconds())
+        await site.reconciler.reconcile()
+        another = site.xid(31, pid=8)
+        await site.report(crash, another)
+        await site.clock.sleep(SILENCE.total_seconds())
+        await site.reconciler.reconcile()
+        assert [x.state for x in site.incidents] == [IncidentState.RESOLVED] * 2
+        before = site.store.fleet()
+
+        await site.report(crash, another)
+        site.agents = site.receive()
+        await site.report(crash, another)
+        assert site.store.fleet().revision == before.revision
+
+        await site.report(site.xid(31, pid=7))
+        assert len(site.incidents) == 3
+
     play(story)
 
 

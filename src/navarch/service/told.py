@@ -1,0 +1,46 @@
+"""What has been told of before: the dates of what happened, by node and check."""
+
+from datetime import datetime
+
+from navarch.core.ids import NodeId
+from navarch.core.incident import Incident
+from navarch.ports.store import Committed, Store
+
+
+class Told:
+    """The symptoms of all incidents on file, open or over.
+
+    What passes leaves no condition behind, so only its incident says that it is known. It is
+    known for as long as the incident is on file.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._events: dict[NodeId, dict[tuple[str, datetime], None]] = {}
+        for incident in store.fleet().incidents.values():
+            self._note(incident)
+        store.subscribe(self._changed)
+
+    def knows(self, node: NodeId, check: str, at: datetime) -> bool:
+        """Return whether what happened at that moment on a node is on file."""
+        return (check, at) in self._events.get(node, {})
+
+    def _note(self, incident: Incident) -> None:
+        for symptom in incident.symptoms:
+            events = self._events.setdefault(symptom.node, {})
+            events[symptom.check, symptom.last_at] = None
+
+    def _forget(self, incident: Incident) -> None:
+        for symptom in incident.symptoms:
+            events = self._events.get(symptom.node, {})
+            events.pop((symptom.check, symptom.last_at), None)
+            if not events:
+                self._events.pop(symptom.node, None)
+
+    def _changed(self, committed: Committed) -> None:
+        change = committed.change
+        for name in (*(incident.id for incident in change.incidents), *change.forget_incidents):
+            before = committed.before.incidents.get(name)
+            if before is not None:
+                self._forget(before)
+        for incident in change.incidents:
+            self._note(incident)
