@@ -22,7 +22,7 @@ from navarch.config.schema import Fault, block, key
 from navarch.config.source import Source
 from navarch.config.tree import Entries, Leaf, Tree
 from navarch.core.health import Health
-from navarch.health.policy.expression import Flaw, compile_condition, constant
+from navarch.health.policy.expression import Flaw, constant, find_flaw
 from navarch.health.policy.phase import MachinePhase
 from navarch.health.policy.policy import BOOT_GRACE, COUNT_MAX, WINDOW_MAX, Policy, Rule
 from navarch.health.policy.policy import Scope as CountedPer
@@ -58,10 +58,10 @@ class Condition:
             raise scope.refuse(
                 scope.home, "condition is required", 'write condition: "true" to match everything'
             )
-        found = compile_condition(node.text)
-        if isinstance(found, Flaw):
-            place = _place_within(scope.reading.source, node, found)
-            raise scope.refuse(place, found.message, found.remedy)
+        flaw = find_flaw(node.text)
+        if flaw is not None:
+            place = _place_within(scope.reading.source, node, flaw)
+            raise scope.refuse(place, flaw.message, flaw.remedy)
         return node.text
 
     def plain(self, value: str) -> object:

@@ -12,6 +12,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.health.checks.xid import judge_xid
 from navarch.health.policy.engine import Engine, Verdict, judged
+from navarch.health.policy.expression import Expressions, activation
 from navarch.health.policy.history import finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
 from navarch.health.policy.phase import MachinePhase, machine_phase
@@ -149,6 +150,35 @@ def test_a_rule_that_fails_does_not_keep_a_later_one_from_being_stricter() -> No
     )
 
     assert rules.judge(occurrence(xid(31))).health is Health.UNHEALTHY
+
+
+def test_a_rule_behind_the_one_that_matches_is_not_asked_and_cannot_fail() -> None:
+    rules = engine(
+        {"condition": 'event.event_type == "xid" // a word about it', "result": "degraded"},
+        {"condition": "event.metrics.temperature >= 95", "result": "unhealthy"},
+    )
+
+    verdict = rules.judge(occurrence(xid(79)))
+
+    assert (verdict.health, verdict.broken) == (Health.DEGRADED, ())
+
+
+@pytest.mark.parametrize("code", [13, 31, 79, 119])
+def test_conditions_asked_together_say_what_each_says_by_itself(code: int) -> None:
+    deep = "(" * 25 + "true" + ")" * 25
+    texts = [
+        'event.event_type == "xid" // a word, and a bracket )',
+        f"event.metrics.xid_code in [{code}, 5]",
+        'event.metrics.xid_code > 50 &&\n  phase == "busy"',
+        deep,
+        "event.metrics.temperature >= 95",
+    ]
+    values = activation(variables(occurrence(xid(code))))
+    alone = [next(iter(Expressions([text]).hold(values))) for text in texts]
+    for some in (texts[:3], texts[:4], texts):
+        assert list(Expressions(some).hold(values)) == alone[: len(some)]
+    assert alone[:4] == [True, True, code > 50, True]
+    assert "temperature" in str(alone[4])
 
 
 def test_events_are_counted_over_a_window_that_slides() -> None:

@@ -5,13 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.policy.expression import (
-    Expression,
-    Flaw,
-    activation,
-    asks_when,
-    compile_condition,
-)
+from navarch.health.policy.expression import Expressions, activation, asks_when, find_flaw
 from navarch.health.policy.occurrence import Occurrence, variables
 from navarch.health.policy.policy import Policy, Rule, Scope
 from navarch.health.policy.windows import Match, Windows
@@ -37,27 +31,21 @@ class Verdict:
     had a say asked what time it is, what the machine is at, or how often it has been so."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    rule: Rule
-    expression: Expression
-    asks_when: bool
-
-
 @dataclass(slots=True)
 class Engine:
     """Judges by one policy. It remembers only what its windows need, and only when told to."""
 
     policy: Policy
     windows: Windows = field(default_factory=Windows)
-    _rules: list[_Compiled] = field(init=False)
+    _conditions: Expressions = field(init=False)
+    _ask_when: list[bool] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._rules = []
         for rule in self.policy.rules:
-            compiled = compile_condition(rule.condition)
-            assert not isinstance(compiled, Flaw), f"{rule.name}: {compiled.message}"
-            self._rules.append(_Compiled(rule, compiled, asks_when(rule.condition)))
+            flaw = find_flaw(rule.condition)
+            assert flaw is None, f"{rule.name}: {flaw.message}"
+        self._conditions = Expressions([rule.condition for rule in self.policy.rules])
+        self._ask_when = [asks_when(rule.condition) for rule in self.policy.rules]
 
     @property
     def remembers(self) -> bool:
@@ -76,11 +64,10 @@ class Engine:
         matches: list[Match] = []
         steady = True
         decided: Verdict | None = None
-        for compiled in self._rules:
-            rule = compiled.rule
-            holds = compiled.expression.holds(values)
+        holding = self._conditions.hold(values)
+        for rule, when, holds in zip(self.policy.rules, self._ask_when, holding, strict=True):
             counts = holds is True and (rule.within is not None or bool(rule.phases))
-            steady = steady and not compiled.asks_when and not counts
+            steady = steady and not when and not counts
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):

@@ -1,7 +1,7 @@
 """Conditions: CEL, compiled once and checked before it is ever used."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -25,17 +25,34 @@ class Flaw:
     column: int = 1
 
 
-class Expression:
-    """A condition that can be asked about occurrences."""
+class Expressions:
+    """Several conditions, asked at once: that takes a third of the time of asking each."""
 
-    def __init__(self, compiled: cel.Expression) -> None:
-        self._compiled = compiled
+    def __init__(self, texts: Sequence[str]) -> None:
+        # Each on lines of its own: a condition may end with a comment.
+        together = ",".join(f"(\n{text}\n)" for text in texts)
+        self._each = [_environment().compile(text) for text in texts]
+        self._together = _compiled(f"[{together}]")
 
-    def holds(self, activation: cel.Activation) -> bool | str:
-        """Return whether the condition holds, or, as text, why that cannot be said."""
-        value = self._compiled.eval(activation)
-        found = value.value()
-        return found if isinstance(found, bool) else str(found)
+    def hold(self, activation: cel.Activation) -> Iterator[bool | str]:
+        """Yield for each condition whether it holds, or, as text, why that cannot be said."""
+        if self._together is not None:
+            found = self._together.eval(activation).value()
+            if isinstance(found, list):
+                return (item.value() for item in found)
+        # One of them cannot be evaluated; the others can.
+        return (_truth(each.eval(activation).value()) for each in self._each)
+
+
+def _truth(value: object) -> bool | str:
+    return value if isinstance(value, bool) else str(value)
+
+
+def _compiled(text: str) -> cel.Expression | None:
+    try:
+        return _environment().compile(text)
+    except RuntimeError:
+        return None  # Too much at once for the compiler, which each by itself was not.
 
 
 def activation(values: Mapping[str, Any]) -> cel.Activation:
@@ -43,8 +60,8 @@ def activation(values: Mapping[str, Any]) -> cel.Activation:
     return _environment().Activation(values)
 
 
-def compile_condition(text: str) -> Expression | Flaw:
-    """Return a condition that can be used, or the first thing that is wrong with it."""
+def find_flaw(text: str) -> Flaw | None:
+    """Return the first thing that is wrong with a condition; None if it can be used."""
     if len(text) > CONDITION_MAX:
         return Flaw(message="the condition is too long", remedy="make several rules of it")
     try:
@@ -61,7 +78,7 @@ def compile_condition(text: str) -> Expression | Flaw:
             "not true or false",
             remedy='compare it with something, as in event.event_type == "xid"',
         )
-    return Expression(compiled)
+    return None
 
 
 _WHEN = re.compile(r"timestamp|\bphase\b|\bevent\b(?!\s*\.)")

@@ -26,7 +26,8 @@ class Windows:
     """The matches of rules that count, for as long as they count."""
 
     def __init__(self) -> None:
-        self._matches: dict[MatchKey, deque[Match]] = {}
+        self._matches: dict[str, dict[MatchKey, deque[Match]]] = {}
+        """By node, so that one of many can be forgotten without looking at the others."""
 
     def count(
         self, match: Match, *, within: timedelta, distinct: bool, beside: Iterable[Match] = ()
@@ -37,7 +38,8 @@ class Windows:
         """
         since = match.at - within
         alike = (m for m in beside if m.key == match.key)
-        seen = dict.fromkeys((*self._matches.get(match.key, ()), *alike, match))
+        before = self._matches.get(match.key[0], {}).get(match.key, ())
+        seen = dict.fromkeys((*before, *alike, match))
         kept = [m for m in seen if since < m.at <= match.at]
         if distinct:
             return len({m.value for m in kept if m.value})
@@ -45,7 +47,8 @@ class Windows:
 
     def note(self, match: Match, *, within: timedelta) -> None:
         """Remember a match. One that is told of again is the same one."""
-        kept = self._matches.setdefault(match.key, deque(maxlen=COUNT_MAX))
+        of_node = self._matches.setdefault(match.key[0], {})
+        kept = of_node.setdefault(match.key, deque(maxlen=COUNT_MAX))
         while kept and kept[0].at <= match.at - within:
             kept.popleft()
         if match not in kept:
@@ -53,4 +56,4 @@ class Windows:
 
     def forget(self, node: str) -> None:
         """Drop what is remembered of a node."""
-        self._matches = {key: kept for key, kept in self._matches.items() if key[0] != node}
+        self._matches.pop(node, None)

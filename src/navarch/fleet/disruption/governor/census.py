@@ -4,7 +4,7 @@ Everything counted is on the nodes themselves, so that a restart counts the same
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from navarch.core.health import Condition, Health
@@ -56,6 +56,7 @@ class Census:
         self.having: Counter[TraitValue] = Counter()
         self.first_had: dict[TraitValue, datetime] = {}
         self._known: dict[NodeId, Node] = {}
+        self._faults: dict[NodeId, dict[str, Condition]] = {}
         self._acted: dict[NodeId, tuple[datetime, tuple[Place, ...]]] = {}
         self._recent: Counter[Place] = Counter()
         self._queue: deque[tuple[datetime, NodeId]] = deque()
@@ -95,6 +96,11 @@ class Census:
         if before is not None:
             self._forget_present(before)
         self._with_people.discard(node)
+
+    def faults_of(self, node: Node) -> Mapping[str, Condition]:
+        """Return the faults that make `node` unhealthy, which have been looked for already."""
+        known = self._known.get(node.id) is node
+        return self._faults.get(node.id, {}) if known else fingerprints(node)
 
     def looks_at(self, name: NodeId) -> bool:
         """Return whether there is something to look at in a node of some pool."""
@@ -139,7 +145,8 @@ class Census:
                 self.silent[node.id] = silence.since
         if node.health is Health.UNHEALTHY:
             self.unwell[node.id] = node
-            for fault, condition in fingerprints(node).items():
+            faults = self._faults[node.id] = fingerprints(node)
+            for fault, condition in faults.items():
                 self.showing.setdefault(fault, {})[node.id] = (node, condition)
 
     def _forget_present(self, node: Node) -> None:
@@ -155,8 +162,8 @@ class Census:
         self.waiting.pop(node.id, None)
         self.silent.pop(node.id, None)
         self.unwell.pop(node.id, None)
-        for fault in fingerprints(node):
-            self.showing.get(fault, {}).pop(node.id, None)
+        for fault in self._faults.pop(node.id, ()):
+            self.showing[fault].pop(node.id, None)
 
     def _is_out(self, node: Node) -> bool:
         if node.acted_at is None or node.id in self._with_people:

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.governor import Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
 from navarch.core.node import Node
-from navarch.fleet.disruption.governor.census import Census, fingerprints
+from navarch.fleet.disruption.governor.census import Census
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.disruption.governor.suspicion import Suspicion
 
@@ -63,20 +63,22 @@ def govern(
     change has broken is not mended by replacing it, and waits for people.
     """
     acted: Counter[Place] = Counter()
-    for wish in sorted(wishes, key=_pressing):
+    for wish in sorted(wishes, key=lambda wish: _pressing(wish, census)):
         held = None
         if wish.dry_run:
             held = _held(wish, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
         elif not _released(wish.node):
-            held = _blamed(wish, suspicions, now) or _spent(wish, census, settings, acted, now)
+            held = _blamed(wish, census, suspicions, now) or _spent(
+                wish, census, settings, acted, now
+            )
         if held is None:
             acted.update(domains_of(wish.node))
         yield Verdict(wish=wish, held=held)
 
 
-def _pressing(wish: Wish) -> tuple[bool, bool, datetime, str]:
+def _pressing(wish: Wish, census: Census) -> tuple[bool, bool, datetime, str]:
     """Rank wishes: released by hand, then fatal, then those that have waited longest."""
-    conditions = fingerprints(wish.node).values()
+    conditions = census.faults_of(wish.node).values()
     fatal = any(condition.fatal for condition in conditions)
     since = min((condition.since for condition in conditions), default=wish.node.since)
     return not _released(wish.node), not fatal, since, wish.node.id
@@ -86,15 +88,19 @@ def _released(node: Node) -> bool:
     return node.held is not None and bool(node.held.released)
 
 
-def _blamed(wish: Wish, suspicions: Mapping[str, Suspicion], now: datetime) -> Held | None:
+def _blamed(
+    wish: Wish, census: Census, suspicions: Mapping[str, Suspicion], now: datetime
+) -> Held | None:
     """Hold a node all of whose faults are the work of changes it had; one more is its own."""
-    faults = fingerprints(wish.node)
+    if not suspicions:
+        return None
+    faults = census.faults_of(wish.node)
     found = [suspicions.get(fault) for fault, why in faults.items() if not _may_boot(why, now)]
     blamed = [each for each in found if each is not None and wish.node.id in each.nodes]
     if not blamed or len(blamed) < len(found):
         return None
-    held = _held(wish, HeldBy.CHANGE, "; ".join(each.words for each in blamed), now)
-    return replace(held, faults=tuple(each.fault for each in blamed))
+    because = "; ".join([each.words for each in blamed])
+    return _held(wish, HeldBy.CHANGE, because, now, faults=tuple([x.fault for x in blamed]))
 
 
 def _may_boot(condition: Condition, now: datetime) -> bool:
@@ -121,7 +127,9 @@ def _spent(
     return None
 
 
-def _held(wish: Wish, by: HeldBy, because: str, now: datetime) -> Held:
+def _held(
+    wish: Wish, by: HeldBy, because: str, now: datetime, *, faults: tuple[str, ...] = ()
+) -> Held:
     before = wish.node.held
     same = before is not None and before.by is by and before.action == wish.action
     return Held(
@@ -130,6 +138,7 @@ def _held(wish: Wish, by: HeldBy, because: str, now: datetime) -> Held:
         because=because,
         by=by,
         since=before.since if before is not None and same else now,
+        faults=faults,
     )
 
 
