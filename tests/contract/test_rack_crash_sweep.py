@@ -2,7 +2,7 @@
 
 import hashlib
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,6 +32,8 @@ class Rack:
     lose_every: int = 0
     """Of so many answers one is lost, after the command has had its effect."""
     answers: int = 0
+    owners: set[str] = field(default_factory=set)
+    """Everybody who ever had a machine."""
 
     def is_lost(self) -> bool:
         self.answers += 1
@@ -75,7 +77,10 @@ class _TrippedShell:
 
     async def run(self, command: str, *, within: timedelta) -> Ran:
         async def effect() -> Ran:
-            ran = _ran(command, self.shells.rack.home(self.address), within)
+            home = self.shells.rack.home(self.address)
+            ran = _ran(command, home, within)
+            if (home / "claim").exists():
+                self.shells.rack.owners.add((home / "claim").read_text())
             if self.shells.rack.is_lost():
                 raise ShellError(f"{self.address}: the connection was lost")
             return ran
@@ -125,6 +130,8 @@ def live(folder: Path, wire: Tripwire, *, lose_every: int = 0) -> SweptFleet:
     assert list((folder / "leases").glob("*.json")) == []
     cleaned = sum(file.read_text().count("cleaned") for file in rack.folder.glob("*/history"))
     assert cleaned >= 3, "every loan was cleaned up after"
+    # Two, and one more: never was a machine claimed that only had to be given back.
+    assert len(rack.owners) == 3, f"call {wire.at} of {wire.log}"
     return swept
 
 
