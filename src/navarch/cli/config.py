@@ -1,5 +1,6 @@
 """Commands about settings: credentials of clouds, tokens of servers, configuration files."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import click
 
 from navarch.cli.commands import Group
 from navarch.cli.credentials import Credentials, read_credentials, write_credentials
+from navarch.cli.failures import CommandError
 from navarch.cli.session import Session, with_session
 
 
@@ -81,7 +83,7 @@ def aws_credentials(
 
 
 @set_credentials.command("gcp")
-@click.option("--project", required=True, help="The project that pays.")
+@click.option("--project", help="The project that pays; the key's own if left out.")
 @click.option(
     "--key-file",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
@@ -91,11 +93,25 @@ def aws_credentials(
 @_check
 @with_session
 def gcp_credentials(
-    session: Session, project: str, key_file: str | None, endpoint: str | None, check: bool
+    session: Session, project: str | None, key_file: str | None, endpoint: str | None, check: bool
 ) -> None:
     """Keep a GCP project and where its service account's key is."""
-    words = {"project": project} | ({"key_file": key_file} if key_file else {})
+    pays = project or _project_of(key_file)
+    words = {"project": pays} | ({"key_file": key_file} if key_file else {})
     _keep(session, "gcp", words, endpoint=endpoint, check=check)
+
+
+def _project_of(key_file: str | None) -> str:
+    """Return the project that a service account's key belongs to."""
+    if key_file is None:
+        raise click.UsageError("say --project, or --key-file with the key of a service account")
+    try:
+        found = json.loads(Path(key_file).read_bytes()).get("project_id", "")
+    except (ValueError, AttributeError, OSError):
+        raise CommandError(f"{key_file} is not the key of a service account") from None
+    if not isinstance(found, str) or not found:
+        raise click.UsageError(f"say --project: {key_file} does not name one")
+    return found
 
 
 def _keep(

@@ -119,6 +119,27 @@ def test_credentials_of_clouds_are_kept_side_by_side_and_never_printed(
     }
 
 
+def test_a_key_file_names_the_project_that_pays(tmp_path: Path, home: Path) -> None:
+    key = tmp_path / "key.json"
+    key.write_text('{"type": "service_account", "project_id": "mine"}')
+    at_desk(tmp_path, f"config set-credentials gcp --no-check --key-file {key}")
+    kept = json.loads((home / "credentials.json").read_text())["providers"]
+    assert kept["gcp"] == {"project": "mine", "key_file": str(key)}
+
+
+@pytest.mark.parametrize("text", ["hush", '{"private_key": "hush"}', '["hush"]'])
+def test_a_key_file_that_names_no_project_is_refused_without_a_word_of_it(
+    tmp_path: Path, text: str
+) -> None:
+    key = tmp_path / "key.json"
+    key.write_text(text)
+    desk = at_desk(tmp_path, f"config set-credentials gcp --no-check --key-file {key}")
+    result = desk.results[0]
+    assert result.exit_code != 0
+    assert str(key) in result.output
+    assert "hush" not in result.output
+
+
 @pytest.mark.parametrize(
     "line",
     [
