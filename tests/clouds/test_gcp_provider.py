@@ -1,9 +1,13 @@
 """The provider for Google Cloud: the official client against Google's published schema."""
 
 import asyncio
+import os
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,6 +37,7 @@ from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute,
 from navarch.testing.google_discovery import Discovery
 from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
+from navarch.testing.metadata_service import metadata_service
 from navarch.testing.provider_contract import Story
 
 Tale = Callable[[GcpCloud, LocalCompute], Awaitable[None]]
@@ -386,6 +391,42 @@ def test_missing_credentials_are_named_and_nothing_is_asked(tmp_path: Any) -> No
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
+
+
+AS_THE_MACHINE = """
+import asyncio, sys
+from navarch.providers.gcp.client import ComputeClient
+from navarch.providers.gcp.credentials import COMPUTE, credentials_for
+from navarch.sim.clock import InlineOffload
+
+ours = credentials_for(COMPUTE)
+client = ComputeClient(InlineOffload(), project="p", credentials=ours, endpoint=sys.argv[1])
+client.list_all("labels.navarch-cluster:*")
+"""
+
+
+def test_the_service_account_of_the_machine_that_the_server_runs_on_is_enough(
+    tmp_path: Path,
+) -> None:
+    """In a process of its own: Google's library looks for the metadata service once."""
+    account = "service-accounts/default"
+    with local_compute() as compute, metadata_service() as service:
+        service.say("project-id", PROJECT)
+        service.say(f"{account}/", {"email": "fleet@p", "scopes": [COMPUTE], "aliases": []})
+        token = {"access_token": "of-the-machine", "expires_in": 3600, "token_type": "Bearer"}
+        service.say(f"{account}/token", token)
+        where = service.url.removeprefix("http://")
+        machine = {"GCE_METADATA_HOST": where, "GCE_METADATA_IP": where, "HOME": str(tmp_path)}
+        clean = {
+            name: value for name, value in os.environ.items() if not name.startswith("GOOGLE_")
+        }
+        subprocess.run(
+            [sys.executable, "-c", AS_THE_MACHINE, compute.url],
+            check=True,
+            env={**clean, **machine},
+        )
+        (asked,) = compute.wire.asked
+    assert asked.headers["authorization"] == "Bearer of-the-machine"
 
 
 def test_all_pages_of_all_zones_are_listed() -> None:

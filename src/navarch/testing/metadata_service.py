@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 AWS_TOKEN = "X-aws-ec2-metadata-token"
 AWS_PATHS = "/latest/meta-data/"
 GCP_PATHS = "/computeMetadata/v1/instance/"
+GCP_PROJECT = "/computeMetadata/v1/project/"
+GOOGLE = {"Metadata-Flavor": "Google"}
 
 
 @dataclass
@@ -63,14 +65,17 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send(401, "")
                 return
             self._value(self.path.removeprefix(AWS_PATHS), {})
-        elif self.path.startswith(GCP_PATHS) and self.headers.get("Metadata-Flavor") == "Google":
+        elif self.headers.get("Metadata-Flavor") == "Google":
             self._follow()
         else:
             self._send(403, "")
 
     def _follow(self) -> None:
         parts = urlsplit(self.path)
-        key = parts.path.removeprefix(GCP_PATHS)
+        if parts.path == "/":
+            self._send(200, "computeMetadata/", GOOGLE)
+            return
+        key = parts.path.removeprefix(GCP_PATHS).removeprefix(GCP_PROJECT)
         query = parse_qs(parts.query)
         if query.get("wait_for_change") == ["true"]:
             last = query["last_etag"][0]
@@ -79,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.service.change.wait_for(
                     lambda: self.service.etag(key) != last or self.service.over.is_set(), timeout
                 )
-        self._value(key, {"Metadata-Flavor": "Google", "ETag": self.service.etag(key)})
+        self._value(key, {**GOOGLE, "ETag": self.service.etag(key)})
 
     def _value(self, key: str, headers: dict[str, str]) -> None:
         value = self.service.values.get(key)
@@ -93,6 +98,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, word in (headers or {}).items():
             self.send_header(name, word)
+        kind = "application/json" if text.startswith(("{", "[")) else "application/text"
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

@@ -27,6 +27,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.testing.ec2_server import Ec2Server
+from navarch.testing.metadata_service import metadata_service
 
 REQUEST = ProvisionRequest(
     token=Token("t-1"),
@@ -307,6 +308,35 @@ def test_a_fleet_without_credentials_is_told_to_fix_them_and_asks_nobody(
 
     tell(ec2, story)
     assert ec2.calls() == {}
+
+
+def test_the_role_of_the_machine_that_the_server_runs_on_is_enough(
+    ec2: Ec2Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("HOME", "/nonexistent")
+    role = "iam/security-credentials/"
+    keys = {
+        "Code": "Success",
+        "Type": "AWS-HMAC",
+        "AccessKeyId": "ASIAOFTHEMACHINE",
+        "SecretAccessKey": "secret",
+        "Token": "session",
+        "LastUpdated": "2026-11-15T10:00:00Z",
+        "Expiration": "2099-11-15T16:00:00Z",
+    }
+
+    async def story(account: AwsAccount) -> None:
+        await account.provision(REQUEST)
+        assert len(await account.list_instances()) == 1
+
+    with metadata_service() as service:
+        monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url)
+        service.say(role, "gpu-fleet")
+        service.say(f"{role}gpu-fleet", keys)
+        tell(ec2, story)
+        assert f"/latest/meta-data/{role}gpu-fleet" in service.asked
 
 
 def test_a_machine_is_rebooted_where_it_is(ec2: Ec2Server) -> None:
