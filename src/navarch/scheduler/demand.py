@@ -1,7 +1,7 @@
 """What the cluster lacks: gangs that found no place, and what they ask for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.gang import charge, tasks_to_place
@@ -12,8 +12,7 @@ from navarch.scheduler.state.job import Members, Mixed
 from navarch.scheduler.state.task import Task
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(NamedTuple):
     """One gang that waits for machines, in the order it would be served."""
 
     job: str
@@ -29,17 +28,9 @@ def unmet_demand(session: Session) -> tuple[Demand, ...]:
     found: list[Demand] = []
     while (job := queue.pop()) is not None:
         tasks = tasks_to_place(session, job, real=True)
-        if not session.is_job_over_capacity(job, tasks).schedulable:
-            continue
-        found.append(
-            Demand(
-                job=job.name,
-                queue=job.queue,
-                priority=job.priority,
-                tasks=_requests(tasks),
-                gpus=gpus(charge(tasks).gpu),
-            )
-        )
+        if session.is_job_over_capacity(job, tasks).schedulable:
+            asked = gpus(charge(tasks).gpu)
+            found.append(Demand(job.name, job.queue, job.priority, _requests(tasks), asked))
     return tuple(found)
 
 

@@ -32,9 +32,6 @@ def _allocate_job(session: Session, job: Job, express: Express) -> bool:
     if tasks is None:
         session.on_job_unplaced(job)
         return False
-    if express.refuses(job, tasks):
-        session.on_job_unplaced(job)
-        return False
     if express.takes(tasks):
         placed = express.place(job, tasks)
         if placed is not None:

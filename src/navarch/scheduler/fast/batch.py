@@ -34,7 +34,7 @@ def best_rows(ranking: Ranking, count: int) -> Rows:
     if len(rows) <= count:
         return rows
     scores = ranking.scores[rows]
-    bar = np.sort(scores)[len(scores) - count]
+    bar = np.partition(scores, len(scores) - count)[len(scores) - count]
     above = scores > bar
     level = np.flatnonzero(scores == bar)[: count - int(above.sum())]
     above[level] = True

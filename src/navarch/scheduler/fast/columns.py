@@ -329,14 +329,16 @@ class Extent:
 
     def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
         """Take into account that nodes have other amounts free."""
-        known, has = self.values, self.has
-        changed = [(r, v) for r, v in zip(rows, values, strict=True) if v != known[r] and has[r]]
+        known = self.values
+        before = [known[row] for row in rows]
+        for row, value, old in zip(rows, values, before, strict=True):
+            if old != NONE:
+                known[row] = value
+        after = [known[row] for row in rows]
         counts = Counter(self.counts)
-        counts.subtract(Counter([known[row] for row, _ in changed]))
-        counts.update(Counter([value for _, value in changed]))
-        for row, value in changed:
-            known[row] = value
-        self.counts = {value: count for value, count in counts.items() if count}
+        counts.update(after)
+        counts.subtract(before)
+        self.counts = {value: count for value, count in counts.items() if count and value != NONE}
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
 

@@ -6,6 +6,7 @@ There is nothing to take back step by step, so what a statement keeps for that i
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.decision import Bind, a_bind, a_start
@@ -15,7 +16,7 @@ from navarch.scheduler.quantity import gpus
 from navarch.scheduler.state.job import Members, Mixed, made
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from navarch.scheduler.fast.engine import Engine
     from navarch.scheduler.fast.ranking import Ranking
@@ -37,37 +38,24 @@ class Express:
         self._usable = session.parameters.fast_paths
 
     def takes(self, tasks: Sequence[Task]) -> bool:
-        """Say whether `tasks` are all there is of a job, equal, pending, and free to go anywhere.
+        """Say whether `tasks` are all there is of a job, of few kinds, pending, and not confined.
 
         Others have to be placed with a statement.
         """
-        # Whose turn it is is only left open where nobody has touched equal tasks.
-        if not isinstance(tasks, Members) or tasks.number != tasks.pod_set.size:
+        if not self._usable:
             return False
-        subsets = self._subsets
-        return self._usable and not (subsets and any(h.concerns(tasks.first) for h in subsets))
-
-    def refuses(self, job: Job, tasks: Sequence[Task]) -> bool:
-        """Say whether one of several kinds of tasks is known to find no room; then none is made."""
-        if not isinstance(tasks, Mixed) or not self._usable or self._checks or self._subsets:
-            return False
-        engine = self._session.engine
-        rankings: list[Ranking] = []
-        for look in tasks.looks:
-            ranking = engine.known_ranking(look.kind, job)
-            if ranking is None or ranking is UNKNOWN or not engine.is_welcome(look.kind):
+        # Whose turn it is is only left open where nobody has touched the tasks.
+        if isinstance(tasks, Members):
+            subsets = self._subsets
+            if tasks.number != tasks.pod_set.size:
                 return False
-            rankings.append(ranking)
-        # What is known without another look first.
-        for has_room in (engine.may_have_room, engine.has_room):
-            for look, ranking in zip(tasks.looks, rankings, strict=True):
-                if not has_room(ranking, len(look.specs)):
-                    self._session.unplaced[job.name] = (tasks.part(look), job)
-                    return True
-        return False
+            return not subsets or not any(hook.concerns(tasks.first) for hook in subsets)
+        return isinstance(tasks, Mixed) and not self._subsets and not self._checks
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""
+        if isinstance(tasks, Mixed):
+            return self._place_mixed(job, tasks)
         engine = self._session.engine
         kind = job.root.pod_sets[0].kind
         assert kind is not None, "equal tasks are of a kind"
@@ -89,7 +77,62 @@ class Express:
         if not nodes:
             self._session.unplaced[job.name] = (tasks, job)
             return False
-        return self._decide(job, made(tasks), nodes)
+        return self._decide(job, [(made(tasks), nodes)])
+
+    def _place_mixed(self, job: Job, tasks: Mixed) -> bool | None:
+        """Place tasks of a few kinds; if one of the kinds finds no room, none is even made."""
+        engine = self._session.engine
+        rankings: dict[int, Ranking] = {}
+        for look in tasks.looks:
+            ranking = engine.known_ranking(look.kind, job)
+            if ranking is UNKNOWN or not engine.is_welcome(look.kind):
+                first = tasks.part(look)[0]
+                ranking = engine.ranking(first, job)
+                if engine.refusal(first, job) is not None:
+                    return None
+            if ranking is None:
+                return None
+            rankings[look.kind] = ranking
+        # What is known without another look first.
+        for has_room in (engine.may_have_room, engine.has_room):
+            for look in tasks.looks:
+                if not has_room(rankings[look.kind], len(look.specs)):
+                    self._session.unplaced[job.name] = (tasks.part(look), job)
+                    return False
+        return self._place_runs(engine, rankings, job, tasks.made())
+
+    def _place_runs(
+        self,
+        engine: Engine,
+        rankings: Mapping[int, Ranking],
+        job: Job,
+        tasks: Sequence[Task],
+    ) -> bool | None:
+        """Place tasks in order, equal ones that follow each other together; all or none."""
+        parts: list[tuple[Sequence[Task], list[Node]]] = []
+        nodes: list[Node] | None = []
+        placed = False
+        try:
+            for kind, equal in groupby(tasks, engine.kind):
+                run = list(equal)
+                nodes = self._take(engine, rankings[kind], job, run)
+                if not nodes:
+                    if nodes is not None:
+                        self._session.unplaced[job.name] = (run, job)
+                    break
+                parts.append((run, nodes))
+            else:
+                placed = True
+        finally:
+            if not placed:
+                self._give_back(parts)
+        if placed:
+            return self._decide(job, parts)
+        return None if nodes is None else False
+
+    def _give_back(self, parts: Sequence[tuple[Sequence[Task], Sequence[Node]]]) -> None:
+        for tasks, nodes in reversed(parts):
+            self._session.give_all(tasks, nodes)
 
     def _place_one(
         self, engine: Engine, ranking: Ranking, job: Job, tasks: Sequence[Task]
@@ -110,7 +153,7 @@ class Express:
         accept = session.sink.accept
         accepted = False
         try:
-            portion = gpus(task.request.gpu.whole)
+            portion = gpus(node.quota_of(task.request).gpu)
             notes = session.bind_annotations(task, node.name) if self._mutates else {}
             bind = a_bind(task.uid, job.name, node.name, self._action, portion, notes)
             accepted = accept(bind) is None
@@ -161,25 +204,29 @@ class Express:
                 check_place(session, task, job, session.node_list, node)
                 statement.allocate_all([task], [node])
 
-    def _decide(self, job: Job, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+    def _decide(self, job: Job, parts: Sequence[tuple[Sequence[Task], Sequence[Node]]]) -> bool:
         session = self._session
         accept = session.sink.accept
         binds: list[Bind] = []
         accepted = 0
+        everybody = False
         try:
-            binds = self._binds(job, tasks, nodes)
+            for tasks, nodes in parts:
+                binds += self._binds(job, tasks, nodes)
             for bind in binds:
                 if accept(bind) is not None:
                     break
                 accepted += 1
+            everybody = accepted == len(binds)
         finally:
-            if accepted < len(tasks):
+            if not everybody:
                 for bind in reversed(binds[:accepted]):
                     session.sink.withdraw(bind)
-                session.give_all(tasks, nodes)
-        if accepted < len(tasks):
+                self._give_back(parts)
+        if not everybody:
             return False
-        session.settle_all(tasks, nodes)
+        for tasks, nodes in parts:
+            session.settle_all(tasks, nodes)
         if accept(a_start(job.name, session.now)) is None:
             job.last_start = session.now
         return True

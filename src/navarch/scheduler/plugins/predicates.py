@@ -53,6 +53,8 @@ class Predicates:
         """Register the checks."""
         self._session = session
         self._neighbours = Neighbours(session)
+        if session.parameters.fast_paths:
+            session.columns.rows_of(_is_unusual)  # found once, before jobs are looked at
         session.add_pre_predicate_fn(self._check_cluster, scope="static", any_job=True)
         session.add_predicate_fn(self._check_queue, scope="queue")
         session.add_predicate_fn(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.capacity import CapacityVerdict
+from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.gang import charge, request_to_place, tasks_to_place
 from navarch.scheduler.plugins.proportion.charges import Charges
@@ -106,10 +106,14 @@ class Proportion:
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set, which all wait, would be charged."""
         if pod_set.looks:
-            return job.charge_all(pod_set)
-        if not pod_set.alike:
+            wanted = job.charge_all(pod_set)
+        elif pod_set.alike:
+            wanted = job.charge_each.times(pod_set.size)
+        else:
             return charge(pod_set.tasks)
-        return job.charge_each.times(pod_set.size)
+        if len(job.pod_sets) == 1 and pod_set.min_available >= pod_set.size:
+            job.turn_charge = (0, wanted)  # it will be the turn of all of them
+        return wanted
 
     @staticmethod
     def _had(job: Job, pod_set: PodSet) -> Amounts:
@@ -200,10 +204,14 @@ class Proportion:
         return self._check(job, node.quota_of(task.request))
 
     def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
-        verdict = check_limits(self._shares.limited(job.queue), request)
-        if verdict.schedulable and not job.preemptible:
-            return check_quotas(self._shares.promised(job.queue), request)
-        return verdict
+        limited, promised = self._shares.limited(job.queue), self._shares.promised(job.queue)
+        if limited:
+            verdict = check_limits(limited, request)
+            if not verdict.schedulable:
+                return verdict
+        if promised and not job.preemptible:
+            return check_quotas(promised, request)
+        return SCHEDULABLE
 
     def _can_reclaim(self, job: Job) -> bool:
         share = self._shares[job.queue]
