@@ -92,6 +92,10 @@ class AgentService:
         )
         self._waiting: dict[NodeId, dict[CommandId, Command]] = {}
         self._strangers: set[NodeId] = set()
+        self._on_machine: dict[InstanceId, NodeId] = {}
+        """Whose machine is which, for agents that know only their machine's name."""
+        for node in store.fleet().nodes.values():
+            self._note_machine(None, node)
         for command in store.fleet().commands.values():
             self._note(command)
         store.subscribe(self._changed)
@@ -122,7 +126,7 @@ class AgentService:
     async def _register(self, registration: Registration) -> NodeId:
         fleet = self._store.fleet()
         now = self._clock.now()
-        before = _find(fleet, registration.node)
+        before = self._find(fleet, registration.node)
         if before is not None and before.gone:
             raise NotPossibleError(f"node {before.id} is gone; its machine is to be terminated")
         if before is not None and _is_impostor(before, registration):
@@ -265,17 +269,25 @@ class AgentService:
         if not waiting:
             del self._waiting[command.node]
 
+    def _find(self, fleet: Fleet, name: NodeId) -> Node | None:
+        """Return the node of that name, or the one whose machine has that name at its provider."""
+        if name in fleet.nodes:
+            return fleet.nodes[name]
+        known = self._on_machine.get(InstanceId(name))
+        return None if known is None else fleet.nodes.get(known)
+
+    def _note_machine(self, before: Node | None, node: Node) -> None:
+        known = before.instance if before is not None else None
+        if known is not None and self._on_machine.get(known) == node.id:
+            del self._on_machine[known]
+        if node.instance is not None and not node.gone:
+            self._on_machine.setdefault(node.instance, node.id)
+
     def _changed(self, committed: Committed) -> None:
         for command in committed.change.commands:
             self._note(command)
-
-
-def _find(fleet: Fleet, name: NodeId) -> Node | None:
-    """Return the node of that name, or the one whose machine has that name at its provider."""
-    if name in fleet.nodes:
-        return fleet.nodes[name]
-    instance = InstanceId(name)
-    return next((n for n in fleet.nodes.values() if n.instance == instance and not n.gone), None)
+        for node in committed.change.nodes:
+            self._note_machine(committed.before.nodes.get(node.id), node)
 
 
 def _is_repeated(node: Node, report: HealthReport) -> bool:

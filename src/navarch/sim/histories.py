@@ -1,5 +1,6 @@
 """Histories: the journal and what was done to each machine, node by node."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -29,13 +30,14 @@ def node_histories(
         add(injury.node, injury.at, 0, "failure", f"{injury.detail} ({injury.cause})")
         if injury.over is not None and injury.over > injury.at:
             add(injury.node, injury.over, 0, "mended", injury.detail)
+    failures = Counter(injury.node for injury in injuries)
     return tuple(
-        _history(node, entries.get(node.id, []), injuries) for node in fleet.nodes.values()
+        _history(node, entries.get(node.id, []), failures[node.id]) for node in fleet.nodes.values()
     )
 
 
 def _history(
-    node: Node, entries: list[tuple[datetime, int, NodeEntry]], injuries: Sequence[Injury]
+    node: Node, entries: list[tuple[datetime, int, NodeEntry]], failures: int
 ) -> NodeHistory:
     place = node.place
     return NodeHistory(
@@ -50,6 +52,6 @@ def _history(
         pool=node.pool or "",
         status=str(node_status(node) or node.phase),
         health=str(node.health),
-        failures=sum(injury.node == node.id for injury in injuries),
+        failures=failures,
         entries=tuple(entry for _, _, entry in sorted(entries, key=lambda item: item[:2])),
     )

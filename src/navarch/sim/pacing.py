@@ -3,7 +3,6 @@
 import select
 import sys
 from collections.abc import Callable
-from typing import NoReturn
 
 from navarch.clock.system import SystemClock
 from navarch.sim.loop import SimLoop
@@ -26,20 +25,21 @@ class PacedLoop(SimLoop):
         self._real = SystemClock()
         self._ended = False
 
-    def select(self, timeout: float | None) -> list[NoReturn]:
+    def _pass_time(self, until: float | None) -> None:
         """Let real time pass, and as much virtual time as the speed makes of it."""
-        if timeout == 0 or (self._now < self.hurry_until and timeout is not None):
-            return super().select(timeout)
-        longest = TICK_S if timeout is None or self.paused else min(timeout / self.speed, TICK_S)
+        left_s = None if until is None else max(until - self._now, 0.0)
+        if left_s == 0 or (self._now < self.hurry_until and left_s is not None):
+            super()._pass_time(until)
+            return
+        longest_s = TICK_S if left_s is None or self.paused else min(left_s / self.speed, TICK_S)
         before = self._real.monotonic()
-        line = self._listen(longest)
-        passed = (self._real.monotonic() - before) * self.speed
-        if not self.paused and timeout is not None:
-            self._now += min(passed, timeout)
+        line = self._listen(longest_s)
+        passed_s = (self._real.monotonic() - before) * self.speed
+        if not self.paused and left_s is not None:
+            self._now += min(passed_s, left_s)
         if line is not None:
             self.on_line(line)
         self.on_tick()
-        return []
 
     def _listen(self, seconds: float) -> str | None:
         """Return a line that was typed within a while; an end of input is told once."""

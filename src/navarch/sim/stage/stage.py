@@ -24,6 +24,8 @@ from navarch.sim.stage.recorded import live_through
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
 
+_WIDE = (Scope.RACK, Scope.ZONE, Scope.REGION, Scope.PROVIDER, Scope.ALL)
+
 OnInjury = Callable[[NodeId, Failure, str, int], None]
 """Hears of a node, what broke there, by what cause, and at which step of a cascade."""
 
@@ -57,6 +59,8 @@ class Stage:
     exchanged: dict[NodeId, NodeId] = field(default_factory=dict)
     on_injury: list[OnInjury] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
+    _around: dict[tuple[Scope, str], dict[NodeId, None]] = field(default_factory=dict)
+    """The machines that are up, by rack, zone, region and provider."""
     _wounds: dict[NodeId, list[_Wound]] = field(default_factory=dict)
     _leases: dict[NodeId, Lease] = field(default_factory=dict)
     driver: str = ""
@@ -129,6 +133,8 @@ class Stage:
         if self.pulse_of is not None:
             agent.pulse = self.pulse_of(agent)
         self.agents[node] = agent
+        for scope in _WIDE:
+            self._around.setdefault((scope, self.where(node, scope)), {})[node] = None
         if agent.place is not None:
             self._leases[node] = Lease(
                 node=node,
@@ -141,6 +147,8 @@ class Stage:
     def down(self, node: NodeId) -> None:
         """Note that a machine is gone, and with it all that was wrong with it."""
         self.agents.pop(node, None)
+        for scope in _WIDE:
+            self._around.get((scope, self.where(node, scope)), {}).pop(node, None)
         now = self.ground.clock.now()
         for wound in self._wounds.pop(node, []):
             self._close(wound, now)
@@ -187,12 +195,23 @@ class Stage:
 
     def within(self, scope: Scope, target: str) -> list[NodeId]:
         """Return the machines that are up in a rack, zone, region or at a provider."""
+        if scope in _WIDE:
+            return list(self._around.get((scope, target), ()))
         return [node for node in self.agents if self.where(node, scope) == target]
 
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and nothing is wrong with it that was done here."""
         agent = self.agents.get(node)
         return agent is not None and agent.lead is None and not self._wounds.get(node)
+
+    def all_sound(self) -> list[NodeId]:
+        """Return every machine that is up and has nothing wrong with it that was done here."""
+        wounds = self._wounds
+        return [
+            node
+            for node, agent in self.agents.items()
+            if agent.lead is None and not wounds.get(node)
+        ]
 
     def stops_work(self, node: NodeId) -> bool:
         """Return whether a program on that machine would end at once."""

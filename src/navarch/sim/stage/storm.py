@@ -115,7 +115,7 @@ class Storm:
         for _ in range(20):
             if names and self.stage.sound(name := chance.pick(names)):
                 return name
-        sound = [name for name in names if self.stage.sound(name)]
+        sound = self.stage.all_sound()
         return chance.pick(sound) if sound else None
 
     def _chance(self, purpose: str) -> Chance:
