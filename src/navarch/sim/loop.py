@@ -111,6 +111,9 @@ class SimLoop(asyncio.BaseEventLoop):
             heapq.heappop(timers)[2]._scheduled = False  # type: ignore[attr-defined]
             self._timer_cancelled_count -= 1
 
+    def _write_to_self(self) -> None:
+        """Nobody to wake: there are no other threads."""
+
     def close(self) -> None:
         """Let go of everything that was to be called."""
         self._timers.clear()
