@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import datetime, timedelta
+from math import inf
 from typing import Protocol, runtime_checkable
 
 import structlog
@@ -61,18 +62,22 @@ class Turns:
 
     def __init__(self) -> None:
         self._line: list[Loop] = []
+        self._called = 0
+        """Who has been called and waits: the bits of a number, by their places in the line."""
         self._next = 0
         self._calling = False
         self._alarm: asyncio.TimerHandle | None = None
         self._rings_at_s = 0.0
         """When the alarm is set to. Not every event loop's handle can say."""
 
-    def join(self, loop: "Loop") -> None:
-        """Put `loop` behind all others."""
+    def join(self, loop: "Loop") -> int:
+        """Put `loop` behind all others; return its place."""
         self._line.append(loop)
+        return len(self._line) - 1
 
-    def call(self) -> None:
-        """Have turns given to those who have been called."""
+    def call(self, place: int) -> None:
+        """Have a turn given to whoever stands there and waits."""
+        self._called |= 1 << place
         if not self._calling:
             self._calling = True
             asyncio.get_running_loop().call_soon(self._give_turn)
@@ -93,7 +98,11 @@ class Turns:
             self._alarm = None
 
     def _give_turn(self) -> None:
-        for place in (*range(self._next, len(self._line)), *range(self._next)):
+        while self._called:
+            behind = self._called >> self._next << self._next
+            first = behind or self._called
+            place = (first & -first).bit_length() - 1
+            self._called &= ~(1 << place)
             if self._line[place].take_turn():
                 self._next = place + 1
                 # Behind the one who has just been woken, and who may call others.
@@ -104,12 +113,17 @@ class Turns:
 
     def _ring(self) -> None:
         now_s, self._alarm = self._rings_at_s, None
+        next_s = inf
         for loop in self._line:
-            if loop.asleep_until_s is not None:
-                if loop.asleep_until_s <= now_s:
-                    loop.call()
-                else:
-                    self.ring_at(loop.asleep_until_s)
+            until_s = loop.asleep_until_s
+            if until_s is None:
+                continue
+            if until_s <= now_s:
+                loop.call()
+            elif until_s < next_s:
+                next_s = until_s
+        if next_s < inf:
+            self.ring_at(next_s)
 
 
 class Loop:
@@ -130,7 +144,7 @@ class Loop:
         self._strict = strict
         self._foreseeing = reconciler if isinstance(reconciler, Foreseeing) else None
         self._turns = turns or Turns()
-        self._turns.join(self)
+        self._place = self._turns.join(self)
         self._called = False
         self._turn: asyncio.Future[None] | None = None
         """What is waited for while asleep."""
@@ -157,7 +171,7 @@ class Loop:
         """Ask for a round soon."""
         self._called = True
         if self._turn is not None:
-            self._turns.call()
+            self._turns.call(self._place)
 
     def take_turn(self) -> bool:
         """Begin a round if one was asked for and none is under way; return whether it did."""
