@@ -48,6 +48,7 @@ from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.notice import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
+from navarch.ports.store import Committed
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -111,7 +112,21 @@ class Tally:
     """From the fault to the decision to replace the node."""
     lost_s: float = 0.0
     outages_s: list[float] = field(default_factory=list)
-    false_cordons: list[str] = field(default_factory=list)
+    taken_out: set[NodeId] = field(default_factory=set)
+    """Every node that was ever cordoned, retired or held."""
+    disturbed: set[NodeId] = field(default_factory=set)
+    """Bystanders that did not go on serving."""
+
+    def watch(self, committed: Committed) -> None:
+        """Note who is taken out of service, also if it is forgotten long before the end."""
+        for node in committed.change.nodes:
+            if node.cordoned or node.retiring or node.held:
+                self.taken_out.add(node.id)
+
+    @property
+    def false_cordons(self) -> list[NodeId]:
+        """Return who was taken out although nothing was broken there."""
+        return sorted((self.taken_out | self.disturbed) - self.broken)
 
 
 def main() -> None:
@@ -137,6 +152,7 @@ def play(
     plan = failures(days, chance)
 
     async def story(world: World) -> None:
+        world.store.subscribe(tally.watch)
         await world.until(
             lambda: len(serving(world)) >= nodes + POOLS * SPARES, within_s=7200, step_s=30.0
         )
@@ -153,13 +169,7 @@ def play(
         a_pool(f"training-{i:02}", size=size, nodes_max=size + 4, spares=SPARES)
         for i in range(POOLS)
     ]
-    world = simulate(story, seed=seed, pools=pools, computed=True)
-    spared = {node.id for node in world.fleet().nodes.values()} - tally.broken
-    tally.false_cordons += [
-        node.id
-        for node in world.fleet().nodes.values()
-        if node.id in spared and (node.cordoned or node.retiring or node.held)
-    ]
+    simulate(story, seed=seed, pools=pools, computed=True)
     total_s = days * DAY_S
     reactions = sorted(tally.reaction_s)
     return {
@@ -172,7 +182,7 @@ def play(
         "broken_machines": len(tally.broken),
         "not_acted_on": tally.not_acted_on,
         "left_in_service": len(tally.left_in_service),
-        "false_cordons": sorted(set(tally.false_cordons)),
+        "false_cordons": tally.false_cordons,
         "reaction_s": {
             "median": round(reactions[len(reactions) // 2], 1) if reactions else None,
             "max": round(reactions[-1], 1) if reactions else None,
@@ -237,11 +247,7 @@ async def strike(world: World, cause: Cause, tally: Tally, chance: Random, nodes
     out_s = world.clock.monotonic() - began
     tally.outages_s.append(out_s)
     tally.lost_s += out_s
-    tally.false_cordons += [
-        other
-        for other in others
-        if other not in tally.broken and not world.fleet().nodes[other].serving
-    ]
+    tally.disturbed |= {x for x in others if not world.fleet().nodes[x].serving}
 
 
 async def until_retired(

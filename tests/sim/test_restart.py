@@ -49,3 +49,27 @@ def test_a_cloud_at_rest_is_not_listed_more_than_once_a_minute() -> None:
         assert world.wire.log.count("list") - before <= 61
 
     simulate(story, seed=1, pools=[a_pool(size=4)])
+
+
+def test_a_silent_node_is_not_taken_for_one_that_is_back_because_nobody_was_there_to_listen() -> (
+    None
+):
+    """Everybody gets a whole timeout from a restart on; that is no proof of life."""
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=1800)
+        node = world.serving(TRAINING)[0]
+        world.cut(node)
+        await world.until(lambda: not world.fleet().nodes[node].serving, within_s=120)
+        before = len(world.trace)
+        world.crash()
+        await world.clock.sleep(80)
+        assert not world.fleet().nodes[node].serving
+        assert not [x for x in world.trace[before:] if "every check passes" in x and node in x]
+
+        world.cut_off.discard(node)
+        await world.until(lambda: world.fleet().nodes[node].serving, within_s=32)
+
+    pool = a_pool(TRAINING, size=3, nodes_max=3, unhealthy_after=10)
+    for computed in (False, True):
+        simulate(story, seed=7, pools=[pool], computed=computed)

@@ -203,3 +203,34 @@ def test_a_beat_right_after_the_clock_was_set_counts_as_now() -> None:
     assert columns.silent() == {}
     clock.wait(2)
     assert columns.silent().keys() == {A}
+
+
+def test_who_speaks_unexpectedly_is_told_of_and_who_speaks_in_time_is_not() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT, nodes=[A])
+    moments: list[datetime] = []
+    columns.subscribe(moments.append)
+    assert not columns.has_spoken(A)
+
+    columns.heard(A)
+    assert moments == [NOW], "nobody knew whether it was there"
+    assert columns.has_spoken(A)
+    clock.wait(45)
+    columns.heard(A)
+    assert len(moments) == 1
+
+    columns.heard(B)
+    late = moments[1] - clock.now()
+    assert TIMEOUT <= late <= TIMEOUT + timedelta(microseconds=2), "it is new"
+    clock.wait(90)
+    columns.heard(A)
+    assert moments[2] == clock.now(), "it was overdue"
+
+
+def test_a_shorter_timeout_is_told_of() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT, nodes=[A])
+    moments: list[datetime] = []
+    columns.subscribe(moments.append)
+    columns.timeout = TIMEOUT / 2
+    assert moments == [NOW]

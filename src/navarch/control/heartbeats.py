@@ -1,5 +1,6 @@
 """The heartbeat reconciler: notices who has fallen silent, and who is back."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
@@ -21,7 +22,7 @@ class HeartbeatReconciler:
     """Turns silence into a condition of the node, and speech into its end.
 
     No timer runs per node. One sweep looks at all of them, and the loop then sleeps until
-    the first of them could be overdue, but never for longer than a timeout.
+    the first of them could be overdue, or until somebody speaks who was not expected to.
     """
 
     name = "heartbeats"
@@ -33,23 +34,30 @@ class HeartbeatReconciler:
         self._marked: dict[NodeId, None] = {}
         self._silent = False
         """Whether somebody was overdue at the last sweep."""
-        self._sweep_at = LONG_AGO
+        self._sweep_at: datetime | None = LONG_AGO
+        """When to look next; None while nobody can be overdue."""
+        self._expected: datetime | None = None
+        """The first moment to look at that became known during a sweep."""
+        self.on_sooner: Callable[[], None] = lambda: None
         for node in store.fleet().nodes.values():
             self._note(node)
         store.subscribe(self._changed)
+        liveness.subscribe(self._hear)
 
-    async def reconcile(self) -> datetime:
+    async def reconcile(self) -> datetime | None:
         """Sweep if it is time to; return when the next node could be overdue."""
         now = self._clock.now()
-        if now < self._sweep_at:
+        if self._sweep_at is not None and now < self._sweep_at:
             return self._sweep_at
         fleet = self._store.fleet()
+        self._expected = None
         # Asked in this order, nobody can fall silent between the two answers.
         next_change = self._liveness.next_change()
         silent = self._liveness.silent()
+        spoken = [name for name in self._marked if self._liveness.has_spoken(name)]
         judged = [
             *judge_silence(fleet, silent, timeout=self._liveness.timeout, now=now),
-            *judge_return(fleet, self._marked, silent),
+            *judge_return(fleet, spoken, silent),
         ]
         if judged:
             nodes: list[Node] = []
@@ -62,25 +70,28 @@ class HeartbeatReconciler:
                 Change(nodes=nodes, events=events), based_on=fleet.revision
             )
         self._silent = bool(silent)
-        moments = [
-            next_change,
-            next_verdict_at(fleet, silent, timeout=self._liveness.timeout),
-            # Somebody who is held to be silent may speak at any time; nothing pokes us then.
-            now if self._marked else None,
-            # Nor when somebody is first heard of, who has a whole timeout from then on.
-            now + self._liveness.timeout,
-        ]
-        wake_at = min(moment for moment in moments if moment is not None)
-        self._sweep_at = _next_sweep(max(wake_at, now))
+        next_verdict = next_verdict_at(fleet, silent, timeout=self._liveness.timeout)
+        moments = [each for each in (next_change, next_verdict, self._expected) if each is not None]
+        self._sweep_at = _next_sweep(max(min(moments), now)) if moments else None
         return self._sweep_at
 
-    def due_at(self) -> datetime:
+    def due_at(self) -> datetime | None:
         """Return from when on a sweep may find something.
 
-        While nobody is silent no commit brings that closer: only time does, and the next sweep
-        comes before anybody can be overdue, whoever has been heard of since the last.
+        While nobody is silent no commit brings that closer: only time does, and who speaks that
+        was not expected to.
         """
         return self._sweep_at
+
+    def _hear(self, moment: datetime) -> None:
+        """Hear that somebody may be overdue by that moment, or is back."""
+        self._expect(moment)
+        self.on_sooner()
+
+    def _expect(self, moment: datetime) -> None:
+        self._expected = moment if self._expected is None else min(self._expected, moment)
+        sweep_at = _next_sweep(max(moment, self._clock.now()))
+        self._sweep_at = sweep_at if self._sweep_at is None else min(self._sweep_at, sweep_at)
 
     def _note(self, node: Node) -> None:
         if heartbeat_condition(node) and not node.gone:
@@ -95,7 +106,7 @@ class HeartbeatReconciler:
             self._marked.pop(name, None)
         if self._silent or self._marked:
             # A silent node may have become one whose silence counts, or for more than before.
-            self._sweep_at = min(self._sweep_at, _next_sweep(self._clock.now()))
+            self._expect(self._clock.now())
 
 
 def _next_sweep(moment: datetime) -> datetime:

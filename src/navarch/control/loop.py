@@ -1,6 +1,7 @@
 """Running reconcilers: one activation at a time, on a poke or at the next known deadline."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from math import inf
 from typing import Protocol, runtime_checkable
@@ -50,6 +51,16 @@ class Foreseeing(Protocol):
         It must never be later than the truth: what it hides is not looked at in time.
         """
         ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A reconciler that hears of things that no commit tells of.
+
+    It calls `on_sooner` when one of them may have brought its next round closer.
+    """
+
+    on_sooner: Callable[[], None]
 
 
 class Turns:
@@ -143,6 +154,8 @@ class Loop:
         self._reconciler = reconciler
         self._strict = strict
         self._foreseeing = reconciler if isinstance(reconciler, Foreseeing) else None
+        if isinstance(reconciler, Listening):
+            reconciler.on_sooner = self.poke
         self._turns = turns or Turns()
         self._place = self._turns.join(self)
         self._called = False

@@ -62,6 +62,7 @@ class StragglerReconciler:
         self._suspected: dict[Comparison, dict[str, Suspicion]] = {}
         self._kept_up: dict[str, int] = {}
         self._begun_at = clock.now()
+        self.on_sooner: Callable[[], None] = lambda: None
 
     def hear(self, node: NodeId, report: HealthReport) -> None:
         """Take in how fast the GPUs of a node work."""
@@ -69,18 +70,26 @@ class StragglerReconciler:
         at = min(report.at or now, now)
         if at < now - self._window:
             return  # It waited on the agent's disk; nobody else speaks of that time.
+        was_idle = not self._latest
         for result in report.results:
             for work in gpus_at_work(result.facts):
                 values = {"clock": work.clock_mhz, "power": work.power_w}
                 self._latest[work.gpu] = _Reading(node, work.job, at, values)
+        if was_idle and self._latest:
+            # Windows go on as if they had never stopped, so that no comparison is late.
+            self._begun_at += (now - self._begun_at) // self._window * self._window
+            self.on_sooner()
 
     @property
     def _window(self) -> timedelta:
         return 2 * self._interval()
 
     async def reconcile(self) -> datetime | None:
-        """Compare, if a window is over."""
+        """Compare, if a window is over; sleep while nobody works."""
         now = self._clock.now()
+        if not self._latest:
+            self._suspected = {}
+            return None
         if now < self._begun_at + self._window:
             return self._begun_at + self._window
         begun_at, self._begun_at = self._begun_at, now
@@ -92,11 +101,11 @@ class StragglerReconciler:
         for gpu in sorted(self._latest.keys() - slow.keys()):
             if crowd[self._latest[gpu].job] >= PEERS_MIN:
                 await self._maybe_take_back(gpu)
-        return now + self._window
+        return self.due_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        return self._begun_at + self._window
+        return self._begun_at + self._window if self._latest else None
 
     def _compare(self) -> dict[str, tuple[str, Straggler, int]]:
         """Return each straggler with the measure it shows by, and how many it was compared with."""

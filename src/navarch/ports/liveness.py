@@ -1,10 +1,13 @@
 """Who has been heard of lately."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from navarch.core.ids import NodeId
+
+Sooner = Callable[[datetime], None]
+"""Hears of a moment at which an answer may change that was not expected to change then."""
 
 
 class Liveness(Protocol):
@@ -25,4 +28,18 @@ class Liveness(Protocol):
 
     def next_change(self) -> datetime | None:
         """Return when an answer will next change if nothing more is heard; None for never."""
+        ...
+
+    def has_spoken(self, node: NodeId) -> bool:
+        """Return whether `node` was heard of since this process began to listen.
+
+        Nobody is blamed for what was not heard before, and nobody is praised for it.
+        """
+        ...
+
+    def subscribe(self, listener: Sooner) -> None:
+        """Call `listener` when an answer may change sooner than `next_change` has said.
+
+        Somebody is heard of for the first time, or again after having been silent.
+        """
         ...

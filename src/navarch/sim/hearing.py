@@ -11,9 +11,6 @@ from navarch.sim.clock import EPOCH
 from navarch.sim.pulse import Pulse
 from navarch.stores.columns import Columns
 
-_SPACING_MAX = 1.2
-"""No two beats are further apart than so many intervals, jitter and latency included."""
-
 
 class ComputedHearing(Columns):
     """The product's columns, in which agents at rest are known to be beating.
@@ -53,20 +50,17 @@ class ComputedHearing(Columns):
         if node in self._rows:
             # A beat that was lost and made again was heard later than its turn.
             self._heard[self._rows[node]] = max(heard, self._last_beat(pulse).timestamp())
+            # While it was at rest it could not fall silent, so nobody looks for that yet.
+            self._tell(self._overdue_at(self._heard[self._rows[node]]))
 
     def last_heard(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of by this process."""
         pulse = self._resting.get(node)
         return super().last_heard(node) if pulse is None else self._last_beat(pulse)
 
-    def next_change(self) -> datetime | None:
-        """Return when the next node may fall silent, those at rest included."""
-        known = super().next_change()
-        if not self._resting:
-            return known
-        interval_s = next(iter(self._resting.values())).interval_s
-        soonest = self._clock.now() + self.timeout - timedelta(seconds=interval_s * _SPACING_MAX)
-        return soonest if known is None else min(known, soonest)
+    def has_spoken(self, node: NodeId) -> bool:
+        """Return whether `node` was heard of; one at rest would have been by now."""
+        return node in self._resting or super().has_spoken(node)
 
     def utilization(self, nodes: Sequence[NodeId]) -> list[float | None]:
         """Return how busy each node is; one at rest would have said so by now."""

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from navarch.core.ids import NodeId
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.ports.clock import Clock
+from navarch.ports.liveness import Sooner
 
 GPUS_PER_ROW = 8
 """A machine with more GPUs takes several rows."""
@@ -36,7 +37,8 @@ class Columns:
 
     def __init__(self, clock: Clock, *, timeout: timedelta, nodes: Iterable[NodeId] = ()) -> None:
         self._clock = clock
-        self.timeout = timeout
+        self._timeout = timeout
+        self._listeners: list[Sooner] = []
         self._rows: dict[NodeId, int] = {}
         self._spare: list[int] = []
         self._more: dict[NodeId, list[int]] = {}
@@ -47,6 +49,8 @@ class Columns:
         self._names: list[NodeId | None] = []
         for node in nodes:
             self._row(node)
+        self._mute: dict[NodeId, None] = dict.fromkeys(self._rows)
+        """Who was known when this process began, and has not been heard of since."""
         self._wall_s, self._steady_s = clock.now().timestamp(), clock.monotonic()
         self._heard[: len(self._names)] = self._wall_s
 
@@ -64,6 +68,28 @@ class Columns:
         return wall_s
 
     @property
+    def timeout(self) -> timedelta:
+        """How long a node may go unheard before it is overdue."""
+        return self._timeout
+
+    @timeout.setter
+    def timeout(self, timeout: timedelta) -> None:
+        self._timeout = timeout
+        self._tell(self._clock.now())
+
+    def subscribe(self, listener: Sooner) -> None:
+        """Call `listener` when somebody may be overdue, or back, sooner than was said."""
+        self._listeners.append(listener)
+
+    def has_spoken(self, node: NodeId) -> bool:
+        """Return whether `node` was heard of since this process began to listen."""
+        return node in self._rows and node not in self._mute
+
+    def _tell(self, moment: datetime) -> None:
+        for listener in self._listeners:
+            listener(moment)
+
+    @property
     def _patience(self) -> float:
         return self.timeout.total_seconds()
 
@@ -73,9 +99,16 @@ class Columns:
     def heard(self, node: NodeId, metrics: NodeMetrics | None = None) -> None:
         """Note that `node` is alive now."""
         row = self._row(node)
-        self._heard[row] = self._now_s()
+        now_s = self._now_s()
+        unheard_s = now_s - self._heard[row]
+        self._heard[row] = now_s
         if metrics is not None:
             self._write(node, row, metrics)
+        if node in self._mute or not 0.0 <= unheard_s < self._patience:
+            self._mute.pop(node, None)
+            # Who was overdue is back; who was not known is not overdue for a while.
+            is_new = unheard_s == -np.inf
+            self._tell(self._overdue_at(now_s) if is_new else _moment(now_s))
 
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Take the newest of readings from before, if there are none for `node` yet."""
@@ -110,6 +143,7 @@ class Columns:
         row = self._rows.pop(node, None)
         if row is None:
             return
+        self._mute.pop(node, None)
         for used in (row, *self._more.pop(node, [])):
             self._heard[used] = np.inf
             self._names[used] = None
@@ -145,8 +179,11 @@ class Columns:
         coming = heard[(heard + self._patience > now) & np.isfinite(heard)]
         if not coming.size:
             return None
+        return self._overdue_at(coming.min())
+
+    def _overdue_at(self, heard_s: float) -> datetime:
         # Rounded up to the microsecond, or a wake-up could come a hair before the change.
-        return _moment(coming.min() + self._patience) + timedelta(microseconds=1)
+        return _moment(heard_s + self._patience) + timedelta(microseconds=1)
 
     def metrics(self, node: NodeId) -> NodeMetrics | None:
         """Return what `node` said last."""
