@@ -9,7 +9,7 @@ import pytest
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
-from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep
+from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, recovery_id
 from navarch.core.remediation import Remediation
 from navarch.providers.simulated import Habits
 from navarch.sim.incarnation import Tripwire
@@ -228,7 +228,9 @@ def check_deeds(world: World) -> None:
         assert recovery is not None, f"{deed} was done for nobody"
         if deed.step is RecoveryStep.RESET_GPU:
             (_ordered,) = [a for a in recovery.history if a.step is deed.step and a.ran]
-            assert deed.boot_id == recovery.ordered_boot or recovery.step is not deed.step, deed
+            # A recovery is named after the boot on which its fault was seen.
+            meant = recovery_id(recovery.node, deed.boot_id, recovery.check)
+            assert recovery.id == meant, f"{deed} was not meant for this boot"
     resets = [deed for deed in world.deeds if deed.step is RecoveryStep.RESET_GPU]
     reboots = [deed for deed in world.deeds if deed.step is not RecoveryStep.RESET_GPU]
     for reset in resets:
