@@ -33,6 +33,8 @@ def xid(code: int, action: str, gpu: str = "GPU-0") -> CheckResult:
     )
 
 
+CRASHED = xid(13, "restart_app")
+"""Fatal by a rule of one's own: the default policy leaves what programs do to programs."""
 UNCONTAINED = xid(95, "reset_gpu")
 FALLEN = xid(79, "reboot_node")
 WORN_OUT = xid(64, "replace")
@@ -64,13 +66,23 @@ def ladder_story(
 @pytest.mark.parametrize(
     ("result", "mended_by", "steps"),
     [
+        (CRASHED, RecoveryStep.RESTART_APP, ["restart_app"]),
+        (CRASHED, RecoveryStep.RESET_GPU, ["restart_app", "reset_gpu"]),
         (UNCONTAINED, RecoveryStep.RESET_GPU, ["reset_gpu"]),
         (UNCONTAINED, RecoveryStep.REBOOT, ["reset_gpu", "reboot"]),
         (UNCONTAINED, RecoveryStep.POWER_CYCLE, ["reset_gpu", "reboot", "power_cycle"]),
         (FALLEN, RecoveryStep.REBOOT, ["reboot"]),
         (FALLEN, RecoveryStep.POWER_CYCLE, ["reboot", "power_cycle"]),
     ],
-    ids=["reset", "reset, reboot", "reset, reboot, power", "reboot", "reboot, power"],
+    ids=[
+        "restart",
+        "restart, reset",
+        "reset",
+        "reset, reboot",
+        "reset, reboot, power",
+        "reboot",
+        "reboot, power",
+    ],
 )
 def test_a_machine_is_mended_by_the_mildest_step_that_helps(
     result: CheckResult, mended_by: RecoveryStep, steps: list[str]

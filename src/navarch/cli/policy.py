@@ -150,11 +150,13 @@ def diff(
     policies = load_policy(old), load_policy(new)
     start = session.clock.now() - since if isinstance(since, timedelta) else since
     if file is None:
-        found: Sequence[Recorded] = session.ask(lambda api: past(api, None, start, None))
+        # What rules count began before what they are asked about.
+        first = start - max(policy.memory for policy in policies)
+        found: Sequence[Recorded] = session.ask(lambda api: past(api, None, first, None))
     else:
         found = _saved(file)
-    events: list[Event] = [entry.event for entry in found if entry.event.at >= start]
-    comparison = compare_policies(*policies, events)
+    events: list[Event] = [entry.event for entry in found]
+    comparison = compare_policies(*policies, events, start=start)
     session.show(comparison, lambda canvas: render_comparison(comparison, *policies, canvas))
 
 

@@ -137,6 +137,20 @@ def test_a_comparison_names_every_action_that_would_have_been_added_or_removed()
     )
 
 
+def test_a_comparison_counts_what_happened_before_it_begins() -> None:
+    default, mild = default_policy(), parse_policy(MILD)
+    engine = Engine(default)
+    history = [seen(31, False, at) for at in (0, 10, 20)]
+    events = [finding_event(each, engine.judge(each), default, now=each.at) for each in history]
+
+    comparison = compare_policies(default, mild, events, start=history[2].at)
+
+    assert comparison.events == 1
+    (difference,) = comparison.differences
+    assert difference.new.words == "degraded, restart app", "the third within the hour"
+    assert sum(comparison.new.verdicts.values()) == 1
+
+
 def test_the_rules_of_a_policy_and_a_trial_of_them_are_shown() -> None:
     lines = lines_of(render_policy(parse_policy(MILD), NARROW))
     assert lines[0] == "Policy mild"

@@ -69,12 +69,14 @@ class Comparison:
     differences: tuple[Difference, ...]
 
 
-def compare_policies(old: Policy, new: Policy, events: Iterable[Event]) -> Comparison:
+def compare_policies(
+    old: Policy, new: Policy, events: Iterable[Event], *, start: datetime | None = None
+) -> Comparison:
     """Return what `events`, oldest first, would have come to under each of two policies.
 
     Each event is judged under the circumstances of its time, as the journal has kept them, and
-    windows fill as they would have. What an action would have changed about later events is not
-    known, and not guessed at.
+    windows fill as they would have: also with what was written down before `start`, which is not
+    compared. What an action would have changed about later events is not known, and not guessed at.
     """
     before, after = _Replay(old), _Replay(new)
     differences: list[Difference] = []
@@ -82,6 +84,10 @@ def compare_policies(old: Policy, new: Policy, events: Iterable[Event]) -> Compa
     for event in events:
         occurrence = occurrence_of(event)
         if occurrence is None:
+            continue
+        if start is not None and event.at < start:
+            for replay in (before, after):
+                replay.engine.note(replay.engine.judge(occurrence))
             continue
         count += 1
         since = occurrence.at if since is None else min(since, occurrence.at)

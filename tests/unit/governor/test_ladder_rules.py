@@ -1,0 +1,258 @@
+"""Every step of the ladder: what it needs, how long it may take, who believes it, how often."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from navarch.core.command import Command, CommandStatus
+from navarch.core.health import HEARTBEAT, Condition, Health
+from navarch.core.ids import CommandId, RecoveryId
+from navarch.core.node import Node, Phase
+from navarch.core.recovery import LADDER, Attempt, Recovery, RecoveryState, RecoveryStep, rung
+from navarch.core.remediation import Remediation
+from navarch.fleet.recovery.ladder import Move, advance, begin
+from navarch.fleet.recovery.rules import RULES, Ground
+from navarch.ports.remediator import Remedy, Treatment
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+POOL = a_pool(remediation=Remediation(strategy="ladder"))
+GROUND = Ground(pool=POOL, now=NOW, drained=True, can_reboot=True, can_power_cycle=True)
+FAULT = Condition(
+    check="xid/95/GPU-0",
+    health=Health.UNHEALTHY,
+    reason="XID 95",
+    since=NOW,
+    fatal=True,
+    lasting=True,
+    boot_id="boot-1",
+    facts={"gpu": "GPU-0", "pid": "41"},
+)
+SICK = a_node("training-0", conditions=(FAULT,), health=Health.UNHEALTHY, boot_id="boot-1", gpus=8)
+DONE_BY_US = list(RULES)
+IDS = [str(step) for step in DONE_BY_US]
+
+
+def recovery(step: RecoveryStep, node: Node = SICK, ground: Ground = GROUND) -> Recovery:
+    treatment = Treatment(remedy=Remedy.RECOVER, reason="XID 95", step=step, check=FAULT.check)
+    return begin(node, treatment, ground)
+
+
+def order(found: Recovery, node: Node = SICK, ground: Ground = GROUND) -> Move:
+    """Return the move that asks for the step, once the node is empty."""
+    empty = replace(node, phase=Phase.DRAINING)
+    move = advance(found, empty, ground, lambda: CommandId("c1"))
+    assert move is not None
+    return move
+
+
+def after(move: Move, node: Node | None = None, **facts: object) -> Move | None:
+    ground = replace(GROUND, **{"command": move.command, **facts})  # type: ignore[arg-type]
+    return advance(move.recovery, node or move.node, ground, lambda: CommandId("c2"))
+
+
+def answered(command: Command | None, status: CommandStatus, result: str = "") -> Command:
+    assert command is not None
+    return replace(command, status=status, result=result, ended_at=NOW)
+
+
+# Preconditions
+
+
+@pytest.mark.parametrize("step", [RecoveryStep.RESET_GPU, RecoveryStep.REBOOT], ids=str)
+def test_work_leaves_before_a_step_that_would_end_it(step: RecoveryStep) -> None:
+    busy = replace(GROUND, drained=False)
+    found = recovery(step, ground=busy)
+
+    move = advance(found, SICK, busy, lambda: CommandId("c1"))
+
+    assert move is not None
+    assert (move.kind, move.node.phase, move.command) == ("node.draining", Phase.DRAINING, None)
+    assert advance(move.recovery, move.node, busy, lambda: CommandId("c1")) is None, "it waits"
+
+
+@pytest.mark.parametrize(
+    ("step", "ground", "why"),
+    [
+        (RecoveryStep.POWER_CYCLE, replace(GROUND, can_power_cycle=False), "nobody here can"),
+        (
+            RecoveryStep.REBOOT,
+            replace(GROUND, pool=a_pool(remediation=Remediation(steps=(RecoveryStep.TICKET,)))),
+            "the pool does not allow it",
+        ),
+        (
+            RecoveryStep.REPLACE,
+            replace(GROUND, pool=replace(POOL, auto_replace=False)),
+            "the pool replaces nothing",
+        ),
+    ],
+    ids=["no power", "not allowed", "not replaced"],
+)
+def test_a_step_that_is_not_possible_is_passed_over_and_says_why(
+    step: RecoveryStep, ground: Ground, why: str
+) -> None:
+    found = recovery(step, ground=ground)
+    assert rung(found.step) > rung(step)
+    assert why in found.history[0].outcome
+
+
+def test_a_silent_agent_is_not_asked_and_the_provider_is() -> None:
+    silence = Condition(check=HEARTBEAT, health=Health.UNHEALTHY, reason="silent", since=NOW)
+    silent = replace(SICK, conditions=(FAULT, silence))
+
+    found = recovery(RecoveryStep.RESET_GPU, silent)
+    move = order(found, silent)
+
+    assert found.step is RecoveryStep.REBOOT, "nobody but the agent can reset a GPU"
+    assert (move.command, move.ask_provider) == (None, True)
+
+
+# Orders
+
+
+@pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
+def test_an_order_is_written_down_with_the_boot_it_is_for_and_counts_from_then_on(
+    step: RecoveryStep,
+) -> None:
+    move = order(recovery(step))
+    assert move.recovery.state is RecoveryState.ORDERED
+    assert (move.recovery.ordered_boot, move.recovery.tries) == ("boot-1", {step: 1})
+    if move.command is not None:
+        assert move.command.parameters["boot_id"] == "boot-1"
+    assert (move.command is None) is move.ask_provider
+    assert after(move) is None, "it is not asked for again"
+
+
+@pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
+def test_on_another_boot_nothing_is_ordered_any_more(step: RecoveryStep) -> None:
+    booted = replace(SICK, boot_id="boot-2", phase=Phase.DRAINING)
+    move = advance(recovery(step), booted, GROUND, lambda: CommandId("c1"))
+    assert move is not None
+    assert (move.recovery.state, move.command, move.ask_provider) == (
+        RecoveryState.VOID,
+        None,
+        False,
+    )
+    assert move.node.recovery is None
+
+
+@pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)
+def test_a_boot_while_a_step_is_under_way_that_does_not_boot_voids_it(step: RecoveryStep) -> None:
+    move = order(recovery(step))
+    voided = after(move, replace(move.node, boot_id="boot-2"))
+    assert voided is not None
+    assert voided.recovery.state is RecoveryState.VOID
+
+
+# Deadlines and verification
+
+
+@pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
+def test_a_step_of_which_nothing_comes_in_time_is_followed_by_the_next(step: RecoveryStep) -> None:
+    move = order(recovery(step))
+    assert move.recovery.deadline == NOW + RULES[step].deadline
+
+    assert after(move, now=NOW + RULES[step].deadline - timedelta(seconds=1)) is None
+    climbed = after(move, now=NOW + RULES[step].deadline)
+
+    assert climbed is not None
+    outcomes = [attempt.outcome for attempt in climbed.recovery.history]
+    assert "nothing came of it in time" in outcomes
+    assert rung(climbed.recovery.step) == rung(step) + 1
+
+
+@pytest.mark.parametrize("step", [s for s in DONE_BY_US if RULES[s].command], ids=str)
+def test_a_step_that_the_agent_refuses_is_followed_by_the_next_with_its_words(
+    step: RecoveryStep,
+) -> None:
+    move = order(recovery(step))
+    said = "the GPUs are in use; to be stopped first: nv-hostengine (pid 812)"
+    climbed = after(move, command=answered(move.command, CommandStatus.FAILED, said))
+    assert climbed is not None
+    assert rung(climbed.recovery.step) > rung(step)
+    assert said in climbed.reason
+
+
+@pytest.mark.parametrize("step", [RecoveryStep.RESTART_APP, RecoveryStep.RESET_GPU], ids=str)
+def test_a_step_that_is_said_to_be_done_is_believed_after_quiet_checks(step: RecoveryStep) -> None:
+    move = order(recovery(step))
+    verifying = after(move, command=answered(move.command, CommandStatus.COMPLETED, "done"))
+    assert verifying is not None
+    assert verifying.recovery.state is RecoveryState.VERIFYING
+    deadline = verifying.recovery.deadline
+    assert deadline is not None
+
+    well = replace(verifying.node, conditions=(), health=Health.HEALTHY)
+    assert after(verifying, well, now=deadline - timedelta(seconds=1)) is None, "not yet"
+    believed = after(verifying, well, now=deadline)
+    assert believed is not None
+    assert believed.recovery.state is RecoveryState.SUCCEEDED
+    assert believed.node.phase is Phase.READY
+
+    again = after(verifying, replace(SICK, phase=Phase.DRAINING))
+    assert again is not None
+    assert rung(again.recovery.step) > rung(step), "the checks have the last word"
+
+
+@pytest.mark.parametrize("step", [RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE], ids=str)
+def test_a_machine_that_is_back_returns_only_when_its_boot_check_has_passed(
+    step: RecoveryStep,
+) -> None:
+    move = order(recovery(step))
+    back = replace(move.node, boot_id="boot-2")
+    verifying = after(move, back)
+    assert verifying is not None
+    assert verifying.recovery.state is RecoveryState.VERIFYING
+    assert after(verifying, replace(back, conditions=(), health=Health.HEALTHY)) is None
+
+    passed = replace(back, conditions=(), health=Health.HEALTHY, vouched_boot="boot-2")
+    believed = after(verifying, passed)
+    assert believed is not None
+    assert believed.recovery.state is RecoveryState.SUCCEEDED
+
+    broken = replace(back, conditions=(replace(FAULT, boot_id="boot-2"),))
+    climbed = after(verifying, broken)
+    assert climbed is not None
+    assert rung(climbed.recovery.step) > rung(step)
+
+
+# Budgets
+
+
+@pytest.mark.parametrize("step", DONE_BY_US, ids=IDS)
+def test_a_step_that_was_taken_too_often_in_a_week_is_passed_over(step: RecoveryStep) -> None:
+    def past(days: float) -> list[Recovery]:
+        tried = Attempt(step=step, at=NOW - timedelta(days=days), outcome="ordered", ran=True)
+        done = replace(recovery(step), state=RecoveryState.SUCCEEDED, history=(tried,))
+        return [replace(done, id=RecoveryId(f"before-{i}")) for i in range(RULES[step].per_week)]
+
+    often = recovery(step, ground=replace(GROUND, others=past(days=6)))
+    assert rung(often.step) > rung(step)
+    assert "times in the last 7 days" in often.history[0].outcome
+    assert recovery(step, ground=replace(GROUND, others=past(days=8))).step is step
+    assert recovery(step, ground=replace(GROUND, others=past(days=6)[1:])).step is step
+
+
+def test_the_same_fault_of_the_same_boot_goes_on_where_it_was_left() -> None:
+    tried = order(recovery(RecoveryStep.RESET_GPU)).recovery
+    ended = replace(tried, state=RecoveryState.SUCCEEDED)
+
+    again = recovery(RecoveryStep.RESET_GPU, ground=replace(GROUND, others=[ended]))
+
+    assert again.id == ended.id
+    assert again.step is RecoveryStep.REBOOT
+    assert "tried for this fault already" in again.history[-1].outcome
+
+
+def test_the_ladder_is_climbed_in_its_order_and_ends_with_people() -> None:
+    pool = replace(POOL, auto_replace=False)
+    ground = replace(GROUND, pool=pool)
+    found, taken = recovery(RecoveryStep.RESTART_APP, ground=ground), []
+    while found.state is not RecoveryState.TICKET:
+        move = order(found, ground=ground)
+        taken.append(move.recovery.step)
+        late = replace(ground, now=move.recovery.deadline or NOW, command=move.command)
+        climbed = advance(move.recovery, move.node, late, lambda: CommandId("c"))
+        assert climbed is not None
+        found = climbed.recovery
+    assert taken == list(LADDER[:4])
