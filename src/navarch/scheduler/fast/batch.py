@@ -33,7 +33,7 @@ def best_rows(ranking: Ranking, count: int) -> Rows:
     rows: Rows = np.flatnonzero(ranking.scores != NEVER)
     if len(rows) <= count:
         return rows
-    scores = ranking.scores[rows]
+    scores = ranking.scores.take(rows)
     bar = np.partition(scores, len(scores) - count)[len(scores) - count]
     above = scores > bar
     level = np.flatnonzero(scores == bar)[: count - int(above.sum())]
@@ -51,7 +51,7 @@ def order_of(columns: Columns, ranking: Ranking, count: int, *, real: bool) -> n
     rows = best_rows(ranking, count)
     if not len(rows):
         return rows
-    room = np.minimum(ranking.room[rows], count)
+    room = np.minimum(ranking.room.take(rows), count)
     scores = _scores_by_depth(columns, ranking, rows, int(room.max()), real=real)
     return order_by(columns, ranking, rows, room, scores, count)
 
@@ -66,12 +66,15 @@ def order_by(
 ) -> npt.NDArray[np.intp]:
     """Return the nodes of the next tasks in order, by the scores of each node at each depth."""
     deepest = scores.shape[1]
-    lowest = np.minimum.accumulate(scores, axis=1)
-    lowest[np.arange(deepest) >= room[:, None]] = NEVER
-    flat = lowest.ravel()
+    if deepest > 1:
+        lowest = np.minimum.accumulate(scores, axis=1)
+        lowest[np.arange(deepest) >= room[:, None]] = NEVER
+        flat = lowest.ravel()
+    else:
+        flat = np.where(room > 0, scores[:, 0], NEVER)
     possible = int(np.count_nonzero(flat != NEVER))
     order = np.argsort(-flat, kind="stable")[: min(count, possible)]
-    chosen: Rows = rows[order // deepest]
+    chosen: Rows = rows.take(order // deepest)
     depth = order % deepest
     end = len(order)
     for figure in ranking.extents_used():
@@ -145,11 +148,12 @@ def _steady(
     extent = columns.extent(figure)
     if not amount or not len(chosen):
         return len(chosen)
-    before = columns.free[chosen, column] - depth * amount
-    below = np.flatnonzero((before - amount < extent.least) & extent.has[chosen])
+    before = columns.free[:, column].take(chosen) - depth * amount
+    has = extent.has.take(chosen)
+    below = np.flatnonzero((before - amount < extent.least) & has)
     end = int(below[0]) + 1 if len(below) else len(chosen)
     # The most moves when the last node that has it is given its first task.
-    leaving = np.flatnonzero((depth == 0) & (before == extent.most) & extent.has[chosen])
+    leaving = np.flatnonzero((depth == 0) & (before == extent.most) & has)
     holders = extent.counts.get(extent.most, 0)
     if len(leaving) >= holders:
         end = min(end, int(leaving[holders - 1]) + 1)

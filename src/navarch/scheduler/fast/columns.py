@@ -101,6 +101,11 @@ class Columns:
             self._catch_up()
         return self._free
 
+    def at(self, rows: Sequence[int]) -> list[Node]:
+        """Return the nodes of these rows."""
+        nodes = self.nodes
+        return nodes.at(rows) if isinstance(nodes, NodeList) else [nodes[row] for row in rows]
+
     def sync(self) -> None:
         """Take note of what has changed."""
         rows = self.log.rows
@@ -133,12 +138,10 @@ class Columns:
         if self._synced != len(self.log.rows) - len(rows):
             return
         self._synced = len(self.log.rows)
-        idle, free, where = self.idle, self.free, np.array(rows, dtype=np.intp)
-        for column, amount in enumerate(need_of(request)):
-            if amount:
-                taken = np.array(counts, dtype=np.int64) * amount
-                idle[where, column] -= taken
-                free[where, column] -= taken
+        idle, free, where = self.idle.T, self.free.T, np.array(rows, dtype=np.intp)
+        taken = np.outer(need_of(request), counts)
+        idle[:, where] -= taken
+        free[:, where] -= taken
         self._update_extents(rows)
 
     def _update_extents(self, rows: Sequence[int]) -> None:
@@ -159,8 +162,7 @@ class Columns:
         """Write rows down that nobody has looked at; some may have changed again since."""
         rows = list(set(self._behind))
         self._behind = []
-        nodes = self.nodes
-        pools = [(nodes[row].idle, nodes[row].releasing) for row in rows]
+        pools = [(node.idle, node.releasing) for node in self.at(rows)]
         idle = np.array([(i.cpu, i.memory, i.gpu, i.pods) for i, _ in pools], dtype=np.int64)
         self._idle[rows] = idle
         coming = [(r.cpu, r.memory, r.gpu, r.pods) for _, r in pools]
@@ -260,7 +262,7 @@ class ColumnTable(NodeTable):
             raise InvalidError("this table shows nodes as they might be: use its columns")
         if self._rows is None:
             return self._columns.nodes
-        return [self._columns.nodes[row] for row in self._rows]
+        return self._columns.at(self._rows.tolist())
 
     @cached_property
     def total(self) -> Amounts:

@@ -168,8 +168,7 @@ class Engine:
         if wanted == 1 or not ranking.foreseeable:
             return self._best(ranking)
         rows = order_of(self._columns, ranking, wanted, real=real)
-        nodes = self._columns.nodes
-        ahead.keep(ranking, [nodes[row] for row in rows.tolist()], real=real)
+        ahead.keep(ranking, self._columns.at(rows.tolist()), real=real)
         return ahead.take(count)
 
     def _best(self, ranking: Ranking) -> list[Node]:

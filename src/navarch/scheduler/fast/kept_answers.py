@@ -39,7 +39,7 @@ class KeptAnswers:
         self._seen = len(log)
         unknown = np.flatnonzero(~self._known) if rows is None else rows[~self._known[rows]]
         if len(unknown):
-            nodes = [self._columns.nodes[row] for row in unknown.tolist()]
+            nodes = self._columns.at(unknown.tolist())
             self._answers[unknown] = ask_each(self._hook, self._task, nodes)
             self._known[unknown] = True
         return self._answers if rows is None else self._answers[rows]

@@ -62,7 +62,7 @@ def _fill_up(
 
     Scores that depend on their node only can be asked for node by node, and sorted afterwards.
     """
-    nodes = [columns.nodes[row] for row in rows.tolist()]
+    nodes = columns.at(rows.tolist())
     rooms: list[int] = room.tolist()
     deepest = max(rooms)
     totals = np.zeros((len(nodes), deepest))
@@ -74,7 +74,7 @@ def _fill_up(
     totals[:, 0] = ranking.scores[rows]
     totals[np.isnan(totals)] = NEVER
     order = order_by(columns, ranking, rows, room, totals, len(tasks))
-    return [columns.nodes[row] for row in order.tolist()]
+    return columns.at(order.tolist())
 
 
 def _ask_filling(
@@ -101,7 +101,7 @@ class _Rehearsal:
         self._ranking = ranking
         self._tasks = tasks
         self._extents = Moves(columns, ranking, rows)
-        self._nodes = [columns.nodes[row] for row in rows.tolist()]
+        self._nodes = columns.at(rows.tolist())
         self._room = np.minimum(ranking.room[rows], len(tasks)).tolist()
         deepest = max(self._room, default=0)
         self._terms: list[tuple[Callable[[Task, Node], float | None], Term]] = []

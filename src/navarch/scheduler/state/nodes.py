@@ -71,6 +71,11 @@ class NodeList(Sequence[Node]):
             return [self[row] for row in range(*index.indices(len(self)))]
         return self._make(index)
 
+    def at(self, rows: Sequence[int]) -> list[Node]:
+        """Return the nodes of these rows."""
+        made = self._made
+        return [made[row] or self._make(row) for row in rows]
+
     def _make(self, row: int) -> Node:
         row %= len(self._made)
         node = self._made[row] = Node(self.specs[row], row, self._log)
