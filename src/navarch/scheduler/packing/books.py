@@ -21,7 +21,9 @@ class Books:
         self.gpus = [[WHOLE] * machine.gpus for machine in stage.machines]
         self.free = stage.capacity
         """Thousandths of GPUs that are left in all."""
-        self._ranks = stage.most_gpus + 1
+        self._no_gpu = [0] * (stage.most_gpus + 1)
+        # What shapes ask for of each kind of machine; more than anything where it may not be.
+        self._cpu_asked = np.where(stage.could_use, stage.cpu, np.inf)
 
     def take(self, shape: int, node: int, device: int) -> None:
         """Give the node's resources to a pod; `device` is the GPU it shares, if it shares one."""
@@ -51,12 +53,11 @@ class Books:
         """Say for every shape whether the node can take a pod of it now."""
         stage = self.stage
         # Rank q of the GPUs by what is left decides for a pod that asks for q of them.
-        ranked = np.zeros(self._ranks)
         left = sorted(self.gpus[node], reverse=True)
-        ranked[1 : len(left) + 1] = left
-        fits: Flags = stage.could_use[stage.kind_of[node]] & (stage.cpu <= self.cpu[node])
+        ranked = np.array([0, *left, *self._no_gpu[len(left) + 1 :]], dtype=np.float64)
+        fits: Flags = self._cpu_asked[stage.kind_of[node]] <= self.cpu[node]
         fits &= stage.memory <= self.memory[node]
-        fits &= stage.milli <= ranked[stage.gpus]
+        fits &= stage.milli <= ranked.take(stage.gpus)
         return fits
 
     def state(self, node: int) -> tuple[int, ...]:

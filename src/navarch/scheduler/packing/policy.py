@@ -92,12 +92,15 @@ class ScoreTable:
 
     def rebuild(self) -> None:
         """Ask about all nodes."""
-        known: dict[tuple[int, ...], Numbers] = {}
+        known: dict[tuple[int, ...], int] = {}
+        columns: list[Numbers] = []
+        column_of: list[int] = []
         for node in range(len(self._books.stage.machines)):
-            state = self._books.state(node)
-            if state not in known:
-                known[state] = self._column(node)
-            self._scores[:, node] = known[state]
+            number = known.setdefault(self._books.state(node), len(columns))
+            if number == len(columns):
+                columns.append(self._column(node))
+            column_of.append(number)
+        self._scores[:] = np.array(columns).take(column_of, axis=0).T
 
     def refresh(self, node: int) -> None:
         """Ask about one node."""

@@ -96,26 +96,26 @@ class SlotKinds:
         self._gpus = np.array([kind.gpus for kind in self.kinds], dtype=np.float64)
         self._cpu = np.array([max(kind.cpu_milli, 1) for kind in self.kinds], dtype=np.float64)
         self._memory = np.array([max(kind.memory_mib, 1) for kind in self.kinds], dtype=np.float64)
-        self._allowed = np.array(
+        allowed = np.array(
             [[machine in kind.machines for kind in self.kinds] for machine in range(len(could_use))]
         ).reshape(len(could_use), len(self.kinds))
+        # On machines that may not have them slots are endless, so that none fits.
+        self._gpus_on = np.where(allowed, self._gpus, np.inf)
 
     def __len__(self) -> int:
         return len(self.kinds)
 
     def on(self, machine: int, *, cpu: float, memory: float, whole: int) -> Numbers:
         """Return how many slots of each kind a machine of this kind has with so much left."""
-        slots = np.minimum(whole / self._gpus, cpu / self._cpu)
-        slots = np.floor(np.minimum(slots, memory / self._memory) + _NUDGE)
-        return np.where(self._allowed[machine], slots, 0)
-
-    def after(self, kinds: Ids, *, cpu: Numbers, memory: Numbers, whole: Numbers) -> Numbers:
-        """Return [kind, machine]: the same for some kinds and machines that may have these."""
-        slots = whole / self._gpus[kinds, None]
-        np.minimum(slots, cpu / self._cpu[kinds, None], out=slots)
-        np.minimum(slots, memory / self._memory[kinds, None], out=slots)
+        slots: Numbers = whole / self._gpus_on[machine]
+        np.minimum(slots, cpu / self._cpu, out=slots)
+        np.minimum(slots, memory / self._memory, out=slots)
         slots += _NUDGE
         return np.floor(slots, out=slots)
+
+    def sizes(self, kinds: Ids) -> tuple[Numbers, Numbers, Numbers]:
+        """Return the GPUs, CPU and memory of slots of some kinds, a row each."""
+        return self._gpus[kinds, None], self._cpu[kinds, None], self._memory[kinds, None]
 
     def count(self, shape: int, amount: float) -> None:
         """Take note that so much was asked for by a pod of this shape."""
@@ -129,17 +129,18 @@ class SlotKinds:
         is wanted is thought to vary as arrivals at random do, by the root of its mean, and by one.
         `there` is how many there are, `more` how many times what was counted is still expected.
         """
-        wanted, spare = self._wanted(more)
-        margin = (there - spare - wanted) / np.sqrt(2 * (wanted + 1))
-        worth = np.zeros(len(self.kinds))
-        for kind in np.flatnonzero(there < self.enough(more)).tolist():
-            worth[kind] = 0.5 * math.erfc(margin[kind]) * self.kinds[kind].gpus * WHOLE
-        return worth
+        return self.appraise(there, more)[1]
 
-    def enough(self, more: float) -> Numbers:
-        """Return how many slots of each kind are so many that one is worth nothing."""
+    def appraise(self, there: Numbers, more: float) -> tuple[Numbers, Numbers]:
+        """Return how many slots of each kind are so many that one is worth nothing; and `worth`."""
         wanted, spare = self._wanted(more)
-        return np.where(wanted > 0, spare + wanted + PLENTY * np.sqrt(2 * (wanted + 1)), 0)
+        spread = np.sqrt(2 * (wanted + 1))
+        enough = np.where(wanted > 0, spare + wanted + PLENTY * spread, 0)
+        margin = (there - spare - wanted) / spread
+        worth = np.zeros(len(self.kinds))
+        for kind in np.flatnonzero(there < enough).tolist():
+            worth[kind] = 0.5 * math.erfc(margin[kind]) * self.kinds[kind].gpus * WHOLE
+        return enough, worth
 
     def _wanted(self, more: float) -> tuple[Numbers, Numbers]:
         """Return how many slots of each kind are expected to be wanted, and how many to spare.
@@ -151,3 +152,15 @@ class SlotKinds:
         unseen = min(more, 1.0)
         wanted = np.where(self._untouched, np.maximum(wanted, unseen), wanted)
         return wanted, np.where(self._untouched, SPARE * unseen, SPARE)
+
+
+def slots_after(
+    sizes: tuple[Numbers, Numbers, Numbers], *, cpu: Numbers, memory: Numbers, whole: Ids
+) -> Numbers:
+    """Return [kind, machine]: how many slots machines that may have them have with so much left."""
+    gpus_each, cpu_each, memory_each = sizes
+    slots = whole / gpus_each
+    np.minimum(slots, cpu / cpu_each, out=slots)
+    np.minimum(slots, memory / memory_each, out=slots)
+    slots += _NUDGE
+    return np.floor(slots, out=slots)

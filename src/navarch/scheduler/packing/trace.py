@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from navarch.core.errors import InvalidError
@@ -20,6 +21,7 @@ MOST_GPUS: Final = 64
 
 NODE_COLUMNS: Final = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
 POD_COLUMNS: Final = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+GPU_SPEC: Final = "gpu_spec"
 
 
 class Machine(NamedTuple):
@@ -111,26 +113,38 @@ def parse_machines(lines: Iterable[str], name: str) -> Iterator[Machine]:
 
 def parse_pods(lines: Iterable[str], name: str) -> Iterator[Shape]:
     """Yield the pods of a CSV file; columns that do not matter to placement are ignored."""
+    # A list of thousands of pods has a few hundred shapes: each is read once.
+    known: dict[tuple[str, ...], Shape] = {}
     for row in _rows(lines, name, POD_COLUMNS):
-        cpu, memory = row.number("cpu_milli"), row.number("memory_mib")
-        gpus = row.number("num_gpu", most=MOST_GPUS)
-        if not gpus:
-            yield Shape(cpu, memory, 0, 0)
-            continue
-        milli = row.number("gpu_milli", most=WHOLE)
-        if milli == 0:
-            raise row.wrong("gpu_milli", "is 0 though num_gpu is not; say how much of each GPU")
-        if gpus > 1 and milli < WHOLE:
-            raise row.wrong("gpu_milli", f"is {milli} for {gpus} GPUs; only one GPU can be shared")
-        yield Shape(cpu, memory, gpus, milli, _models(row.text("gpu_spec")))
+        cells = row.cells
+        key = (*_asked_for(cells), cells.get(GPU_SPEC, ""))
+        shape = known.get(key)
+        if shape is None:
+            shape = known[key] = _shape(row)
+        yield shape
+
+
+_asked_for = itemgetter(*POD_COLUMNS)
+
+
+def _shape(row: _Row) -> Shape:
+    cpu, memory = row.number("cpu_milli"), row.number("memory_mib")
+    gpus = row.number("num_gpu", most=MOST_GPUS)
+    if not gpus:
+        return Shape(cpu, memory, 0, 0)
+    milli = row.number("gpu_milli", most=WHOLE)
+    if milli == 0:
+        raise row.wrong("gpu_milli", "is 0 though num_gpu is not; say how much of each GPU")
+    if gpus > 1 and milli < WHOLE:
+        raise row.wrong("gpu_milli", f"is {milli} for {gpus} GPUs; only one GPU can be shared")
+    return Shape(cpu, memory, gpus, milli, _models(row.text(GPU_SPEC)))
 
 
 def _models(text: str) -> tuple[str, ...]:
     return tuple(sorted({part.strip() for part in text.split("|")} - {""}))
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """One line of a file, with what is needed to complain about it."""
 
     file: str
@@ -176,10 +190,11 @@ def _rows(lines: Iterable[str], name: str, needed: tuple[str, ...]) -> Iterator[
 
 
 def _next(reader: Iterator[list[str]], name: str) -> list[str] | None:
-    line: Callable[[], int] = lambda: getattr(reader, "line_num", 0)  # noqa: E731
     try:
         return next(reader, None)
     except csv.Error as error:
-        raise InvalidError(f"{name}, line {line()}: {error}; is this a CSV file?") from error
+        line = getattr(reader, "line_num", 0)
+        raise InvalidError(f"{name}, line {line}: {error}; is this a CSV file?") from error
     except UnicodeDecodeError as error:
-        raise InvalidError(f"{name}, line {line() + 1}: not UTF-8 text; save it as such") from error
+        line = getattr(reader, "line_num", 0) + 1
+        raise InvalidError(f"{name}, line {line}: not UTF-8 text; save it as such") from error

@@ -27,7 +27,8 @@ def expected_waste(asked: Mapping[int, float], offers: int = OFFERS) -> Numbers:
     for _ in range(offers):
         after = np.zeros(WHOLE + 1)
         for milli, count in asked.items():
-            after[:milli] += count * waste[:milli]
-            after[milli:] += count * waste[: WHOLE + 1 - milli]
+            weighed = count * waste
+            after[:milli] += weighed[:milli]
+            after[milli:] += weighed[: WHOLE + 1 - milli]
         waste = after / total
     return waste

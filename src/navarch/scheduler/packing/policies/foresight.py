@@ -20,7 +20,7 @@ from navarch.scheduler.packing.books import Books
 from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.policy import NOWHERE, ScoringPolicy
 from navarch.scheduler.packing.shortage import Shortage
-from navarch.scheduler.packing.slots import SlotKinds
+from navarch.scheduler.packing.slots import SlotKinds, slots_after
 from navarch.scheduler.packing.stage import Numbers, Stage
 from navarch.scheduler.packing.trace import WHOLE
 from navarch.scheduler.packing.waste import expected_waste
@@ -96,11 +96,16 @@ class Foresight(ScoringPolicy):
         if not total:
             return np.zeros(len(self._column))
         short = self._shortage.of_each(self.books.cpu[node] - self._cpu, total - self._demand)
-        gains: Numbers = np.maximum.reduce(self._gain[list(set(left))])[self._column]
-        gains += short[0]
+        first, *others = set(left)
+        best = self._gain_of_shape[first]
+        for milli in others:
+            best = np.maximum(best, self._gain_of_shape[milli])
+        gains: Numbers = best + short[0]
         gains -= short[1:]
         gains *= 1 / GRAIN
-        return np.rint(gains) * GRAIN
+        np.rint(gains, out=gains)
+        gains *= GRAIN
+        return gains
 
     def weigh(self, shape: int, scores: Numbers) -> Numbers:
         """Take off what the node's GPUs cost, and the slots that the pod would break."""
@@ -143,6 +148,7 @@ class Foresight(ScoringPolicy):
         parts = np.where(after < 0, NOWHERE, waste[:, None] - waste[np.maximum(after, 0)])
         whole = np.arange(stage.most_gpus + 1) * waste[WHOLE]
         self._gain = np.hstack([parts, np.broadcast_to(whole, (WHOLE + 1, len(whole)))])
+        self._gain_of_shape = self._gain[:, self._column]
         self._look()
 
     def _look(self) -> None:
@@ -166,10 +172,13 @@ class _Ledger:
         self._cpu = np.array(books.cpu, dtype=np.float64)
         self._memory = np.array(books.memory, dtype=np.float64)
         self._left = np.zeros((len(nodes), stage.most_gpus), dtype=np.int64)
+        self._whole = np.array([books.whole(node) for node in nodes], dtype=np.int64)
         for node in nodes:
             self._left[node, : len(books.gpus[node])] = books.gpus[node]
         self._on = np.array([self._count(node) for node in nodes]).T.copy()
         self._there = self._on.sum(axis=1)
+        self._some: list[bool] = self._on.any(axis=0).tolist()
+        """Whether each node has any slot at all."""
         self.holders = NOBODY
         """Nodes with slots that are worth something."""
         self.holds = np.zeros(len(nodes), dtype=bool)
@@ -180,20 +189,21 @@ class _Ledger:
         left = self._books.gpus[node]
         self._cpu[node], self._memory[node] = self._books.cpu[node], self._books.memory[node]
         self._left[node, : len(left)] = left
-        before = self._on[:, node]
-        if not before.any():
+        self._whole[node] = left.count(WHOLE)
+        if not self._some[node]:
             return False
-        broken = before - self._count(node)
+        after = self._count(node)
+        broken = self._on[:, node] - after
         if not broken.any():
             return False
+        self._some[node] = bool(after.any())
         self._there -= broken
-        self._on[:, node] -= broken
+        self._on[:, node] = after
         return bool((self._there < self._enough)[broken > 0].any())
 
     def value(self, more: float) -> None:
         """Find out which slots are worth something, and what."""
-        self._enough = self.slots.enough(more)
-        worth = self.slots.worth(self._there, more)
+        self._enough, worth = self.slots.appraise(self._there, more)
         self.holds[self.holders] = False
         self._precious = np.flatnonzero(worth > NEGLIGIBLE)
         if not len(self._precious):
@@ -203,22 +213,23 @@ class _Ledger:
         self.holders = np.flatnonzero(self._on[self._precious].any(axis=0))
         self.holds[self.holders] = True
         self._held = self._on[self._precious[:, None], self.holders]
+        self._sizes = self.slots.sizes(self._precious)
 
     def loss(self, shape: int, gain: Numbers) -> Numbers:
         """Return what slots are lost at each holder, `gain` being what a GPU with m left gains."""
         asked = self._stage.shapes[shape]
-        left = self._left[self.holders]
-        whole = (left == WHOLE).sum(axis=1)
+        whole = self._whole.take(self.holders)
         if asked.shares:
+            left = self._left.take(self.holders, axis=0)
             # A whole GPU is opened where that gains more than any in use.
-            used = np.where(left < WHOLE, gain[left], NOWHERE).max(axis=1)
+            used = np.where(left < WHOLE, gain.take(left), NOWHERE).max(axis=1)
             whole = whole - (gain[WHOLE] > used)
         else:
             whole = whole - asked.gpus
-        after = self.slots.after(
-            self._precious,
-            cpu=self._cpu[self.holders] - asked.cpu_milli,
-            memory=self._memory[self.holders] - asked.memory_mib,
+        after = slots_after(
+            self._sizes,
+            cpu=self._cpu.take(self.holders) - asked.cpu_milli,
+            memory=self._memory.take(self.holders) - asked.memory_mib,
             whole=whole,
         )
         # Kinds the node may not hold have no slots there before, and are not lost after.
