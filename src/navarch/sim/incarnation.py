@@ -20,6 +20,7 @@ from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.provider import Announcement, Provider, ProvisionRequest
 from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
+from navarch.sim.claims import Claims
 
 T = TypeVar("T")
 
@@ -147,6 +148,7 @@ class WiredProvider:
     cloud: SimulatedCloud
     store: Store
     wire: Tripwire
+    claims: Claims
 
     @property
     def name(self) -> str:
@@ -173,13 +175,8 @@ class WiredProvider:
 
     async def terminate(self, instance: InstanceId) -> None:
         """End one machine, which nobody may want any more."""
-        machine = self.cloud.machines.get(instance)
-        # A machine belongs to the node it was bought for, or to nobody: the label says which.
-        name = None if machine is None else NodeId(machine.request.name)
-        node = None if name is None else self.store.fleet().nodes.get(name)
-        if node is not None:
-            wanted = node.instance == instance and node.counts
-            assert not wanted, f"{instance} is the machine of {node.id}, which is {node.phase}"
+        for node in self.claims.wanted_by(instance):
+            raise AssertionError(f"{instance} is the machine of {node.id}, which is {node.phase}")
         await self.wire.call("terminate", lambda: self.cloud.terminate(instance))
 
     async def reboot(self, instance: InstanceId) -> None:
@@ -247,7 +244,7 @@ class WiredNotifier:
         return await self.wire.call("is_drained", lambda: self.notifier.is_drained(node))
 
 
-def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire) -> Provider:
+def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire, claims: Claims) -> Provider:
     """Return `cloud` as one incarnation of the control plane sees it."""
     tells = cloud.habits.announces or cloud.habits.blocks is not None
-    return (TellingProvider if tells else WiredProvider)(cloud, store, wire)
+    return (TellingProvider if tells else WiredProvider)(cloud, store, wire, claims)

@@ -34,6 +34,7 @@ from navarch.service.fleet import FleetService
 from navarch.service.views import pool_spec
 from navarch.sim.agent import SimAgent
 from navarch.sim.checkers import Checkers
+from navarch.sim.claims import Claims
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.effects import Deed, Fault, SimEffects
 from navarch.sim.hearing import ComputedHearing
@@ -417,11 +418,12 @@ class World:
         store = WiredStore(led, wire, chance, conflicts)
         known = [n.id for n in self.fleet().nodes.values() if n.registered_at and not n.gone]
         columns = self._columns(known)
+        claims = Claims(led)
         control = build_control_plane(
             self.clock,
             SeededEntropy(f"{self.seed}/control/{life}"),
             store,
-            providers=[wired(cloud, led, wire) for cloud in self.clouds],
+            providers=[wired(cloud, led, wire, claims) for cloud in self.clouds],
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
             timing=lambda: self.timing,
@@ -433,9 +435,12 @@ class World:
             strict=True,
         )
         self.control = control
-        async with asyncio.TaskGroup() as tasks:
-            task = self._lives["control"] = tasks.create_task(control.run())
-            wire.on_crash = task.cancel
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                task = self._lives["control"] = tasks.create_task(control.run())
+                wire.on_crash = task.cancel
+        finally:
+            claims.leave()
 
     def _columns(self, known: Sequence[NodeId]) -> Columns:
         if not self.computed:

@@ -1,0 +1,37 @@
+"""Which nodes say that a machine is theirs, at any moment and whatever its label says."""
+
+from navarch.core.ids import InstanceId, NodeId
+from navarch.core.node import Node
+from navarch.ports.store import Committed, Store
+
+
+class Claims:
+    """Follows a store, so that who has a machine is known without asking every node."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._nodes: dict[InstanceId, dict[NodeId, None]] = {}
+        for node in store.fleet().nodes.values():
+            self._note(node)
+        self.leave = store.subscribe(self._changed)
+
+    def wanted_by(self, instance: InstanceId) -> list[Node]:
+        """Return the nodes that have this machine and are not on their way out."""
+        known = self._store.fleet().nodes
+        return [known[name] for name in self._nodes.get(instance, ()) if known[name].counts]
+
+    def _note(self, node: Node) -> None:
+        if node.instance is not None:
+            self._nodes.setdefault(node.instance, {})[node.id] = None
+
+    def _changed(self, committed: Committed) -> None:
+        change = committed.change
+        for name in (*(node.id for node in change.nodes), *change.forget_nodes):
+            before = committed.before.nodes.get(name)
+            if before is not None and before.instance is not None:
+                claimants = self._nodes.get(before.instance, {})
+                claimants.pop(name, None)
+                if not claimants:
+                    self._nodes.pop(before.instance, None)
+        for node in change.nodes:
+            self._note(node)

@@ -1,0 +1,50 @@
+"""The witness between the control plane and the clouds sees what must not be done."""
+
+from dataclasses import replace
+
+import pytest
+
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.ids import InstanceId, PoolName
+from navarch.core.node import Node
+from navarch.sim.claims import Claims
+from navarch.sim.incarnation import Tripwire, wired
+from navarch.sim.world import World, simulate
+from navarch.testing.worlds import a_pool
+
+POOL = PoolName("training")
+
+
+def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(POOL)) == 2, within_s=1800)
+        provider = wired(world.cloud, world.store, Tripwire(), Claims(world.store))
+        mine, other = world.serving(POOL)
+        machine = world.machine(mine).id
+        with pytest.raises(AssertionError, match=f"{machine} is the machine of {mine}"):
+            await provider.terminate(machine)
+
+        # Another node takes the machine for its own; the one whose name it bears does not.
+        fleet = world.fleet()
+        swapped = [
+            on(fleet.nodes[mine], world.machine(other).id),
+            on(fleet.nodes[other], machine),
+        ]
+        reason = Event(
+            at=world.clock.now(), about=about("node", mine), kind="node.changed", reason="a test"
+        )
+        await world.store.commit(Change(nodes=swapped, events=[reason]), based_on=fleet.revision)
+        with pytest.raises(AssertionError, match=f"{machine} is the machine of {other}"):
+            await provider.terminate(machine)
+        back = [fleet.nodes[mine], fleet.nodes[other]]
+        await world.store.commit(
+            Change(nodes=back, events=[reason]), based_on=world.fleet().revision
+        )
+
+    simulate(story, seed=1, pools=[a_pool(POOL, size=2)])
+
+
+def on(node: Node, machine: InstanceId) -> Node:
+    assert node.launch is not None
+    return replace(node, launch=replace(node.launch, instance=machine))
