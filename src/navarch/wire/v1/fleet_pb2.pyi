@@ -285,20 +285,22 @@ class Topology(_message.Message):
     def __init__(self, block: _Optional[str] = ..., rack: _Optional[str] = ..., switch: _Optional[str] = ..., host: _Optional[str] = ...) -> None: ...
 
 class Held(_message.Message):
-    __slots__ = ("action", "reason", "because", "by", "since", "released")
+    __slots__ = ("action", "reason", "because", "by", "since", "released", "faults")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BECAUSE_FIELD_NUMBER: _ClassVar[int]
     BY_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
+    FAULTS_FIELD_NUMBER: _ClassVar[int]
     action: str
     reason: str
     because: str
     by: HeldBy
     since: _timestamp_pb2.Timestamp
     released: str
-    def __init__(self, action: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[str] = ..., by: _Optional[_Union[HeldBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., released: _Optional[str] = ...) -> None: ...
+    faults: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, action: _Optional[str] = ..., reason: _Optional[str] = ..., because: _Optional[str] = ..., by: _Optional[_Union[HeldBy, str]] = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., released: _Optional[str] = ..., faults: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Remediation(_message.Message):
     __slots__ = ("strategy", "dry_run", "steps", "reboot_deadline")
