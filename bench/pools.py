@@ -1,10 +1,19 @@
 """What is promised of pools, measured.
 
-usage: python -m bench.pools [market] [leaks] [storms] [planning] [ledger] [--seeds 100] [--days 30]
-           [--launches 1000000] [--storms 1000] [--repeat 9] [--first 0]
+usage: python -m bench.pools [planning] [definitions] [ledger] [market] [storms] [leaks] [leftovers]
+           [--seeds 100] [--days 30] [--launches 1000000] [--storms 1000] [--repeat 9] [--first 0]
+       python -m bench.pools merge FILE ...
 
-Without a name all of them run, which takes about an hour of one core; `leaks` is most of it.
-Each can be cut into parts: `--first` is the seed to begin with.
+Without a name all but `leftovers` run, which takes about an hour of one core; `leaks` is half of
+it. The last key of what is printed, `figures`, says of each promise whether it was kept (null: as
+far as this part of a run can tell), and the exit status is 1 if one was not.
+
+The long ones can be cut into parts and put together again, `--first` being the seed to begin with:
+
+    python -m bench.pools market --seeds 25 --first 75 > market-75.json
+    python -m bench.pools leaks --launches 100000 --first 1000 > leaks-1000.json
+    python -m bench.pools storms --storms 250 --first 750 > storms-750.json
+    python -m bench.pools merge market-*.json leaks-*.json storms-*.json
 """
 
 import argparse
@@ -12,31 +21,59 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import structlog
 
+from bench.pools_definitions import definitions
+from bench.pools_goals import figures
 from bench.pools_leaks import leaks
 from bench.pools_ledger import ledger
-from bench.pools_market import market
+from bench.pools_market import leftovers, market
+from bench.pools_merge import MergeError, merge
 from bench.pools_planning import planning
 from bench.pools_storms import storms
+
+ASIDE = ("leftovers",)
+"""What promises nothing, and is run only if it is named."""
 
 
 def main() -> None:
     given = _parser().parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    results = _merged(given.parts[1:]) if given.parts[:1] == ["merge"] else _run(given)
+    shown = figures(results)
+    print(json.dumps({**results, "figures": shown}, indent=2))
+    sys.exit(any(figure["pass"] is False for figure in shown))
+
+
+def _run(given: argparse.Namespace) -> dict[str, dict[str, object]]:
     parts: dict[str, Callable[[], dict[str, object]]] = {
         "planning": lambda: planning(given.repeat),
-        "market": lambda: market(given.seeds, given.days, given.first),
+        "definitions": definitions,
         "ledger": lambda: ledger(given.launches),
+        "market": lambda: market(given.seeds, given.days, given.first),
         "storms": lambda: storms(given.storms, given.first),
         "leaks": lambda: leaks(given.launches, given.first),
+        "leftovers": lambda: leftovers(given.seeds, given.days, given.first),
     }
     unknown = [name for name in given.parts if name not in parts]
     if unknown:
         sys.exit(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}")
-    wanted = given.parts or list(parts)
-    print(json.dumps({name: parts[name]() for name in wanted}, indent=2))
+    results = {}
+    for name in given.parts or [name for name in parts if name not in ASIDE]:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        results[name] = parts[name]()
+    return results
+
+
+def _merged(files: list[str]) -> dict[str, dict[str, object]]:
+    if not files:
+        sys.exit("merge what? give the files that the parts have printed")
+    try:
+        return merge([Path(file) for file in files])
+    except MergeError as error:
+        sys.exit(str(error))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -44,7 +44,7 @@ class StockoutsConfig:
     )
     sold_out_longest: timedelta = key(
         DURATION,
-        default=timedelta(seconds=62),
+        default=timedelta(seconds=75),
         doc="after many in a row, if one launch waits; each doubles the pause up to this, and the "
         "more launches wait, the shorter it is",
         restart=_ONCE,

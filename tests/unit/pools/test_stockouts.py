@@ -68,8 +68,8 @@ def test_the_next_offering_is_asked_at_once() -> None:
     assert choose(Market(refused(A), now=NOW)) == B
 
 
-@pytest.mark.parametrize(("times", "seconds"), [(1, 15), (2, 30), (3, 60), (99, 62)])
-def test_every_further_refusal_closes_for_longer_up_to_a_minute(times: int, seconds: int) -> None:
+@pytest.mark.parametrize(("times", "seconds"), [(1, 15), (2, 30), (3, 60), (99, 75)])
+def test_every_further_refusal_closes_for_longer_up_to_a_limit(times: int, seconds: int) -> None:
     stockouts = refused(A, times=times)
     opens_at = NOW + seconds * SECOND
     assert A not in open_offerings(stockouts, opens_at - SECOND)
@@ -168,10 +168,10 @@ def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
 @pytest.mark.parametrize(
     ("refusal", "waiting", "pause_s"),
     [
-        (Refusal.CAPACITY, 0, 62.0),
-        (Refusal.CAPACITY, 1, 62.0),
-        (Refusal.CAPACITY, 4, 31.0),
-        (Refusal.CAPACITY, 100, 6.2),
+        (Refusal.CAPACITY, 0, 75.0),
+        (Refusal.CAPACITY, 1, 75.0),
+        (Refusal.CAPACITY, 4, 37.5),
+        (Refusal.CAPACITY, 100, 7.5),
         (Refusal.CAPACITY, 10_000, 5.0),
         (Refusal.QUOTA, 1000, 900.0),
     ],
