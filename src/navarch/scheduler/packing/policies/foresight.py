@@ -177,7 +177,7 @@ class _Ledger:
             self._left[node, : len(books.gpus[node])] = books.gpus[node]
         self._on = np.array([self._count(node) for node in nodes]).T.copy()
         self._there = self._on.sum(axis=1)
-        self._some: list[bool] = self._on.any(axis=0).tolist()
+        self._some = [bool(column.any()) for column in self._on.T]
         """Whether each node has any slot at all."""
         self.holders = NOBODY
         """Nodes with slots that are worth something."""
