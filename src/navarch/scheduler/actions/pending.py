@@ -30,10 +30,11 @@ def interruptible_jobs(session: Session) -> list[Job]:
     """Return the jobs that could make room for others: they have a place, and a queue."""
     known = session.interruptible
     if known is None or known[0] != len(session.changes.rows):
+        leaves = session.queues.leaves
         jobs = [
             job
             for job in session.jobs.values()
-            if job.preemptible and job.count(ACTIVE_ALLOCATED_MASK) and _has_queue(session, job)
+            if job.preemptible and job.queue in leaves and job.has_any(ACTIVE_ALLOCATED_MASK)
         ]
         known = session.interruptible = (len(session.changes.rows), jobs)
     return known[1]
@@ -41,9 +42,5 @@ def interruptible_jobs(session: Session) -> list[Job]:
 
 def lost_jobs(session: Session) -> list[Job]:
     """Return the pending jobs that are in no queue that could serve them."""
-    leaves = {queue.name for queue in session.queues.by_name.values() if queue.is_leaf}
+    leaves = session.queues.leaves
     return [job for job in waiting_jobs(session) if job.queue not in leaves]
-
-
-def _has_queue(session: Session, job: Job) -> bool:
-    return session.queues.leaf(job.queue) is not None

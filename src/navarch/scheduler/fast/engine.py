@@ -234,6 +234,9 @@ class Ahead:
         if self._ranking is not ranking:
             self._ranking, self._nodes, self._next = ranking, [], 0
             self._in_a_row = self._size = self._careful = 0
+        elif self._next < len(self._nodes):
+            # Somebody else has taken something before they were used up, and may well again.
+            self._in_a_row = self._size = 0
         self._in_a_row += 1
         if count == 1 and self._in_a_row < LOOK_AHEAD_AFTER:
             return 1

@@ -497,6 +497,16 @@ class Job:
         """Return how many tasks are in one of the states of `mask`."""
         return sum([pod_set.count(mask) for pod_set in self.pod_sets.values()])
 
+    def has_any(self, mask: int) -> bool:
+        """Say whether some task is in one of the states of `mask`."""
+        for pod_set in self.pod_sets.values():
+            if pod_set.untouched(ANY_MASK):
+                if pod_set.size and pod_set.untouched(mask):
+                    return True
+            elif any(task.placement.status & mask for task in pod_set.tasks):
+                return True
+        return False
+
     def tasks_in(self, mask: int) -> list[Task]:
         """Return the tasks in one of the states of `mask`, by uid."""
         return [task for task in self.tasks.values() if task.placement.status & mask]

@@ -74,6 +74,8 @@ class QueueTree:
             else:
                 queue.parent = self.by_name[queue.spec.parent]
                 queue.parent.children.append(queue)
+        self.leaves = {queue.name for queue in self.by_name.values() if queue.is_leaf}
+        """The names of queues that jobs may be in."""
 
     def note_change(self, name: str) -> None:
         """Write down that a job of the queue has gained or lost something."""
