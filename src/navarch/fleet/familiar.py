@@ -1,10 +1,8 @@
 """Machines that have nothing new to teach: seen before, just so, with their node just so."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress, count, takewhile
-from operator import is_, is_not
+from itertools import takewhile
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -22,7 +20,10 @@ class Novelties:
 
 
 FEW = 32
-"""So many machines may be described anew at once before whole stretches are looked at."""
+"""So many stretches of a listing may have changed before all that follows is looked at."""
+
+STRETCH = 256
+"""So many machines are compared at once."""
 
 
 class Familiar:
@@ -91,10 +92,7 @@ class Familiar:
         }
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
-        """Take in a listing, but for what is described by the very same objects as before.
-
-        Providers that keep what they have read before hand it out again, and then little does.
-        """
+        """Take in a listing, but for what is described as before, which nearly everything is."""
         before, after = _apart(self._listed, listed)
         if len(self._by_id) != len(self._listed):
             # Some machine was listed twice: which of its descriptions counts is not for parts.
@@ -130,20 +128,40 @@ def _machine(node: Node | None) -> InstanceId | None:
 def _apart(
     before: Sequence[Instance], after: Sequence[Instance]
 ) -> tuple[Sequence[Instance], Sequence[Instance]]:
-    """Return both without what is the same object in both, in places that match.
+    """Return both without what is alike in both, one stretch after another.
 
-    Machines are described anew where they stand, appended, or taken out; after one that was taken
-    out, places match from the end.
+    Machines are taken out, described anew where they stand, put in or appended. Where that explains
+    little, as when another order was chosen, the rest of both is returned.
     """
-    shorter = min(len(before), len(after))
-    here = [*compress(count(), map(is_not, before, after)), *range(shorter, len(before))]
-    if len(here) <= FEW:
-        there = [*here[: bisect_left(here, shorter)], *range(shorter, len(after))]
-        return [before[place] for place in here], [after[place] for place in there]
-    first = here[0]
-    last = min(_same_until(reversed(before), reversed(after)), shorter - first)
-    return before[first : len(before) - last], after[first : len(after) - last]
+    gone: list[Instance] = []
+    come: list[Instance] = []
+    here = there = 0
+    for _ in range(FEW):
+        alike = _alike(before, here, after, there)
+        here, there = here + alike, there + alike
+        if here == len(before) or there == len(after):
+            break
+        taken_out = _found(after[there], before, here)
+        put_in = 0 if taken_out else _found(before[here], after, there)
+        if not taken_out and not put_in:
+            taken_out = put_in = 1
+        gone += before[here : here + taken_out]
+        come += after[there : there + put_in]
+        here, there = here + taken_out, there + put_in
+    return [*gone, *before[here:]], [*come, *after[there:]]
 
 
-def _same_until(before: Iterable[Instance], after: Iterable[Instance]) -> int:
-    return len(list(takewhile(bool, map(is_, before, after))))
+def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:
+    """Return how many are alike from two places on, a whole stretch at a time while they are."""
+    start = here
+    while here < len(before) and before[here : here + STRETCH] == after[there : there + STRETCH]:
+        here, there = here + STRETCH, there + STRETCH
+    stretch = zip(before[here : here + STRETCH], after[there : there + STRETCH], strict=False)
+    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], stretch))
+    return min(here + alike, len(before)) - start
+
+
+def _found(instance: Instance, among: Sequence[Instance], place: int) -> int:
+    """Return how far behind a place the very same description stands, if not far; else 0."""
+    near = among[place + 1 : place + 1 + FEW]
+    return next((far for far, other in enumerate(near, start=1) if other is instance), 0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -96,6 +96,8 @@ class _Outlook:
         shapes = [shape for shape, _ in seen]
         sizes = [kind.size for kind in kinds]
         self._slots = SlotKinds(shapes, sizes, Counter(self._kind_of.values()), could_use)
+        self._slots_with: dict[_Room, Numbers] = {}
+        self._gain_with: dict[tuple[Shape, _Room, tuple[int, ...]], float] = {}
         contention = Contention(shapes, could_use)
         for index, ((shape, _), count) in enumerate(seen.items()):
             self._slots.count(index, shape.demand * count)
@@ -111,6 +113,14 @@ class _Outlook:
     def gain(self, task: Task, node: Node) -> float:
         """Return what is gained, in thousandths of GPUs, by putting the task on the node."""
         shape, left = shape_of(task), gpus_left(node)
+        # Most nodes of a large fleet are alike: what is left of them is all that counts.
+        alike = (shape, self._room(node), tuple(left))
+        gain = self._gain_with.get(alike)
+        if gain is None:
+            gain = self._gain_with[alike] = self._gain(shape, node, left)
+        return gain
+
+    def _gain(self, shape: Shape, node: Node, left: list[int]) -> float:
         total, cpu = sum(left), _cpu_left(node)
         short = self._shortage.of_each(
             np.array([cpu, cpu - shape.cpu_milli], dtype=float),
@@ -141,13 +151,36 @@ class _Outlook:
 
     def _slots_on(self, node: Node, taken: Shape | None = None, opened: int = 0) -> Numbers:
         """Return the node's slots, or those it would have after something was taken."""
-        taken = taken or Shape(0, 0, 0, 0)
-        return self._slots.on(
-            self._kind_of[node.name],
-            cpu=max(0, _cpu_left(node) - taken.cpu_milli),
-            memory=max(0, _memory_left(node) - taken.memory_mib),
-            whole=max(0, node.whole_gpus_free - opened),
-        )
+        room = self._room(node)
+        if taken is not None:
+            room = _Room(
+                room.kind,
+                room.cpu - taken.cpu_milli,
+                room.memory - taken.memory_mib,
+                room.whole - opened,
+            )
+        slots = self._slots_with.get(room)
+        if slots is None:
+            slots = self._slots_with[room] = self._slots.on(
+                room.kind,
+                cpu=max(0, room.cpu),
+                memory=max(0, room.memory),
+                whole=max(0, room.whole),
+            )
+        return slots
+
+    def _room(self, node: Node) -> _Room:
+        kind = self._kind_of[node.name]
+        return _Room(kind, _cpu_left(node), _memory_left(node), node.whole_gpus_free)
+
+
+class _Room(NamedTuple):
+    """What is left of a node of a kind: nodes of which the same is left have the same slots."""
+
+    kind: int
+    cpu: int
+    memory: int
+    whole: int
 
 
 @dataclass(frozen=True, slots=True)
