@@ -35,6 +35,19 @@ def test_a_broken_node_waits_until_its_replacement_has_been_asked_for() -> None:
     assert moved(pool, [broken, successor]) == [("Drain", "training-0")]
 
 
+def test_a_node_on_which_nothing_can_run_does_not_wait_for_a_replacement_nobody_sells() -> None:
+    """It is paid for, does no work, and may hold the very place a replacement would get."""
+    pool = a_pool(size=2, nodes_max=3)
+    other = a_node("training-1")
+    lost = Condition(
+        check="xid/79/GPU-0", health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True
+    )
+    fatal = a_node("training-0", retiring=BROKEN, conditions=(lost,))
+    assert moved(pool, [fatal, other]) == [("Drain", "training-0")]
+    ill = a_node("training-0", retiring=BROKEN, conditions=(replace(lost, fatal=False),))
+    assert moved(pool, [ill, other]) == [], "its work may go on until there is another"
+
+
 def test_a_broken_node_goes_first_where_there_is_no_room_for_both() -> None:
     broken = a_node("training-0", retiring=BROKEN)
     assert moved(a_pool(size=1, nodes_max=1), [broken]) == [("Drain", "training-0")]

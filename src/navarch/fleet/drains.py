@@ -21,7 +21,8 @@ def plan_drains(
 
     A node that is replaced waits until its replacement has been asked for, so that the
     pool is short for as little time as possible; where the maximum leaves no room for
-    both, it goes first. `beside` more nodes only count.
+    both, it goes first. So does one on which nothing can run: in days in which nobody sells
+    a machine, it may hold the only place there is. `beside` more nodes only count.
     """
     present = [node for node in nodes if not node.gone]
     covered = beside + sum(node.counts for node in present) >= pool.size
@@ -32,7 +33,7 @@ def plan_drains(
         if node.retiring is None:
             continue
         if node.phase is Phase.READY and (
-            node.retiring.surplus or node.retiring.urgent or covered or full
+            node.retiring.surplus or node.retiring.urgent or covered or full or _is_lost(node)
         ):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
         elif node.phase is Phase.DRAINING:
@@ -48,6 +49,10 @@ def plan_drains(
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
 
 
+def _is_lost(node: Node) -> bool:
+    return any(condition.fatal for condition in node.conditions)
+
+
 def _may_be_cut_short(node: Node) -> bool:
     # Work on a sound node is not killed before the workload system has heard of it: a scale-down
     # can wait for a scheduler that is down. A node that is broken cannot.
@@ -59,4 +64,4 @@ def seen_by_drains(node: Node) -> object:
     """Return what a plan of drains looks at in `node`: where nothing of it changes, it holds."""
     if node.retiring is None:
         return node.counts, node.gone
-    return node.phase, node.since, node.retiring, node.told
+    return node.phase, node.since, node.retiring, node.told, _is_lost(node)
