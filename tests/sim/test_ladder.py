@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from navarch.core.node import Phase
 from navarch.core.recovery import Recovery, RecoveryState, RecoveryStep, recovery_id
 from navarch.core.remediation import Remediation
 from navarch.providers.simulated import Habits
+from navarch.service.views import pool_spec
 from navarch.sim.incarnation import Tripwire
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import STORMY, a_pool
@@ -210,8 +212,30 @@ def test_a_dry_run_says_once_what_it_would_have_done_and_does_nothing() -> None:
         assert (node.cordoned, node.retiring, node.recovery) == (None, None, None)
         said = [line for line in world.trace if "node.would_have" in line]
         assert len(said) == 1, said
+        assert victim not in world.workloads.cordoned, "work is not kept off it either"
 
     simulate(story, seed=10, pools=[pool])
+
+
+def test_a_dry_run_that_begins_lets_work_onto_nodes_and_one_that_ends_keeps_it_off_again() -> None:
+    pool = a_pool(size=2, nodes_max=3, remediation=Remediation(strategy="alert_only"))
+    dry = replace(pool.remediation, dry_run=True)
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        victim = world.serving(TRAINING)[0]
+        world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
+        for remediation, closed in (
+            (pool.remediation, True),
+            (dry, False),
+            (pool.remediation, True),
+        ):
+            spec = replace(pool_spec(pool), remediation=remediation)
+            await world.ask(lambda api, spec=spec: api.put_pool(spec, reason="trying it"))  # type: ignore[misc]
+            await world.clock.sleep(120)
+            assert (victim in world.workloads.cordoned) is closed
+
+    simulate(story, seed=12, pools=[pool])
 
 
 # The sweep

@@ -104,3 +104,14 @@ def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> No
     assert not busy.serving
     assert notice_due(busy) is Told.CORDONED
     assert notice_due(replace(node, told=Told.CORDONED)) is Told.OPEN
+
+
+def test_a_dry_run_keeps_no_work_off_a_node_that_is_not_well() -> None:
+    broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
+
+    assert notice_due(broken) is Told.CORDONED
+    assert notice_due(broken, dry_run=True) is None
+    told = replace(broken, told=Told.CORDONED)
+    assert notice_due(told, dry_run=True) is Told.OPEN, "a dry run that begins opens it again"
+    by_hand = replace(broken, cordoned="I am looking at it")
+    assert notice_due(by_hand, dry_run=True) is Told.CORDONED, "what people ask for is done"

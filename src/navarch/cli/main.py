@@ -49,7 +49,7 @@ ENTRIES = {
     "drain": _entry("nodes:drain", NODES, "Move the work off nodes, which stay."),
     "terminate": _entry("nodes:terminate", NODES, "Drain a node and give its machine back."),
     "override": _entry("nodes:override", NODES, "Declare a node healthy, whatever its checks say."),
-    "health": _entry("health:health", NODES, "What is wrong with a node, GPU by GPU."),
+    "health": _entry("health:health", NODES, "How the fleet is, or a node, GPU by GPU."),
     "diag": _entry("diag:diag", NODES, "Have a node look at itself, or test its GPUs."),
     "held": _entry("held:held", NODES, "What automation was kept from doing; let it go ahead."),
     "ssh": _entry("ssh:ssh", NODES, "Open a shell on a node, or run a command there."),

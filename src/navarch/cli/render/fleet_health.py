@@ -30,7 +30,7 @@ LEMONS = (
     Column(name="GPU or slot", rank=2),
     Column(name="Score"),
     Column(name="Failures"),
-    Column(name="With", width_min=20),
+    Column(name="With", width_min=20, wrap=True),
 )
 WARNINGS = (
     Column(name="Node"),
@@ -39,6 +39,8 @@ WARNINGS = (
     Column(name="What", width_min=20, wrap=True),
 )
 WARNINGS_MAX = 10
+NODE_DAYS_MIN = 1.0
+"""Of less than this, a rate by the thousand is a large number that means nothing; JSON has it."""
 RATES = (
     Column(name="Provider"),
     Column(name="Type"),
@@ -111,12 +113,8 @@ def _warning(warning: GpuWarning, canvas: Canvas) -> list[str]:
 
 
 def _rate(rate: FailureRate) -> list[str]:
+    known = [rate.provider, rate.instance_type, str(rate.failures), f"{rate.node_days:.1f}"]
+    if rate.node_days < NODE_DAYS_MIN:
+        return [*known, "-", "too early to tell"]
     top = "?" if rate.high is None else f"{rate.high:.1f}"
-    return [
-        rate.provider,
-        rate.instance_type,
-        str(rate.failures),
-        f"{rate.node_days:.1f}",
-        f"{rate.per_1000_node_days:.1f}",
-        f"{rate.low:.1f} to {top}",
-    ]
+    return [*known, f"{rate.per_1000_node_days:.1f}", f"{rate.low:.1f} to {top}"]
