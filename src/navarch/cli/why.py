@@ -80,7 +80,9 @@ def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> Why:
     if len(kinds) == 1:
         return await api.why(about(kinds[0], name))
-    found = [story for kind in kinds if (story := await _story(api, about(kind, name)))]
+    stories = [(about(kind, name), await _story(api, about(kind, name))) for kind in kinds]
+    # A launch answers to the name of its node as well; here the node is meant.
+    found = [story for asked, story in stories if story is not None and story.about == asked]
     if not found:
         raise CommandError(
             f"there is and was no node, pool, launch, gang or job named {name!r}; "
