@@ -11,6 +11,9 @@ from navarch.cli.watch import answer, watch_option
 from navarch.core.errors import NotPossibleError
 from navarch.core.held import HeldBy
 from navarch.core.ids import IncidentId, NodeId
+from navarch.core.incident import Incident, IncidentState
+from navarch.ports.api import FleetApi
+from navarch.ports.held import HeldApi, HeldNode
 
 
 @click.group("incident", cls=Group)
@@ -49,7 +52,15 @@ def list_incidents(
 def get(session: Session, name: str) -> None:
     """Show one incident: its cause, its symptoms and what is done about it."""
     found = session.ask(lambda api: api.get_incident(IncidentId(name)))
-    session.show(found, lambda canvas: render_incident(found, canvas))
+    waiting = session.ask(lambda api: _waiting(api, found))
+    session.show(found, lambda canvas: render_incident(found, canvas, waiting))
+
+
+async def _waiting(api: FleetApi, incident: Incident) -> list[HeldNode]:
+    """Return what is held back about the nodes of an incident, where the server can say."""
+    if incident.state is not IncidentState.HELD or not isinstance(api, HeldApi):
+        return []
+    return [each for each in await api.list_held() if each.node in incident.nodes]
 
 
 @incident.command("release")

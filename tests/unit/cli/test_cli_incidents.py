@@ -9,6 +9,7 @@ from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
 from navarch.config.policy import default_policy, parse_policy
 from navarch.core.health import CheckResult, Health
+from navarch.core.held import Held, HeldBy
 from navarch.core.ids import IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
 from navarch.health.policy.counterfactual import Outcome, compare_policies
@@ -16,6 +17,7 @@ from navarch.health.policy.engine import Engine
 from navarch.health.policy.history import finding_event
 from navarch.health.policy.occurrence import Occurrence
 from navarch.health.policy.phase import MachinePhase
+from navarch.ports.held import HeldNode
 from navarch.testing.worlds import NOW, a_node
 
 NARROW = Canvas(width=80, color=False, now=NOW)
@@ -76,6 +78,20 @@ def test_an_incident_is_told_with_its_cause_and_its_symptoms() -> None:
     assert "Action:      reset gpu" in lines
     assert any("xid/48/GPU-8f0e (cause)" in line for line in lines)
     assert any(line.split()[1:2] == ["12"] for line in lines), "how often a symptom was seen"
+
+
+@pytest.mark.parametrize("by", list(HeldBy))
+def test_an_incident_that_is_held_says_why_and_how_to_let_it_go_ahead(by: HeldBy) -> None:
+    why = "nodes with driver 570 (was 550) show xid 48; the change is suspected, not they"
+    held = Held(action="replace", reason="unhealthy", because=why, by=by, since=NOW)
+    waiting = HeldNode(node=NODE, pool=PoolName("training"), held=held)
+
+    text = render_incident(INCIDENT, NARROW, [waiting])
+
+    said = " ".join(" ".join(lines_of(text)).split())
+    assert f"Held: training-12: replace, because {why}" in said
+    released = "navarch incident release inc-0123456789ab" in said
+    assert released is (by is not HeldBy.DRY_RUN), "a dry run cannot be released"
 
 
 @pytest.mark.parametrize("state", list(IncidentState))

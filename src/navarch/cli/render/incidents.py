@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import age, moment, printable, title, wrapped
+from navarch.core.held import HeldBy
 from navarch.core.incident import Incident, IncidentState, Symptom
+from navarch.ports.held import HeldNode
 
 COLUMNS = (
     Column(name="Incident"),
@@ -26,6 +28,7 @@ SYMPTOM_COLUMNS = (
 )
 
 INDENT = 13
+HELD_MAX = 5
 
 NOTHING = "No incidents found"
 
@@ -57,11 +60,11 @@ def _row(incident: Incident, canvas: Canvas) -> list[Cell | str]:
     ]
 
 
-def render_incident(incident: Incident, canvas: Canvas) -> str:
-    """Return what `navarch incident get` prints."""
+def render_incident(incident: Incident, canvas: Canvas, waiting: Sequence[HeldNode] = ()) -> str:
+    """Return what `navarch incident get` prints, with what is held back about its nodes."""
     lines = [
         line
-        for name, word in _facts(incident, canvas)
+        for name, word in (*_facts(incident, canvas), *_held(incident, waiting))
         if word
         for line in _fact(name, printable(word), canvas.width)
     ]
@@ -95,6 +98,16 @@ def _facts(incident: Incident, canvas: Canvas) -> Iterator[tuple[str, str]]:
         yield "Closed", f"{moment(incident.closed_at)} UTC ({age(incident.closed_at, canvas.now)})"
     yield "Recovery", incident.recovery
     yield "Note", incident.note
+
+
+def _held(incident: Incident, waiting: Sequence[HeldNode]) -> Iterator[tuple[str, str]]:
+    """Yield what would be done, why it is not, and how to have it done all the same."""
+    for each in waiting[:HELD_MAX]:
+        yield "Held", f"{each.node}: {each.held.action}, because {each.held.because}"
+    if len(waiting) > HELD_MAX:
+        yield "Held", f"... and {len(waiting) - HELD_MAX} more: navarch held list"
+    if any(each.held.by is not HeldBy.DRY_RUN for each in waiting):
+        yield "Release", f"navarch incident release {incident.id}"
 
 
 def _symptom(symptom: Symptom, incident: Incident) -> list[Cell | str]:
