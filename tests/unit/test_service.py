@@ -9,6 +9,7 @@ from decimal import Decimal
 import pytest
 
 from navarch.core.command import CommandKind, CommandStatus
+from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
@@ -126,6 +127,10 @@ def test_a_request_about_nothing_is_not_found_and_writes_nothing() -> None:
     at(story)
 
 
+def limited(**budget: object) -> Disruption:
+    return Disruption(budgets=(replace(DisruptionBudget(), **budget),))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -138,6 +143,13 @@ def test_a_request_about_nothing_is_not_found_and_writes_nothing() -> None:
         ({"nodes_wanted": 99}, "nodes_wanted"),
         ({"unhealthy_after": 0}, "unhealthy_after"),
         ({"drain_timeout": timedelta(seconds=-1)}, "drain_timeout"),
+        ({"disruption": Disruption(lifetime_max=timedelta(0))}, "disruption.lifetime_max"),
+        ({"disruption": Disruption(savings_min=1.0)}, "disruption.savings_min"),
+        ({"disruption": Disruption(empty_after=timedelta(seconds=5))}, "disruption.empty_after"),
+        ({"disruption": limited(share_max=1.5)}, "disruption.budgets"),
+        ({"disruption": limited(days=(7,))}, "disruption.budgets.days"),
+        ({"disruption": limited(hours="9 to 5")}, "disruption.budgets.hours"),
+        ({"disruption": limited(time_zone="Mars/Olympus")}, "disruption.budgets.time_zone"),
     ],
 )
 def test_an_impossible_pool_is_refused_by_the_name_of_the_field(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from navarch.config.autoscaling import DayName
+from navarch.config.autoscaling import TIME_ZONE, DayName
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
@@ -24,7 +24,7 @@ def _hours_remedy(text: str) -> str | None:
     return None
 
 
-HOURS = Text(noun="hours of the day, in UTC", example="09:00-17:30", check=_hours_remedy)
+HOURS = Text(noun="hours of the day", example="09:00-17:30", check=_hours_remedy)
 
 
 @block()
@@ -52,8 +52,9 @@ class DisruptionBudgetConfig:
     hours: str | None = key(
         HOURS,
         default=None,
-        doc='when it applies, as `"22:00-06:00"`, in UTC; all day if left out',
+        doc='when it applies, as `"22:00-06:00"`; all day if left out',
     )
+    time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours and days they are")
 
 
 def _something_to_replace(
@@ -97,7 +98,9 @@ class DisruptionConfig:
         DURATION, default=None, doc="nodes older than this are replaced; never if left out"
     )
     replace_drifted: bool = key(
-        BOOLEAN, default=False, doc="replace nodes of a kind or place that is no longer listed"
+        BOOLEAN,
+        default=False,
+        doc="replace nodes of a kind or place no longer listed, or with an older `user_data`",
     )
     savings_min: float | None = key(
         Real(least=0.01, most=0.99, example="0.3"),
@@ -131,6 +134,7 @@ def to_disruption(config: DisruptionConfig) -> Disruption:
                 causes=budget.reasons,
                 days=tuple(DAYS.index(day) for day in budget.days),
                 hours=budget.hours or "",
+                time_zone=budget.time_zone,
             )
             for budget in config.budgets
         ),

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from enum import StrEnum
 
+from navarch.core.schedule import time_zone
+
 
 class Cause(StrEnum):
     """Why a node is to be replaced although the pool wants no fewer."""
@@ -33,8 +35,10 @@ class DisruptionBudget:
     days: tuple[int, ...] = ()
     """Days of the week on which it applies, Monday is 0; empty: every day."""
     hours: str = ""
-    """The hours in which it applies, in UTC, as `09:00-17:30`; past midnight is allowed, and
-    belongs to the day on which it begins. Empty: all day."""
+    """The hours in which it applies, as `09:00-17:30`; past midnight is allowed, and belongs to
+    the day on which it begins. Empty: all day."""
+    time_zone: str = "UTC"
+    """Whose hours and days they are."""
 
     def holds(self, cause: Cause) -> bool:
         """Return whether it limits disruptions for `cause`."""
@@ -44,15 +48,16 @@ class DisruptionBudget:
 
     def applies(self, now: datetime) -> bool:
         """Return whether it applies at `now`."""
+        local = now.astimezone(time_zone(self.time_zone))
         if not self.hours:
-            return self._on(now)
+            return self._on(local)
         begin, end = window(self.hours)
-        clock = now.time().replace(tzinfo=None)
+        clock = local.time()
         if begin < end:
-            return begin <= clock < end and self._on(now)
+            return begin <= clock < end and self._on(local)
         if clock >= begin:
-            return self._on(now)
-        return clock < end and self._on(now - timedelta(days=1))
+            return self._on(local)
+        return clock < end and self._on(local - timedelta(days=1))
 
     def allows(self, size: int) -> int:
         """Return how many nodes of a pool of `size` may be out at once."""
@@ -79,7 +84,8 @@ class Disruption:
     lifetime_max: timedelta | None = None
     """Nodes older than this are replaced."""
     replace_drifted: bool = False
-    """Whether nodes are replaced whose kind or place the pool no longer lists."""
+    """Whether nodes are replaced whose kind or place the pool no longer lists, or that were told
+    something else at their first boot than the pool's machines are told today."""
     savings_min: float | None = None
     """Nodes are replaced when the same GPUs can be had for this share less; None: only those
     that a pool bought on demand because the spot machines at the top of its list were sold out."""

@@ -27,6 +27,8 @@ class Launch:
     asked_at: datetime
     team: str = ""
     """Who pays, as the pool said when the machine was asked for."""
+    told: str | None = None
+    """A digest of the pool's `user_data` when the machine was asked for; None: not noted."""
     gang: Gang | None = None
     """The gang it is for: the machine must stand in its block."""
     refused: str | None = None

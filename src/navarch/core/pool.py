@@ -1,9 +1,11 @@
 """Pools: groups of like nodes with a size to keep."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
@@ -18,6 +20,11 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")
 def is_pool_name(text: str) -> bool:
     """Return whether a pool may be called so: its machines carry the name at every cloud."""
     return _NAME.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=256)
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +81,11 @@ class Pool:
     def __post_init__(self) -> None:
         assert self.deleted or 0 <= self.nodes_min <= self.nodes_max, self
         assert self.offerings, f"{self.name} has nowhere to buy"
+
+    @property
+    def tells(self) -> str:
+        """A digest of what its machines are told at their first boot; nothing for nothing."""
+        return _digest(self.user_data)
 
     @property
     def team(self) -> str:

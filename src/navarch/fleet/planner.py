@@ -200,6 +200,7 @@ class _Launches:
             offering=offering,
             asked_at=self.now,
             price_per_hour=offering.price_per_hour,
+            told=self._pool.tells,
             gang=gang,
         )
 

@@ -9,6 +9,7 @@ from navarch.core.errors import InvalidError
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool, is_pool_name
 from navarch.core.remediation import Remediation
+from navarch.core.schedule import is_time_zone
 from navarch.health.judgement import TIMES_MAX
 from navarch.ports.api import PoolSpec
 from navarch.service.autoscaling import check_autoscaling
@@ -87,6 +88,11 @@ def _check_disruption(disruption: Disruption) -> None:
                 window(budget.hours)
             except ValueError as error:
                 raise InvalidError(f"disruption.budgets.hours: {error}") from error
+        if not is_time_zone(budget.time_zone):
+            raise InvalidError(
+                f"disruption.budgets.time_zone: there is no {budget.time_zone!r}; "
+                "write one like Europe/Berlin"
+            )
 
 
 def _check_offering(offering: Offering) -> None:

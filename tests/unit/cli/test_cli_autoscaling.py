@@ -54,7 +54,12 @@ def test_a_pool_says_how_its_size_follows_its_load(asked: Autoscaling, words: st
 
 def test_a_pool_says_why_and_how_fast_sound_nodes_are_replaced() -> None:
     budget = DisruptionBudget(
-        nodes_max=2, share_max=0.1, causes=(Cause.COSTLY,), days=(0, 6), hours="08:00-18:00"
+        nodes_max=2,
+        share_max=0.1,
+        causes=(Cause.COSTLY,),
+        days=(0, 6),
+        hours="08:00-18:00",
+        time_zone="US/Pacific",
     )
     disruption = Disruption(lifetime_max=timedelta(days=30), savings_min=0.3, budgets=(budget,))
     spec = replace(POOL.spec, spares=2, disruption=disruption)
@@ -63,7 +68,7 @@ def test_a_pool_says_why_and_how_fast_sound_nodes_are_replaced() -> None:
     assert "Spares:          2 above the size" in lines
     assert (
         "Replaced:        after 30d; when 30% can be saved; "
-        "at most 2 or 10% on mon, sun at 08:00-18:00 UTC (costly)"
+        "at most 2 or 10% on mon, sun at 08:00-18:00 US/Pacific (costly)"
     ) in lines
 
 

@@ -156,6 +156,11 @@ MISSED = [
         "09:00-17:30",
     ),
     (
+        a_pool(GOOD + "disruption: {budgets: [{time_zone: @Mars/Olympus}]}"),
+        "time_zone must be a time zone",
+        "Europe/Berlin",
+    ),
+    (
         a_pool(GOOD + 'disruption: {budgets: [{hours: @"09:00-09:00"}]}'),
         "must be hours of the day",
         "leave hours out",

@@ -87,6 +87,21 @@ def test_a_node_drifts_when_its_pool_no_longer_lists_its_kind() -> None:
     assert begun(a_pool(size=2, offerings=dearer, disruption=strict), nodes(2)) == []
 
 
+def test_a_node_drifts_when_its_pool_tells_machines_something_else_at_their_first_boot() -> None:
+    strict = Disruption(replace_drifted=True, budgets=(MANY,))
+    before = a_pool(size=1, user_data="mount /data")
+    after = replace(before, user_data="mount /scratch", disruption=strict)
+    assert before.tells != after.tells
+    told = {"old": before.tells, "new": after.tells, "nothing": "", "before-it-was-noted": None}
+    known = []
+    for name, digest in told.items():
+        node = a_node(name)
+        assert node.launch is not None
+        known.append(replace(node, launch=replace(node.launch, told=digest)))
+    assert begun(after, known) == ["old", "nothing"]
+    assert begun(replace(after, disruption=Disruption()), known) == []
+
+
 @pytest.mark.parametrize(("price", "replaced"), [("60", 1), ("90", 0), ("0", 0)])
 def test_a_node_is_costly_when_the_same_can_be_had_for_much_less(price: str, replaced: int) -> None:
     spot = replace(H100, spot=True, price_per_hour=Decimal(price))
@@ -164,6 +179,27 @@ def test_a_budget_applies_in_its_window(
     days: tuple[int, ...], hours: str, at: datetime, applies: bool
 ) -> None:
     assert DisruptionBudget(days=days, hours=hours).applies(at) is applies
+
+
+@pytest.mark.parametrize(
+    ("hours", "at", "applies"),
+    [
+        # Monday in Berlin begins an hour before that of UTC, and at nine it is eight in UTC.
+        ("", MONDAY - HOUR, True),
+        ("", MONDAY + 23 * HOUR, False),
+        ("09:00-17:00", MONDAY + 8 * HOUR, True),
+        ("09:00-17:00", MONDAY + 16 * HOUR, False),
+        # Two weeks later the clocks have gone forward.
+        ("09:00-17:00", MONDAY + timedelta(days=14, hours=7), True),
+        ("22:00-06:00", MONDAY + 28 * HOUR, True),
+        ("22:00-06:00", MONDAY + 29 * HOUR, False),
+    ],
+)
+def test_a_budget_applies_by_the_clocks_of_its_time_zone(
+    hours: str, at: datetime, applies: bool
+) -> None:
+    budget = DisruptionBudget(days=(0,), hours=hours, time_zone="Europe/Berlin")
+    assert budget.applies(at) is applies
 
 
 @pytest.mark.parametrize("nonsense", ["", "9", "25:00-26:00", "a-b"])

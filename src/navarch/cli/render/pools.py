@@ -97,12 +97,13 @@ def _replaced(disruption: Disruption) -> Iterator[str]:
     if disruption.lifetime_max is not None:
         yield f"after {exact_duration(disruption.lifetime_max)}"
     if disruption.replace_drifted:
-        yield "when no longer listed"
+        yield "when no longer as listed"
     if disruption.savings_min is not None:
         yield f"when {disruption.savings_min:.0%} can be saved"
     for budget in disruption.budgets:
         share = f" or {budget.share_max:.0%}" if budget.share_max else ""
-        when = f" at {budget.hours} UTC" if budget.hours else ""
+        zone = printable(budget.time_zone)
+        when = f" at {budget.hours} {zone}" if budget.hours else ""
         days = ", ".join(DAYS[day].value[:3] for day in budget.days)
         what = ", ".join(cause.value for cause in budget.causes)
         words = (f"at most {budget.nodes_max}{share}", f" on {days}" if days else "", when)

@@ -1,4 +1,4 @@
-"""Nodes of a kind, or at a place, that their pool no longer lists."""
+"""Nodes that their pool would not buy today: another kind or place, or told something else."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -17,8 +17,14 @@ def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:
         return
     listed = [_kind(offering) for offering in pool.offerings]
     for node in nodes:
-        if node.launch is not None and _kind(node.launch.offering) not in listed:
+        if node.launch is None:
+            continue
+        if _kind(node.launch.offering) not in listed:
             reason = f"drifted: the pool no longer lists {node.launch.offering}"
+            yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
+        elif node.launch.told not in (None, pool.tells):
+            # What machines were told that were bought before this was noted, nobody knows.
+            reason = "drifted: the pool's user_data has changed since it was bought"
             yield Candidate(node=node.id, cause=Cause.DRIFTED, reason=reason)
 
 

@@ -475,18 +475,20 @@ class PoolSpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., remediation: _Optional[_Union[Remediation, _Mapping]] = ...) -> None: ...
 
 class DisruptionBudget(_message.Message):
-    __slots__ = ("nodes_max", "share_max", "causes", "days", "hours")
+    __slots__ = ("nodes_max", "share_max", "causes", "days", "hours", "time_zone")
     NODES_MAX_FIELD_NUMBER: _ClassVar[int]
     SHARE_MAX_FIELD_NUMBER: _ClassVar[int]
     CAUSES_FIELD_NUMBER: _ClassVar[int]
     DAYS_FIELD_NUMBER: _ClassVar[int]
     HOURS_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
     nodes_max: int
     share_max: float
     causes: _containers.RepeatedScalarFieldContainer[Cause]
     days: _containers.RepeatedScalarFieldContainer[int]
     hours: str
-    def __init__(self, nodes_max: _Optional[int] = ..., share_max: _Optional[float] = ..., causes: _Optional[_Iterable[_Union[Cause, str]]] = ..., days: _Optional[_Iterable[int]] = ..., hours: _Optional[str] = ...) -> None: ...
+    time_zone: str
+    def __init__(self, nodes_max: _Optional[int] = ..., share_max: _Optional[float] = ..., causes: _Optional[_Iterable[_Union[Cause, str]]] = ..., days: _Optional[_Iterable[int]] = ..., hours: _Optional[str] = ..., time_zone: _Optional[str] = ...) -> None: ...
 
 class Disruption(_message.Message):
     __slots__ = ("budgets", "lifetime_max", "replace_drifted", "savings_min", "empty_after")
