@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 
+from navarch.catalogue.machines import find_machine
 from navarch.config import (
     BuiltInCatalogue,
     Config,
@@ -532,3 +533,39 @@ pools:
     ]
     assert {x.reserved_nodes for x in spec.offerings if x.reservation == "cr-1"} == {4}
     assert (spec.gang, spec.gang_hold) == (4, timedelta(minutes=5))
+
+
+def test_spot_machines_are_priced_by_the_catalogue_where_no_provider_has_spoken_yet() -> None:
+    text = """
+providers:
+  amazon: {type: aws, region: us-east-1}
+  google: {type: gcp, project: p, zone: us-central1-a}
+  elsewhere: {type: fake}
+pools:
+  p:
+    providers:
+      - {name: amazon, instance_type: p5.48xlarge}
+      - {name: google, instance_type: a3-highgpu-8g}
+      - {name: elsewhere}
+    instance_type: h100-8x
+    strategy: cost
+    capacity_types: [spot, on-demand]
+    max_nodes: 2
+"""
+    (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
+
+    sold = {
+        name: find_machine(*name) for name in (("aws", "p5.48xlarge"), ("gcp", "a3-highgpu-8g"))
+    }
+    for provider, (cloud, name) in {
+        "amazon": ("aws", "p5.48xlarge"),
+        "google": ("gcp", "a3-highgpu-8g"),
+    }.items():
+        machine = sold[cloud, name]
+        assert machine is not None
+        assert 0 < machine.spot_usd_per_hour < machine.usd_per_hour
+        found = {x.spot: x.price_per_hour for x in spec.offerings if x.provider == provider}
+        assert found == {True: machine.spot_usd_per_hour, False: machine.usd_per_hour}
+    known = [x.price_per_hour for x in spec.offerings if x.price_per_hour]
+    assert known == sorted(known), "the cheapest first"
+    assert spec.offerings[-1].price_per_hour == 0, "what nobody knows the price of comes last"
