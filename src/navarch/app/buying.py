@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import cast
 
 from navarch.config.autoscaling import CustomConfig
+from navarch.config.buying import Strategy
 from navarch.config.config import Config
-from navarch.config.pool import PoolConfig, Strategy
+from navarch.config.pool import PoolConfig
 from navarch.core.errors import ExtensionError
 from navarch.core.ids import PoolName
 from navarch.ports.autoscaler import Autoscaler

@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from navarch.config.budget import BudgetConfig, to_budget
+from navarch.config.defaults import DefaultsConfig, pool_defaults
 from navarch.config.kinds import ListOf
 from navarch.config.nesting import Named, Nested
-from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
+from navarch.config.pool import PoolConfig, pool_name_remedy
 from navarch.config.problem import Problem
 from navarch.config.provider import PROVIDER, ProviderConfig
 from navarch.config.scheduler import SchedulerConfig

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
 
+from navarch.config.buying import CapacityType, PoolProviderConfig, Strategy
 from navarch.config.catalogue import Catalogue, MachineKind
 from navarch.config.config import Config
-from navarch.config.pool import CapacityType, PoolConfig, PoolProviderConfig, Strategy
+from navarch.config.pool import PoolConfig
 from navarch.config.provider import (
     AwsConfig,
     BareMetalConfig,

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.budget import BudgetConfig
+from navarch.config.buying import PoolProviderConfig
 from navarch.config.config import Config
+from navarch.config.defaults import DefaultsConfig
 from navarch.config.disruption import DisruptionBudgetConfig, DisruptionConfig
 from navarch.config.health import HealthConfig
 from navarch.config.metrics import MetricsConfig, PrometheusConfig
 from navarch.config.notifier import NotifierConfig, WebhookConfig
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
-from navarch.config.pool import DefaultsConfig, PoolConfig, PoolProviderConfig
+from navarch.config.pool import PoolConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
 from navarch.config.remediation import DomainBudgetConfig, GovernorConfig, RemediationConfig
 from navarch.config.scheduler import PluginConfig, QueueConfig, SchedulerConfig

@@ -23,8 +23,8 @@ from navarch.config import (
     to_pool_specs,
 )
 from navarch.config.autoscaling import CompositeConfig, ReactiveConfig, ScheduledConfig
+from navarch.config.buying import Strategy
 from navarch.config.kinds import COUNT
-from navarch.config.pool import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
 from navarch.config.stockouts import StockoutsConfig, to_spans
@@ -554,17 +554,14 @@ pools:
 """
     (spec,) = to_pool_specs(parse_config(text), BuiltInCatalogue())
 
-    sold = {
-        name: find_machine(*name) for name in (("aws", "p5.48xlarge"), ("gcp", "a3-highgpu-8g"))
-    }
-    for provider, (cloud, name) in {
-        "amazon": ("aws", "p5.48xlarge"),
-        "google": ("gcp", "a3-highgpu-8g"),
-    }.items():
-        machine = sold[cloud, name]
+    for account, cloud, name in (
+        ("amazon", "aws", "p5.48xlarge"),
+        ("google", "gcp", "a3-highgpu-8g"),
+    ):
+        machine = find_machine(cloud, name)
         assert machine is not None
         assert 0 < machine.spot_usd_per_hour < machine.usd_per_hour
-        found = {x.spot: x.price_per_hour for x in spec.offerings if x.provider == provider}
+        found = {x.spot: x.price_per_hour for x in spec.offerings if x.provider == account}
         assert found == {True: machine.spot_usd_per_hour, False: machine.usd_per_hour}
     known = [x.price_per_hour for x in spec.offerings if x.price_per_hour]
     assert known == sorted(known), "the cheapest first"

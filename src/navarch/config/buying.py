@@ -1,0 +1,235 @@
+"""Buying: where a pool's machines come from, on what terms, and in which order."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+
+from navarch.config.kinds import TEXT, Choice, Integer, ListOf
+from navarch.config.schema import Fault, block, key
+from navarch.config.suggestion import suggest
+
+
+class Strategy(StrEnum):
+    """How the next machine's provider is chosen."""
+
+    PRIORITY = "priority"
+    COST = "cost"
+    AVAILABILITY = "availability"
+    ROUND_ROBIN = "round-robin"
+    FIRST_AVAILABLE = "first-available"
+    REGION_PREFERENCE = "region-preference"
+    CARBON_AWARE = "carbon-aware"
+
+
+class CapacityType(StrEnum):
+    """On what terms a machine is bought."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+
+
+CAPACITY_TYPES = ListOf(each=Choice(options=CapacityType), empty=False)
+
+
+@block()
+class PoolProviderConfig:
+    """One of several providers a pool buys from."""
+
+    name: str = key(TEXT, doc="the provider's name")
+    priority: int = key(Integer(least=0, most=1_000_000), default=0, doc="lower is tried first")
+    weight: int = key(
+        Integer(least=1, most=1_000_000), default=1, doc="its share under round-robin"
+    )
+    regions: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's region if left out"
+    )
+    zones: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="where to buy, best first; the pool's zones if left out"
+    )
+    instance_type: str | None = key(
+        TEXT, default=None, doc="what to buy there, if not the pool's instance type"
+    )
+    reservation: str | None = key(
+        TEXT, default=None, doc="a capacity reservation there, which is used first"
+    )
+    reserved_nodes: int | None = key(
+        Integer(least=1, most=100_000),
+        default=None,
+        doc="how many machines the reservation holds; the provider's refusal tells if left out",
+    )
+    capacity_types: tuple[CapacityType, ...] | None = key(
+        CAPACITY_TYPES, default=None, doc="on what terms to buy there; the pool's if left out"
+    )
+
+
+def _some_way_to_buy(
+    provider: str | None, providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
+    if not provider and not providers:
+        yield Fault(
+            message="must specify provider or providers",
+            remedy="add provider: with a name from the providers section",
+        )
+
+
+def _one_way_to_buy(present: frozenset[str]) -> Iterator[Fault]:
+    if {"provider", "providers"} <= present:
+        yield Fault(
+            at=("providers",),
+            message="cannot specify both provider and providers",
+            remedy="keep provider for one, providers for several",
+        )
+
+
+def _providers_exist(
+    provider: str | None,
+    providers: tuple[PoolProviderConfig, ...],
+    provider_names: tuple[str, ...],
+) -> Iterator[Fault]:
+    wanted: list[tuple[tuple[str | int, ...], str]] = []
+    if provider:
+        wanted.append((("provider",), provider))
+    wanted += [(("providers", i, "name"), each.name) for i, each in enumerate(providers)]
+    for at, name in wanted:
+        if name not in provider_names:
+            close = suggest(name, provider_names)
+            known = ", ".join(provider_names) or "none; add it under providers"
+            yield Fault(
+                at=at,
+                message=f'unknown provider "{name}"',
+                remedy=f'did you mean "{close}"?' if close else f"configured are {known}",
+            )
+
+
+def _providers_once(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+    seen: set[str] = set()
+    for index, each in enumerate(providers):
+        if each.name in seen:
+            yield Fault(
+                at=("providers", index, "name"),
+                message=f'the provider "{each.name}" stands twice',
+                remedy="keep one of the two; several regions can go in one entry",
+            )
+        seen.add(each.name)
+
+
+def _type_given(instance_type: str | None) -> Iterator[Fault]:
+    if not instance_type:
+        yield Fault(
+            at=("instance_type",),
+            message="instance_type is required",
+            remedy="add instance_type: with a provider's name for it, or one such as h100-8x",
+        )
+
+
+def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+    for index, each in enumerate(providers):
+        if each.reserved_nodes is not None and each.reservation is None:
+            yield Fault(
+                at=("providers", index, "reserved_nodes"),
+                message="reserved_nodes without a reservation",
+                remedy="add reservation: with the provider's name for it",
+            )
+
+
+def _strategy_has_what_it_needs(
+    strategy: Strategy, region_order: tuple[str, ...], carbon_g_per_kwh: Mapping[str, float]
+) -> Iterator[Fault]:
+    needs = (
+        (Strategy.REGION_PREFERENCE, "region_order", region_order, "[eu-north-1, eu-west-1]"),
+        (Strategy.CARBON_AWARE, "carbon_g_per_kwh", carbon_g_per_kwh, "{eu-north-1: 30}"),
+    )
+    for needing, name, given, example in needs:
+        if strategy is needing and not given:
+            yield Fault(
+                at=("strategy",),
+                message=f"the strategy {needing.value} needs {name}",
+                remedy=f"add {name}: {example}",
+            )
+        if given and strategy is not needing:
+            yield Fault(
+                at=(name,),
+                message=f"{name} is not used by the strategy {strategy.value}",
+                remedy=f"write strategy: {needing.value}, or leave {name} out",
+                warning=True,
+            )
+
+
+def _weights_used(strategy: Strategy, providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+    for index, each in enumerate(providers):
+        if each.weight != 1 and strategy is not Strategy.ROUND_ROBIN:
+            yield Fault(
+                at=("providers", index, "weight"),
+                message=f"weight is not used by the strategy {strategy.value}",
+                remedy="write strategy: round-robin, or leave weight out",
+                warning=True,
+            )
+
+
+def _one_way_to_choose(present: frozenset[str]) -> Iterator[Fault]:
+    if {"strategy", "provision_scheduler"} <= present:
+        yield Fault(
+            at=("provision_scheduler",),
+            message="cannot specify both strategy and provision_scheduler",
+            remedy="keep strategy for a built-in one, provision_scheduler for one of yours",
+        )
+    if "provision_settings" in present and "provision_scheduler" not in present:
+        yield Fault(
+            at=("provision_settings",),
+            message="provision_settings are for provision_scheduler, which is not there",
+            remedy="add provision_scheduler: module:Class, or leave the settings out",
+        )
+
+
+def _terms_once(
+    capacity_types: tuple[CapacityType, ...], providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
+    places: list[tuple[tuple[str | int, ...], tuple[CapacityType, ...]]] = [
+        (("capacity_types",), capacity_types)
+    ]
+    places += [
+        (("providers", i, "capacity_types"), each.capacity_types or ())
+        for i, each in enumerate(providers)
+    ]
+    for at, given in places:
+        if len(set(given)) < len(given):
+            yield Fault(
+                at=at, message="the same terms stand twice", remedy="keep the first of the two"
+            )
+
+
+def _places_once(
+    zones: tuple[str, ...],
+    region_order: tuple[str, ...],
+    providers: tuple[PoolProviderConfig, ...],
+) -> Iterator[Fault]:
+    lists: list[tuple[tuple[str | int, ...], tuple[str, ...]]] = [
+        (("zones",), zones),
+        (("region_order",), region_order),
+    ]
+    for index, each in enumerate(providers):
+        lists.append((("providers", index, "regions"), each.regions))
+        lists.append((("providers", index, "zones"), each.zones))
+    for at, names in lists:
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                yield Fault(
+                    at=(*at, place),
+                    message=f'"{name}" stands twice',
+                    remedy="keep the first of the two",
+                )
+
+
+BUYING_RULES = (
+    _some_way_to_buy,
+    _one_way_to_buy,
+    _providers_exist,
+    _providers_once,
+    _type_given,
+    _reservations_are_named,
+    _strategy_has_what_it_needs,
+    _weights_used,
+    _one_way_to_choose,
+    _terms_once,
+    _places_once,
+)
+"""What must hold between the keys that say where a pool buys."""

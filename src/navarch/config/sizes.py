@@ -1,0 +1,108 @@
+"""Sizes: how many nodes a pool may have, and for what there must be room."""
+
+from collections.abc import Iterator
+
+from navarch.config.autoscaling import AutoscalingConfig, windows
+from navarch.config.disruption import DisruptionConfig
+from navarch.config.schema import Fault
+
+
+def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    if max_nodes <= 0:
+        yield Fault(
+            at=("max_nodes",),
+            message="max_nodes must be > 0",
+            remedy="write how many nodes the pool may have at most, such as max_nodes: 10",
+        )
+    if min_nodes < 0:
+        yield Fault(
+            at=("min_nodes",),
+            message="min_nodes must be >= 0",
+            remedy="write min_nodes: 0 for a pool that may be empty",
+        )
+    elif min_nodes > max_nodes > 0:
+        yield Fault(
+            at=("min_nodes",),
+            message="min_nodes cannot exceed max_nodes",
+            remedy=f"write min_nodes: {max_nodes} or less, or a higher max_nodes",
+        )
+
+
+def _windows_within_bounds(
+    autoscaling: AutoscalingConfig | None, max_nodes: int
+) -> Iterator[Fault]:
+    for window in windows(autoscaling):
+        if window.min_nodes is not None and window.min_nodes > max_nodes > 0:
+            yield Fault(
+                at=("autoscaling",),
+                message=f"a window asks for {window.min_nodes} nodes, "
+                f"but max_nodes is {max_nodes}, which goes before it",
+                remedy="raise max_nodes, or lower min_nodes of the window",
+                warning=True,
+            )
+
+
+def _whole_gangs(gang: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    if gang > max_nodes > 0:
+        yield Fault(
+            at=("gang",),
+            message=f"{gang} nodes together are more than max_nodes",
+            remedy=f"write gang: {max_nodes} or less, or a higher max_nodes",
+        )
+    elif gang > 0 and min_nodes > 0 and min_nodes % gang:
+        yield Fault(
+            at=("min_nodes",),
+            message=f"nodes come {gang} together, so {min_nodes} cannot be had",
+            remedy=f"write min_nodes: {min_nodes // gang * gang} or {-(-min_nodes // gang) * gang}",
+        )
+    if gang < 0:
+        yield Fault(at=("gang",), message="gang must be >= 0", remedy="leave it out for none")
+
+
+def _room_for_spares(spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    if spares and 0 < max_nodes < min_nodes + spares:
+        yield Fault(
+            at=("spares",),
+            message=f"max_nodes leaves no room for {spares} spares next to {min_nodes} nodes",
+            remedy=f"write max_nodes: {min_nodes + spares} or more",
+        )
+
+
+def _room_for_successors(
+    disruption: DisruptionConfig, spares: int, min_nodes: int, max_nodes: int
+) -> Iterator[Fault]:
+    replaces = (
+        disruption.lifetime_max is not None
+        or disruption.replace_drifted
+        or disruption.savings_min is not None
+    )
+    if replaces and max_nodes > 0 and max_nodes == min_nodes + spares:
+        yield Fault(
+            at=("disruption",),
+            message="max_nodes leaves no room for a successor, so nothing sound is ever replaced",
+            remedy=f"write max_nodes: {max_nodes + 1} or more",
+            warning=True,
+        )
+
+
+def _room_for_a_gang(gang: int, spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+    kept = min_nodes + spares
+    if gang > 1 and gang <= kept <= max_nodes < kept + gang:
+        yield Fault(
+            at=("max_nodes",),
+            message="max_nodes leaves no room for a gang to move when its block is full: "
+            "it then stays without its broken node",
+            remedy=f"write max_nodes: {kept + gang} or more",
+            warning=True,
+        )
+
+
+SIZE_RULES = (
+    _bounds_make_sense,
+    _windows_within_bounds,
+    _whole_gangs,
+    _room_for_spares,
+    _room_for_successors,
+    _room_for_a_gang,
+)
+"""What must hold between the keys that say how large a pool is."""
