@@ -77,9 +77,17 @@ class Turns:
         """Who has been called and waits: the bits of a number, by their places in the line."""
         self._next = 0
         self._calling = False
+        self._running: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._rings_at_s = 0.0
         """When the alarm is set to. Not every event loop's handle can say."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop that runs: it is asked for at every turn, and stays the same."""
+        if self._running is None:
+            self._running = asyncio.get_running_loop()
+        return self._running
 
     def join(self, loop: "Loop") -> int:
         """Put `loop` behind all others; return its place."""
@@ -91,7 +99,7 @@ class Turns:
         self._called |= 1 << place
         if not self._calling:
             self._calling = True
-            asyncio.get_running_loop().call_soon(self._give_turn)
+            self.loop.call_soon(self._give_turn)
 
     def ring_at(self, moment_s: float) -> None:
         """Call whoever wants to be woken by that moment on the loop's clock."""
@@ -100,7 +108,7 @@ class Turns:
                 return
             self._alarm.cancel()
         self._rings_at_s = moment_s
-        self._alarm = asyncio.get_running_loop().call_at(moment_s, self._ring)
+        self._alarm = self.loop.call_at(moment_s, self._ring)
 
     def stop(self) -> None:
         """Let the alarm be."""
@@ -117,7 +125,7 @@ class Turns:
             if self._line[place].take_turn():
                 self._next = place + 1
                 # Behind the one who has just been woken, and who may call others.
-                asyncio.get_running_loop().call_soon(self._give_turn)
+                self.loop.call_soon(self._give_turn)
                 return
         self._next = 0
         self._calling = False
@@ -240,7 +248,7 @@ class Loop:
             if due_at is None or due_at > now:
                 self._called = False
                 until = until if due_at is None else min(until, due_at)
-        self._turn = asyncio.get_running_loop().create_future()
+        self._turn = self._turns.loop.create_future()
         self._sleep_until(until, now)
         if self._called or until <= now:
             # Nothing is to be waited for, but others get their turn.
@@ -253,7 +261,7 @@ class Loop:
     def _sleep_until(self, until: datetime, now: datetime) -> None:
         self._asleep_until = until
         # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
-        now_s = round(asyncio.get_running_loop().time(), 6)
+        now_s = round(self._turns.loop.time(), 6)
         self.asleep_until_s = round(now_s + (until - now).total_seconds(), 6)
         if until > now:
             self._turns.ring_at(self.asleep_until_s)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -152,13 +151,15 @@ def _apart(
 
 
 def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:
-    """Return how many are alike from two places on, a whole stretch at a time while they are."""
-    start = here
-    while here < len(before) and before[here : here + STRETCH] == after[there : there + STRETCH]:
-        here, there = here + STRETCH, there + STRETCH
-    stretch = zip(before[here : here + STRETCH], after[there : there + STRETCH], strict=False)
-    alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], stretch))
-    return min(here + alike, len(before)) - start
+    """Return how many are alike from two places on, by whole stretches and then by shorter ones."""
+    start, size = here, STRETCH
+    while size:
+        left = min(len(before) - here, len(after) - there)
+        if size <= left and before[here : here + size] == after[there : there + size]:
+            here, there = here + size, there + size
+        else:
+            size //= 2
+    return here - start
 
 
 def _found(instance: Instance, among: Sequence[Instance], place: int) -> int:

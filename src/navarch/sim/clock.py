@@ -15,12 +15,21 @@ class SimClock:
     """Wall time derived from the loop's virtual time."""
 
     def __init__(self) -> None:
+        self._running: asyncio.AbstractEventLoop | None = None
         self._read_at_s = 0.0
         self._read = EPOCH
 
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs, which to ask for takes longer than to remember."""
+        loop = self._running
+        if loop is None or not loop.is_running():
+            loop = self._running = asyncio.get_running_loop()
+        return loop
+
     def now(self) -> datetime:
         """Return virtual wall time."""
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._loop.time()
         # It is asked for far more often than it moves.
         if now_s != self._read_at_s:
             self._read_at_s, self._read = now_s, EPOCH + timedelta(seconds=now_s)
@@ -28,15 +37,18 @@ class SimClock:
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
-        return asyncio.get_running_loop().time()
+        return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         """Let virtual time pass."""
-        await asyncio.sleep(seconds)
+        if seconds <= 0:
+            await asyncio.sleep(0)
+        else:
+            await self.sleep_until(self._loop.time() + seconds)
 
     async def sleep_until(self, moment_s: float) -> None:
         """Let virtual time pass until exactly then, whatever it is now."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         woken = loop.create_future()
         timer = loop.call_at(moment_s, _wake, woken)
         try:
