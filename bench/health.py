@@ -8,7 +8,9 @@ the policy, becomes a condition and an incident and is committed, and the remedi
 `decided` is when every one of them is retiring, or held back with the reason. Then nodes break one
 at a time, and `report_to_plan` is from the arrival of the report to the committed decision. The
 policy is the default one, and then one of `rules` rules that count, none of which matches before
-the last.
+the last. `kernel_line_to_decision` is the whole way: from a line in the kernel's log through the
+real agent and HTTP to the committed decision, in a pool that is a dry run, so that one machine can
+break again and again.
 """
 
 import argparse
@@ -24,7 +26,7 @@ from typing import Any
 
 import structlog
 
-from bench.kernel_line import figures, measure
+from bench.kernel_line import NODE, figures, measure
 from navarch.api.collector import settle_collector
 from navarch.app.control_plane import build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -33,6 +35,8 @@ from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
+from navarch.core.remediation import Remediation
+from navarch.fleet.verdicts import overridden
 from navarch.health.checks.xid import judge_xid
 from navarch.health.policy.book import policy_book
 from navarch.health.policy.engine import Engine
@@ -40,8 +44,10 @@ from navarch.health.policy.occurrence import Occurrence
 from navarch.health.policy.phase import MachinePhase
 from navarch.health.policy.policy import Policy, Rule
 from navarch.notifiers.log import LogWorkloads
+from navarch.ports.store import Committed
 from navarch.providers.simulated import SimulatedCloud
 from navarch.service.agents import AgentService
+from navarch.service.attempts import until_no_conflict
 from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.worlds import a_node, a_pool
@@ -78,7 +84,59 @@ def main() -> None:
         sent, kept = asyncio.run(measure(Path(folder), options.lines))
     found["kernel_line_to_verdict_ms"] = figures(kept)
     found["kernel_line_on_the_wire_ms"] = figures(sent)
+    with tempfile.TemporaryDirectory() as folder:
+        _, decided = asyncio.run(measure(Path(folder), options.lines, decisions=DryRun()))
+    found["kernel_line_to_decision_ms"] = figures(decided)
     print(json.dumps(found, indent=2))
+
+
+class DryRun:
+    """A control plane that decides about the node of the kernel's log, and does nothing."""
+
+    async def begin(self, store: SqliteStore, tasks: asyncio.TaskGroup) -> None:
+        """Put a control plane behind the store."""
+        clock = SystemClock()
+        self._store, self._clock = store, clock
+        self._decided = asyncio.Event()
+        self._at = 0.0
+        pool = a_pool("bench", size=1, remediation=Remediation(dry_run=True))
+        node = a_node(NODE, "bench", launch=None, health=Health.HEALTHY)
+        await store.commit(Change(pools=[pool], nodes=[node]), based_on=store.fleet().revision)
+        store.subscribe(self._changed)
+        plane = build_control_plane(
+            clock,
+            SystemEntropy(),
+            store,
+            providers=[],
+            notifier=LogWorkloads(),
+            hearing=Columns(clock, timeout=timedelta(hours=1), nodes=[NODE]),
+        )
+        self._running = tasks.create_task(plane.run())
+
+    async def made(self) -> float:
+        """Return when it was decided, and make the node well again."""
+        async with asyncio.timeout(DEADLINE_S):
+            await self._decided.wait()
+        at = self._at
+        await until_no_conflict(self._make_well)
+        await _until(lambda: self._store.fleet().nodes[NODE].held is None)
+        self._decided.clear()
+        return at
+
+    def end(self) -> None:
+        """Stop the control plane."""
+        self._running.cancel()
+
+    async def _make_well(self) -> None:
+        fleet = self._store.fleet()
+        node, events = overridden(fleet.nodes[NODE], "the bench", now=self._clock.now())
+        await self._store.commit(Change(nodes=[node], events=events), based_on=fleet.revision)
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            if node.held is not None and not self._decided.is_set():
+                self._at = time.perf_counter()
+                self._decided.set()
 
 
 def spread(values: list[float]) -> dict[str, float]:

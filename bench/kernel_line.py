@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 import structlog
 
@@ -46,6 +46,8 @@ from navarch.stores.sqlite import SqliteStore
 from navarch.testing.doors import build_doors, open_doors
 
 NODE = NodeId("bench")
+DEPENDS = (51, 109)
+"""Fatal only with the right words behind them, or when they come again."""
 
 
 def main() -> None:
@@ -59,8 +61,30 @@ def main() -> None:
     print(json.dumps(found, indent=2))
 
 
-async def measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
-    fatal = [entry.code for entry in xids().values() if entry.fatal and entry.code != 51]
+class Decisions(Protocol):
+    """Somebody who waits until something has been decided about the node, too."""
+
+    async def begin(self, store: SqliteStore, tasks: asyncio.TaskGroup) -> None:
+        """Put a control plane behind the store."""
+        ...
+
+    async def made(self) -> float:
+        """Return when it was decided, and make the node well again."""
+        ...
+
+    def end(self) -> None:
+        """Stop the control plane."""
+        ...
+
+
+async def measure(
+    folder: Path, lines: int, *, decisions: Decisions | None = None
+) -> tuple[list[float], list[float]]:
+    """Return for each line how long it took to the door, and to the journal.
+
+    With `decisions`, the second is until something has been decided about it.
+    """
+    fatal = [code for code, entry in xids().items() if entry.fatal and code not in DEPENDS]
     errors = [(code, gpu) for code in fatal for gpu in range(8)][:lines]
     theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -80,6 +104,8 @@ async def measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
     door = _Door(doors.app)
     doors.app = cast(HttpApp, door)
     async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
+        if decisions is not None:
+            await decisions.begin(store, tasks)
         link = open_link(doors.http_url)
         assert isinstance(link, HttpLink)
         stopwatch = _Stopwatch(link)
@@ -106,9 +132,12 @@ async def measure(folder: Path, lines: int) -> tuple[list[float], list[float]]:
                 began = time.perf_counter()
                 theirs.send(f"4,{number},1,-;{line}".encode())
                 await stopwatch.until(f"xid/{code}/GPU-bench-{gpu}")
-                kept.append(time.perf_counter() - began)
+                done = time.perf_counter() if decisions is None else await decisions.made()
+                kept.append(done - began)
                 sent.append(door.knocked_at - began)
             agent.stop()
+            if decisions is not None:
+                decisions.end()
     theirs.close()
     witnesses.close()
     disk.close()
