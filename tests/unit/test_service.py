@@ -41,7 +41,12 @@ class Desk:
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         self.columns = Columns(self.clock, timeout=timedelta(seconds=90))
         self.fleet = FleetService(
-            self.clock, SeededEntropy("1"), self.store, self.columns, offerings=self.offerings
+            self.clock,
+            SeededEntropy("1"),
+            self.store,
+            self.columns,
+            offerings=self.offerings,
+            obstacle=lambda _: "the budget has no room",
         )
         self.agents = AgentService(self.clock, self.store, self.columns)
 
@@ -123,6 +128,28 @@ def test_a_request_about_nothing_is_not_found_and_writes_nothing() -> None:
         with pytest.raises(NotFoundError):
             desk.agents.heartbeat(NodeId("nope"))
         assert desk.store.fleet().revision == 0
+
+    at(story)
+
+
+def test_why_says_how_a_pool_stands_and_what_a_launch_came_to() -> None:
+    async def story(desk: Desk) -> None:
+        spec = replace(pool_spec(a_pool()), nodes_min=0, nodes_max=4)
+        await desk.fleet.put_pool(spec, reason="a test")
+        await desk.fleet.scale(TRAINING, 3, reason="a test")
+        short = await desk.fleet.why(about("pool", TRAINING))
+        assert short.state == "at 0 of 3 nodes: 3 to be requested: the budget has no room"
+        assert [step.kind for step in short.steps] == ["pool.scaled", "pool.created"]
+
+        node = a_node("training-0")
+        assert node.launch is not None
+        asked = Event(
+            at=NOW, about=about("launch", node.launch.token), kind="launch.asked", reason="so"
+        )
+        change = Change(nodes=[node], events=[asked])
+        await desk.store.commit(change, based_on=desk.store.fleet().revision)
+        bought = await desk.fleet.why(asked.about)
+        assert bought.state == f"bought, as {node.instance} for training-0"
 
     at(story)
 

@@ -71,6 +71,7 @@ from navarch.service.views import (
     node_labels,
     node_view,
     pool_view,
+    standing,
 )
 from navarch.service.watching import Watching
 from navarch.service.why import explain
@@ -493,7 +494,20 @@ class FleetService:
 
     async def why(self, about: Subject) -> Why:
         """Return the reasons behind the state of a node, a pool or a launch."""
-        return await explain(self._store, about)
+        why = await explain(self._store, about)
+        state = self._present_state(why.about)
+        return why if state is None else replace(why, state=state)
+
+    def _present_state(self, about: Subject) -> str | None:
+        """Return how a pool or a launch stands now, which its own events alone do not tell."""
+        fleet = self._store.fleet()
+        kind, _, name = about.partition("/")
+        if kind == "pool":
+            pool = self._show_pool(fleet, PoolName(name))
+            return None if pool is None else standing(pool)
+        launches = (node.launch for node in fleet.nodes.values() if kind == "launch")
+        bought = (x for x in launches if x is not None and x.token == name and x.instance)
+        return next((f"bought, as {launch.instance} for {launch.node}" for launch in bought), None)
 
     def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
         recovery = fleet.recoveries.get(node.recovery) if node.recovery else None

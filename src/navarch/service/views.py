@@ -101,6 +101,12 @@ def pool_view(pool: Pool, nodes: Iterable[Node], obstacle: str | None = None) ->
     )
 
 
+def standing(pool: PoolView) -> str:
+    """Return in words how far a pool is, and what keeps it from its size."""
+    words = f"at {pool.serving} of {pool.size} nodes"
+    return f"{words}: {pool.note}" if pool.note else words
+
+
 def pool_spec(pool: Pool) -> PoolSpec:
     """Return what was asked of `pool`."""
     return PoolSpec(
