@@ -230,17 +230,17 @@ AUTOSCALING_TYPES: Mapping[str, type] = {
 AUTOSCALING = _AUTOSCALING
 
 
-def windows(config: AutoscalingConfig | None) -> Iterator[WindowConfig]:
-    """Yield every window anywhere in a tree of strategies."""
+def strategies(config: AutoscalingConfig | None) -> Iterator[AutoscalingConfig]:
+    """Yield every strategy of a tree, and those it asks."""
+    if config is None:
+        return
+    yield config
     match config:
-        case ScheduledConfig(schedule=schedule, fallback=fallback):
-            yield from schedule
-            yield from windows(fallback)
-        case PredictiveConfig(fallback=fallback):
-            yield from windows(fallback)
+        case ScheduledConfig(fallback=fallback) | PredictiveConfig(fallback=fallback):
+            yield from strategies(fallback)
         case CompositeConfig(autoscalers=autoscalers):
             for each in autoscalers:
-                yield from windows(each)
+                yield from strategies(each)
 
 
 def to_autoscaling(config: AutoscalingConfig) -> Autoscaling | None:

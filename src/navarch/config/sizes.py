@@ -2,7 +2,12 @@
 
 from collections.abc import Iterator
 
-from navarch.config.autoscaling import AutoscalingConfig, windows
+from navarch.config.autoscaling import (
+    AutoscalingConfig,
+    CostAwareConfig,
+    ScheduledConfig,
+    strategies,
+)
 from navarch.config.disruption import DisruptionConfig
 from navarch.config.schema import Fault
 
@@ -28,18 +33,29 @@ def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
         )
 
 
-def _windows_within_bounds(
+def _autoscaling_within_bounds(
     autoscaling: AutoscalingConfig | None, max_nodes: int
 ) -> Iterator[Fault]:
-    for window in windows(autoscaling):
-        if window.min_nodes is not None and window.min_nodes > max_nodes > 0:
+    for what, key, nodes in _floors(autoscaling):
+        if nodes > max_nodes > 0:
             yield Fault(
                 at=("autoscaling",),
-                message=f"a window asks for {window.min_nodes} nodes, "
+                message=f"{what} asks for {nodes} nodes, "
                 f"but max_nodes is {max_nodes}, which goes before it",
-                remedy="raise max_nodes, or lower min_nodes of the window",
+                remedy=f"raise max_nodes, or lower {key}",
                 warning=True,
             )
+
+
+def _floors(autoscaling: AutoscalingConfig | None) -> Iterator[tuple[str, str, int]]:
+    """Yield what a strategy always keeps at some hours: what says so, its key, how many nodes."""
+    for strategy in strategies(autoscaling):
+        match strategy:
+            case ScheduledConfig(schedule=schedule):
+                for window in schedule:
+                    yield "a window", "min_nodes of the window", window.min_nodes or 0
+            case CostAwareConfig(off_peak_nodes=nodes):
+                yield "cost-aware", "off_peak_nodes", nodes
 
 
 def _whole_gangs(gang: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
@@ -99,7 +115,7 @@ def _room_for_a_gang(gang: int, spares: int, min_nodes: int, max_nodes: int) -> 
 
 SIZE_RULES = (
     _bounds_make_sense,
-    _windows_within_bounds,
+    _autoscaling_within_bounds,
     _whole_gangs,
     _room_for_spares,
     _room_for_successors,

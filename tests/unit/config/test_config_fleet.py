@@ -446,16 +446,23 @@ pools:
     assert render_verdict("fleet.yaml", caught.value) == GOLDEN
 
 
-def test_a_window_beyond_the_pool_is_a_warning() -> None:
-    text = SMALL.replace(
-        "max_nodes: 1}",
-        "max_nodes: 1, autoscaling: {type: scheduled, schedule: [{min_nodes: 5}]}}",
-    )
+@pytest.mark.parametrize(
+    ("autoscaling", "who"),
+    [
+        ("{type: scheduled, schedule: [{min_nodes: 5}]}", "a window"),
+        ("{type: cost-aware, off_peak_nodes: 5}", "cost-aware"),
+        ("{type: predictive, fallback: {type: cost-aware, off_peak_nodes: 5}}", "cost-aware"),
+    ],
+)
+def test_an_autoscaler_that_asks_for_more_than_the_pool_may_have_is_a_warning(
+    autoscaling: str, who: str
+) -> None:
+    text = SMALL.replace("max_nodes: 1}", f"max_nodes: 1, autoscaling: {autoscaling}}}")
 
     (warning,) = parse_config(text).warnings
 
     assert warning.message == (
-        'pool "p": a window asks for 5 nodes, but max_nodes is 1, which goes before it'
+        f'pool "p": {who} asks for 5 nodes, but max_nodes is 1, which goes before it'
     )
 
 
