@@ -156,6 +156,8 @@ def test_packer_accepts_the_image_templates(cloud: str, tmp_path: Path) -> None:
         check=False,
         env={**os.environ, "CHECKPOINT_DISABLE": "1", "PACKER_CONFIG_DIR": str(tmp_path)},
     )
+    if "packer init" in checked.stdout:
+        pytest.skip("packer has no plugin for this cloud here; `packer init` fetches it")
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
