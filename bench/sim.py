@@ -5,26 +5,33 @@ and lengths of the large runs; a figure is held against its target at scale 1 on
 """
 
 import argparse
+import asyncio
 import json
 import resource
 import subprocess
 import sys
 import time
-from datetime import datetime
+from collections.abc import Callable
+from contextvars import Context
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import structlog
 
 from navarch.app import control_plane
 from navarch.control.loop import Loop
+from navarch.service.agents import Timing
+from navarch.sim import world as world_of
+from navarch.sim.loop import SimLoop
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.virtual import run_scenario
-from navarch.sim.world import World, simulate
+from navarch.sim.world import TIMING, World, simulate
 from navarch.testing.worlds import a_pool
 
 ROOT = Path(__file__).parents[1]
 STORIES = 20
+TIMEOUT = timedelta(seconds=30)
 
 DAY = """
 name: day
@@ -84,48 +91,81 @@ def apart(*arguments: str, limit_s: float) -> dict[str, object]:
     return answer
 
 
-class Counted(Loop):
-    """A loop of the product that counts how often it is woken."""
+class CountedLoop(SimLoop):
+    """A virtual loop that counts how often it wakes a task."""
 
     woken = 0
 
+    def call_soon(
+        self, callback: Callable[..., object], *args: object, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call after all that is to be called already."""
+        CountedLoop.woken += isinstance(getattr(callback, "__self__", None), asyncio.Task)
+        return super().call_soon(callback, *args, context=context)
+
+
+class Counted(Loop):
+    """A loop of the product that counts its rounds."""
+
+    rounds = 0
+
     async def _round(self) -> datetime | None:
-        Counted.woken += 1
+        Counted.rounds += 1
         return await super()._round()
 
 
 def wake_ups() -> dict[str, object]:
-    """Return how often per CPU second loops of the product are woken.
+    """Return how often per CPU second the virtual clock wakes tasks around the product.
 
-    Once in a quiet fleet, where loops come due and find little to do, and once in the thick of it,
-    where most rounds decide, commit and send errands. What agents and the cloud take is in it.
+    Once where every heartbeat and report is sent and heard, as agents do in production: that is
+    what the target is about. Once in a quiet fleet with computed heartbeats, where only the
+    product's own loops come due and find little to do, and once in the thick of it, where most
+    rounds decide, commit and send errands. How many rounds of the product's loops are among
+    the wake-ups is said as well. What agents and the cloud take is in it.
     """
     setattr(control_plane, "Loop", Counted)  # noqa: B010 - the real one stands in the product
+    setattr(world_of, "SimLoop", CountedLoop)  # noqa: B010
     try:
-        quiet, busy = woken_in(hours=200, failures=0), woken_in(hours=20, failures=100)
+        often = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=TIMEOUT)
+        sent = woken_in(nodes=500, hours=0.25, computed=False, timing=often)
+        quiet, busy = woken_in(hours=200), woken_in(hours=20, failures=100)
     finally:
         setattr(control_plane, "Loop", Loop)  # noqa: B010
-    return {"quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}
+        setattr(world_of, "SimLoop", SimLoop)  # noqa: B010
+    return {"sent": sent, "quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}
 
 
-def woken_in(*, hours: int, failures: int) -> dict[str, int]:
-    """Return how often loops are woken in so many hours, by the CPU second."""
-    pool = a_pool(size=20)
-    began: list[float] = []
+def woken_in(
+    *,
+    hours: float,
+    nodes: int = 20,
+    failures: int = 0,
+    computed: bool = True,
+    timing: Timing = TIMING,
+) -> dict[str, int]:
+    """Return how often tasks are woken in so many hours, by the CPU second."""
+    pool = a_pool(size=nodes)
+    spent_s: list[float] = []
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(pool.name)) == pool.size, within_s=3600)
-        Counted.woken = 0
-        began.append(time.process_time())
+        CountedLoop.woken = Counted.rounds = 0
+        began = time.process_time()
         for _ in range(failures):
             await world.clock.sleep(hours * 3600 / failures)
             if serving := world.serving(pool.name):
                 world.fail(serving[0], "XID 79")
         await world.clock.sleep(0.0 if failures else hours * 3600)
+        spent_s.append(time.process_time() - began)
+        counted.update(wake_ups=CountedLoop.woken, rounds=Counted.rounds)
 
-    simulate(story, seed=1, pools=[pool], computed=True)
-    spent_s = time.process_time() - began[0]
-    return {"wake_ups": Counted.woken, "per_cpu_s": round(Counted.woken / spent_s)}
+    counted: dict[str, int] = {}
+    simulate(story, seed=1, pools=[pool], computed=computed, timing=timing)
+    return {
+        **counted,
+        "per_cpu_s": round(counted["wake_ups"] / spent_s[0]),
+        "rounds_per_cpu_s": round(counted["rounds"] / spent_s[0]),
+    }
 
 
 def stories() -> dict[str, object]:

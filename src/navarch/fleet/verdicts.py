@@ -15,15 +15,12 @@ def with_results(
 ) -> tuple[Node, list[Event]]:
     """Return `node` after `results`, and an event if there is something new to say."""
     conditions = weigh(node.conditions, results, now=now, boot_id=node.boot_id)
+    health = worst(conditions)
     vouched = any(x.check == BOOT and x.health is Health.HEALTHY for x in results)
-    after = replace(
-        node,
-        conditions=conditions,
-        health=worst(conditions),
-        vouched_boot=node.boot_id if vouched else node.vouched_boot,
-    )
-    if after == node:
+    boot = node.boot_id if vouched else node.vouched_boot
+    if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
+    after = replace(node, conditions=conditions, health=health, vouched_boot=boot)
     reason = explain(conditions) if conditions else "every check passes"
     return after, [_event(after, f"{after.health}: {reason}", now)]
 

@@ -133,7 +133,7 @@ class Weighing:
             item for place, item in found.items() if place not in again and _is_news(item, node)
         ]
         if not news:
-            if after != node:
+            if after is not node:
                 change = Change(nodes=[after], events=events)
                 return Weighed(node=after, change=change, verdicts=verdicts)
             if found and not is_past and all(_is_timeless(item) for item in found.values()):

@@ -127,7 +127,7 @@ class SimAgent:
     async def _sleep_until(self, moment_s: float) -> None:
         if self._hurried:
             return
-        loop = asyncio.get_running_loop()
+        loop = self.clock.loop
         self._asleep = asleep = loop.create_future()
         timer = loop.call_at(moment_s, _wake, asleep)
         try:

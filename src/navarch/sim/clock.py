@@ -20,7 +20,7 @@ class SimClock:
         self._read = EPOCH
 
     @property
-    def _loop(self) -> asyncio.AbstractEventLoop:
+    def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that runs, which to ask for takes longer than to remember."""
         loop = self._running
         if loop is None or not loop.is_running():
@@ -29,7 +29,7 @@ class SimClock:
 
     def now(self) -> datetime:
         """Return virtual wall time."""
-        now_s = self._loop.time()
+        now_s = self.loop.time()
         # It is asked for far more often than it moves.
         if now_s != self._read_at_s:
             self._read_at_s, self._read = now_s, EPOCH + timedelta(seconds=now_s)
@@ -37,18 +37,18 @@ class SimClock:
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
-        return self._loop.time()
+        return self.loop.time()
 
     async def sleep(self, seconds: float) -> None:
         """Let virtual time pass."""
         if seconds <= 0:
             await asyncio.sleep(0)
         else:
-            await self.sleep_until(self._loop.time() + seconds)
+            await self.sleep_until(self.loop.time() + seconds)
 
     async def sleep_until(self, moment_s: float) -> None:
         """Let virtual time pass until exactly then, whatever it is now."""
-        loop = self._loop
+        loop = self.loop
         woken = loop.create_future()
         timer = loop.call_at(moment_s, _wake, woken)
         try:
