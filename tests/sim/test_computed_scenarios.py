@@ -108,7 +108,8 @@ def test_what_happened_and_passed_is_told_of_once_though_the_machine_is_ill() ->
 
 
 @pytest.mark.parametrize(
-    "name", ["pool-replacement", "zone-partition", "control-plane-crash", "autoscaling"]
+    "name",
+    ["pool-replacement", "zone-partition", "control-plane-crash", "autoscaling", "straggler"],
 )
 def test_an_example_leaves_the_same_log(name: str) -> None:
     scenario = load_scenario(ROOT / "scenarios" / f"{name}.yaml")

@@ -80,6 +80,11 @@ class JobSystem(SimWorkloads):
             if job.state is not JobState.FINISHED and self._pool_of(job) == pool
         ]
 
+    def job_on(self, node: NodeId) -> str:
+        """Return the job that has a node for itself; empty if none does, or several share it."""
+        jobs = self._on(node)
+        return jobs[0].name if len(jobs) == 1 else ""
+
     def load(self, node: NodeId) -> float:
         """Return how busy a node's GPUs are, in percent."""
         known = self.fleet().nodes.get(node)

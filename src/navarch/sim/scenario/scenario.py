@@ -23,6 +23,7 @@ from navarch.sim.scenario.plane import PlaneConfig
 from navarch.sim.scenario.policy import PolicyFile, PolicyPath
 from navarch.sim.scenario.stress import Stress
 from navarch.sim.scenario.timing import TimingConfig
+from navarch.sim.scenario.words import FailureType
 from navarch.sim.scenario.work import JobConfig
 
 
@@ -152,6 +153,18 @@ def _jobs_find_their_pool(
             )
 
 
+def _stragglers_have_peers(
+    events: tuple[Event, ...], jobs: tuple[JobConfig, ...]
+) -> Iterator[Fault]:
+    for index, event in enumerate(events):
+        if event.params.failure_type == FailureType.STRAGGLER and not jobs:
+            yield Fault(
+                at=("events", index, "params", "failure_type"),
+                message="a straggler shows only next to others that work for the same job",
+                remedy="add a job under jobs",
+            )
+
+
 # Pools are checked against the providers, which are read before them.
 @block(
     rules=(
@@ -165,6 +178,7 @@ def _jobs_find_their_pool(
         unknown_parents,
         plugins_exist,
         _jobs_find_their_pool,
+        _stragglers_have_peers,
     )
 )
 class Scenario:
@@ -224,6 +238,17 @@ class Scenario:
     control_plane: PlaneConfig = key(
         Nested(cls=PlaneConfig), default=PlaneConfig(), doc="what happens to the control plane"
     )
+
+    @property
+    def has_stragglers(self) -> bool:
+        """Whether a GPU may become slower than its peers, so that they have to be compared."""
+        kinds: list[str | None] = [event.params.failure_type for event in self.events]
+        if self.stress is not None:
+            chaos = self.stress.chaos
+            kinds += [each.type for each in chaos.failure_types]
+            kinds += [each.response for each in chaos.correlated_failures]
+            kinds += [each.failure_type for each in chaos.scheduled_outages]
+        return FailureType.STRAGGLER in kinds
 
     @property
     def seed(self) -> int:

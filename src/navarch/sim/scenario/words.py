@@ -26,6 +26,8 @@ class FailureType(StrEnum):
     MEMORY_ERROR = "memory_error"
     NVLINK_ERROR = "nvlink_error"
     NETWORK = "network"
+    STRAGGLER = "straggler"
+    """A GPU that is slower than it should be. Its machine finds nothing wrong with it."""
     CHECK = "check"
     """Whatever the check of a name may report: only an event can say which."""
 

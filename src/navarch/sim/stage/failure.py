@@ -11,6 +11,9 @@ from navarch.sim.scenario.words import FailureType
 
 HOT_C = 95
 
+SLOWER_BY = 0.3
+"""How much a straggler falls short of its peers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
@@ -36,7 +39,7 @@ class Failure:
             return self._ruling.health
         if self.said is not None:
             return self.said.health
-        return Health.DEGRADED if self.kind is FailureType.NVLINK_ERROR else Health.UNHEALTHY
+        return Health.DEGRADED if self.kind in _ONLY_WORSE else Health.UNHEALTHY
 
     @property
     def fatal(self) -> bool:
@@ -49,7 +52,7 @@ class Failure:
         match self.kind:
             case FailureType.XID_ERROR:
                 return self._ruling.action is not Action.NONE
-            case FailureType.TEMPERATURE | FailureType.NVLINK_ERROR:
+            case FailureType.TEMPERATURE | FailureType.NVLINK_ERROR | FailureType.STRAGGLER:
                 return False
             case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
                 return False  # Only the looking is broken, as far as a program can tell.
@@ -108,6 +111,10 @@ class Failure:
         """Whether it takes a restart to be rid of it: what happened is not taken back otherwise."""
         return self.reboots or (self.result is not None and self.result.lasting)
 
+    def slows(self, gpu: int) -> bool:
+        """Return whether a GPU does less because of it."""
+        return self.kind is FailureType.STRAGGLER and self.gpu in (gpu, -1)
+
     def __str__(self) -> str:
         if self.kind is FailureType.XID_ERROR:
             return f"XID {self.xid} on {self._where}"
@@ -119,3 +126,6 @@ class Failure:
     @property
     def _where(self) -> str:
         return "every GPU" if self.gpu < 0 else f"GPU {self.gpu}"
+
+
+_ONLY_WORSE = (FailureType.NVLINK_ERROR, FailureType.STRAGGLER)

@@ -17,7 +17,7 @@ from navarch.sim.pulse import Pulse
 from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.words import FailureType, Scope
 from navarch.sim.stage.agent import StageAgent
-from navarch.sim.stage.failure import Failure
+from navarch.sim.stage.failure import SLOWER_BY, Failure
 from navarch.sim.stage.ground import Ground
 from navarch.sim.stage.recorded import live_through
 
@@ -218,6 +218,11 @@ class Stage:
         if node not in self.agents:
             return True
         return any(wound.failure.stops_work for wound in self._wounds.get(node, ()))
+
+    def speed(self, node: NodeId, gpu: int) -> float:
+        """Return how fast a GPU is, as a share of what it should be."""
+        slow = any(wound.failure.slows(gpu) for wound in self._wounds.get(node, ()))
+        return 1.0 - SLOWER_BY if slow else 1.0
 
     # Breaking and mending
 

@@ -19,6 +19,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import NodeStatus
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.version import VERSION
+from navarch.health.checks.work import WORK
 from navarch.meters.jobs import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -49,6 +50,10 @@ from navarch.sim.world import Speaker, World, check_bill
 from navarch.stores.memory import MemoryStore
 
 Say = Callable[[Happening], None]
+
+CLOCK_MHZ = 1980.0
+POWER_W = 650.0
+"""Of a GPU at full work: an H100's."""
 
 
 class VirtualTheatre:
@@ -166,11 +171,26 @@ class VirtualTheatre:
         )
 
     def _prepare(self, agent: StageAgent) -> None:
+        if self.scenario.has_stragglers:
+            agent.work = partial(self._work, agent)
         if self._computed:
             agent.computed = True
             agent.foregone = partial(self._is_foregone, agent.node)
             agent.on_rest = self.world.rest
             agent.on_rise = self.world.rise
+
+    def _work(self, agent: StageAgent) -> Mapping[str, str]:
+        """Return what an agent reads of its GPUs while they work for a job."""
+        job = self.jobs.job_on(agent.node)
+        if not job:
+            return {}
+        speeds = {gpu: self.stage.speed(agent.node, gpu) for gpu in range(agent.gpus)}
+        return {
+            f"{WORK}GPU-{agent.machine.id}-{gpu}": (
+                f"{speed * CLOCK_MHZ:.0f} {speed * POWER_W:.1f} {job}"
+            )
+            for gpu, speed in speeds.items()
+        }
 
     def _is_foregone(self, node: NodeId, report: HealthReport) -> bool:
         control = self.world.control
