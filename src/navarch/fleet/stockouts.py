@@ -4,7 +4,7 @@ A refusal closes as much as its class warrants: a sold-out machine closes that o
 quota the whole type at that provider, a bad key the provider. What is closed opens again by
 halves: one launch may try, and only if it succeeds may four, then sixteen, then everybody. So a
 thousand launches that wait for one zone cost a dozen calls a minute, not a thousand; ten cost
-three.
+two or three.
 """
 
 import math
