@@ -10,7 +10,7 @@ from navarch.core.ids import PoolName
 from navarch.providers.simulated import Habits
 from navarch.service.why import explain
 from navarch.sim.world import World, simulate
-from navarch.testing.worlds import a_pool
+from navarch.testing.worlds import H100, a_pool
 
 TRAINING, BATCH = PoolName("training"), PoolName("batch")
 SOLD_OUT = Habits(stock={"h100-8x": 0})
@@ -64,3 +64,23 @@ def test_why_shows_the_table_behind_each_choice() -> None:
         assert row.startswith("→ h100-8x at sim in region-1, 98.32/h, score 0, odds ")
 
     simulate(story, seed=1, pools=POOLS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_pool_goes_elsewhere_when_no_machine_comes_up_at_its_first_choice(seed: int) -> None:
+    bad, good = replace(H100, zone="bad"), replace(H100, zone="good")
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 6, within_s=2400)
+        serving = [node for node in world.nodes(TRAINING) if node.serving]
+        assert {node.launch and node.launch.offering.zone for node in serving} == {"good"}
+        # Half an hour later one breaks: its successor does not go where nothing came up either.
+        await world.clock.sleep(1800)
+        bought = len(world.cloud.machines)
+        world.fail(world.serving(TRAINING)[0], "XID 79")
+        await world.until(lambda: len(world.serving(TRAINING)) < 6, within_s=600)
+        await world.until(lambda: len(world.serving(TRAINING)) == 6, within_s=600)
+        assert len(world.cloud.machines) == bought + 1
+
+    pools = [a_pool(size=6, nodes_max=8, offerings=(bad, good))]
+    simulate(story, seed=seed, pools=pools, habits=Habits(dead_zones=frozenset({"bad"})))

@@ -48,7 +48,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
-from navarch.fleet.brake import find_brake, may_be_braked
+from navarch.fleet.brake import find_brake, may_be_braked, shunned
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
@@ -394,7 +394,7 @@ def _plan_size(
         shown, beside = roll.shown_for(pool, now)
         known = _present(shown, pool)
         braked = may_be_braked(pool, roll.may_have_failed(pool, now), now=now)
-        brake = find_brake(pool, roll.everybody(), now=now) if braked else None
+        everybody = roll.everybody() if braked else []
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
         watched = may_be_undercut(pool)
@@ -409,7 +409,8 @@ def _plan_size(
             market=market,
             surveyed=surveyed,
             loads=loads,
-            brake=brake,
+            brake=find_brake(pool, everybody, now=now),
+            shunned=shunned(pool, everybody, now=now),
             beside=beside,
         )
         return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))

@@ -3,14 +3,19 @@
 A bad image, a script with a typo or a firewall fails every machine alike, and each is paid for
 until it is given up. So after a few in a row the pool stops buying, waits, and tries one; each that
 fails doubles the wait. The first whose agent reports in lets the pool buy as before.
+
+If the fault lies with one place, the pool can do better than wait: what is tried next is tried
+elsewhere, and the place is left alone for a while.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.stockouts import Scope, scopes
 
 MACHINES_MAX = 3
 """So many in a row are no accident. Fewer would brake for one bad host that is lent twice."""
@@ -83,6 +88,30 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
         until=until,
         allowance=0 if now < until else max((pool.gang or 1) - on_their_way, 0),
     )
+
+
+def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> frozenset[Scope]:
+    """Return the places where several machines in a row did not come up lately.
+
+    A pool that lists others tries those first. What comes up there says nothing of these, so they
+    are shunned until a machine comes up at them, or nobody has tried them for an hour.
+    """
+    known = list(nodes)
+    failures = _failures(pool, known, now)
+    if len(failures) < MACHINES_MAX:
+        return frozenset()
+    came_up_at: dict[Scope, datetime] = {}
+    for node in known:
+        if node.launch is not None and node.registered_at is not None:
+            place = scopes(node.launch.offering)[0]
+            came_up_at[place] = max(node.registered_at, came_up_at.get(place, node.registered_at))
+    counts: Counter[Scope] = Counter()
+    for failure in failures:
+        launch = failure.node.launch
+        if launch is not None and now < failure.at + LONGEST_PAUSE:
+            place = scopes(launch.offering)[0]
+            counts[place] += place not in came_up_at or failure.at > came_up_at[place]
+    return frozenset(place for place, count in counts.items() if count >= MACHINES_MAX)
 
 
 def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[_Failure]:

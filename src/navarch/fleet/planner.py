@@ -19,7 +19,7 @@ from navarch.fleet.pacing import pause
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire, SetBrake
 from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import Choice, Market
-from navarch.fleet.stockouts import Stockouts
+from navarch.fleet.stockouts import Scope, Stockouts
 from navarch.ports.provision import ProvisionScheduler
 from navarch.provision.first_available import FirstAvailable
 
@@ -44,6 +44,7 @@ def plan_pool(
     surveyed: Collection[ProviderName] = (),
     loads: Loads = lambda _: {},
     brake: Brake | None = None,
+    shunned: Collection[Scope] = (),
     beside: Beside = NOBODY,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
@@ -53,12 +54,20 @@ def plan_pool(
     market is closed: those who wait longest are served first when it opens. `surveyed`
     are the providers that say where machines stand; `loads` says how busy nodes are: of
     those that are too many, the idle go first. A `brake` says how much may be bought at all.
-    `beside` are nodes that only count.
+    `shunned` are places where machines did not come up, and `beside` nodes that only count.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
     launches = _Launches(
-        pool, known, now, new_tokens, scheduler or FirstAvailable(), market, brake, beside.held
+        pool,
+        known,
+        now,
+        new_tokens,
+        scheduler or FirstAvailable(),
+        market,
+        brake,
+        shunned,
+        beside.held,
     )
     late = [
         Retire(node=node.id, reason=too_late(pool), failed=True)
@@ -138,9 +147,11 @@ class _Launches:
         scheduler: ProvisionScheduler,
         market: Market,
         brake: Brake | None,
+        shunned: Collection[Scope],
         beside: Mapping[ProviderName, int],
     ) -> None:
         self._pool = pool
+        self._shunned = shunned
         self._brake = brake
         self._allowance = None if brake is None else brake.allowance
         self.now = now
@@ -161,7 +172,9 @@ class _Launches:
         if self._is_braked(1):
             return None
         price = None if instead_of is None else _price(instead_of)
-        choice = self._market.choose(self._pool, self._scheduler, self._held, instead_of=price)
+        choice = self._market.choose(
+            self._pool, self._scheduler, self._held, instead_of=price, shunned=self._shunned
+        )
         if choice is None:
             self._turned_away = True
             return None
@@ -171,7 +184,9 @@ class _Launches:
         """Return attempts to buy a whole gang at one place; None while nobody would sell it."""
         if self._is_braked(len(names)):
             return None
-        choice = self._market.choose(self._pool, self._scheduler, self._held, gang=len(names))
+        choice = self._market.choose(
+            self._pool, self._scheduler, self._held, gang=len(names), shunned=self._shunned
+        )
         if choice is None:
             self._turned_away = True
             return None

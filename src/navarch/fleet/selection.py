@@ -1,7 +1,7 @@
 """Which offering to ask for next, and the table behind the choice."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,7 +10,7 @@ from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.stockouts import Closure, Scope, Stockouts
+from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler
 
 PROBE_PATIENCE = timedelta(minutes=1)
@@ -83,6 +83,8 @@ class Row:
     score: float
     bar: "Bar | None"
     """What keeps it from being had now; None if nothing does."""
+    shunned: bool = False
+    """Whether machines did not come up there lately: it is taken if there is nothing else."""
 
     @property
     def obstacle(self) -> str | None:
@@ -92,6 +94,7 @@ class Row:
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = self.obstacle or "can be asked for"
+        verdict += ", but machines did not come up there lately" if self.shunned else ""
         terms = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
         terms += f" {offering.reservation}" if offering.reservation else ""
         price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
@@ -179,6 +182,7 @@ class Market:
         *,
         gang: int = 0,
         instead_of: Decimal | None = None,
+        shunned: Collection[Scope] = (),
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
 
@@ -187,6 +191,7 @@ class Market:
         same provider, then whoever else there is, each in the pool's own order. A `gang` of
         so many machines goes where no gang of that size has failed lately, if it can.
         `instead_of` is what a broken machine cost by the hour whose place the new one takes.
+        What is `shunned` is taken only where nothing else can be had.
         """
         known = self._known(pool, gang)
         if all(self._bar(pool, each, gang, instead_of) is not None for each in known):
@@ -197,7 +202,7 @@ class Market:
                 self._bar(pool, first, gang, instead_of),
             )
             return None
-        rows = self._rows(pool, scheduler, held, gang, instead_of)
+        rows = self._rows(pool, scheduler, held, gang, instead_of, shunned)
         best = next(row for row in rows if row.bar is None)
         self._take(pool, best.option.offering, gang)
         return Choice(offering=best.option.offering, rows=tuple(rows))
@@ -262,6 +267,7 @@ class Market:
         held: Mapping[ProviderName, int],
         gang: int = 0,
         instead_of: Decimal | None = None,
+        shunned: Collection[Scope] = (),
     ) -> list[Row]:
         known = self._known(pool, gang)
         options = [
@@ -282,6 +288,7 @@ class Market:
         first = scored[0][1].offering
         scored.sort(
             key=lambda x: (
+                scopes(x[1].offering)[0] in shunned,
                 known[x[1].position].failed_before,
                 not x[1].offering.reservation,
                 -x[0],
@@ -294,6 +301,7 @@ class Market:
                 option=option,
                 score=score,
                 bar=self._bar(pool, known[option.position], gang, instead_of),
+                shunned=scopes(option.offering)[0] in shunned,
             )
             for score, option in scored
         ]

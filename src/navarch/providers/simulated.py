@@ -53,6 +53,8 @@ class Habits:
     """The call takes effect but does not answer for many minutes."""
     dead_on_arrival: float = 0.0
     """The machine runs, and is paid for, but its agent never comes up."""
+    dead_zones: frozenset[str] = frozenset()
+    """Zones none of whose machines ever comes up."""
     remembers_tokens: bool = True
     """Whether asking twice with one token is safe, as it is at most clouds."""
     stock: Mapping[str, int] | None = None
@@ -80,6 +82,7 @@ class Habits:
             both=0.0,
             hang=0.0,
             dead_on_arrival=0.0,
+            dead_zones=frozenset(),
             stock=None,
         )
 
@@ -401,7 +404,8 @@ class SimulatedCloud:
             listed_at=now + self._lag(),
             price_per_hour=self._price(request),
             block=self._place(request),
-            dead_on_arrival=self._strikes(self.habits.dead_on_arrival),
+            dead_on_arrival=self._strikes(self.habits.dead_on_arrival)
+            or request.zone in self.habits.dead_zones,
             number=number,
         )
         self.machines[machine.id] = machine

@@ -11,7 +11,7 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.brake import FIRST_PAUSE, LONGEST_PAUSE, MACHINES_MAX, Brake, find_brake
+from navarch.fleet.brake import FIRST_PAUSE, LONGEST_PAUSE, MACHINES_MAX, Brake, find_brake, shunned
 from navarch.fleet.plan import Request, Retire, SetBrake
 from navarch.fleet.planner import plan_pool
 
@@ -191,3 +191,41 @@ def test_a_braked_pool_never_buys_more_than_one_machine_and_an_unbraked_one_all(
         missing if brake is None else min(missing, brake.allowance)
     )
     assert brake is None or brake.allowance <= 1
+
+
+THERE = replace(HERE, zone="there")
+
+
+def stood_at(offering: Offering, node: Node) -> Node:
+    assert node.launch is not None
+    return replace(node, launch=replace(node.launch, offering=offering))
+
+
+def test_a_place_where_no_machine_comes_up_is_shunned_and_only_that() -> None:
+    failures = [failed(number, at=-5 - number) for number in range(MACHINES_MAX)]
+    elsewhere = stood_at(THERE, served(9, at=-1))
+    (place,) = shunned(POOL, [*failures, elsewhere], now=NOW)
+    assert place.covers(HERE)
+    assert not place.covers(THERE)
+    assert not shunned(POOL, failures[1:], now=NOW), "two may be an accident"
+
+
+def test_a_place_is_shunned_until_a_machine_comes_up_there_or_an_hour_has_passed() -> None:
+    failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
+    assert shunned(POOL, [*failures, served(8, at=-6)], now=NOW)
+    assert not shunned(POOL, [*failures, served(8, at=-4)], now=NOW)
+    an_hour_later = NOW + LONGEST_PAUSE - timedelta(minutes=5)
+    assert shunned(POOL, failures, now=an_hour_later - timedelta(seconds=1))
+    assert not shunned(POOL, failures, now=an_hour_later)
+
+
+def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
+    failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
+    shy = shunned(POOL, failures, now=NOW)
+    tokens = (Token(f"new-{number}") for number in range(1000))
+    for offerings, chosen in (((HERE, THERE), THERE), ((HERE,), HERE)):
+        pool = replace(POOL, offerings=offerings, nodes_wanted=1)
+        plan = plan_pool(pool, failures, now=NOW, new_tokens=tokens, shunned=shy)
+        (request,) = [action for action in plan.actions if isinstance(action, Request)]
+        assert request.launch.offering == chosen
+        assert "but machines did not come up there lately" in request.table
