@@ -72,6 +72,18 @@ def boot_with(world: World, driver: str, node: str) -> None:
     world.boot_again(world.machine(found.id), RecoveryStep.REBOOT)
 
 
+def test_the_workload_system_goes_on_using_what_a_change_is_suspected_of() -> None:
+    async def story(world: World) -> None:
+        await upgraded(world)
+        await world.clock.sleep(60)
+        closed = {node for what, node in world.workloads.calls if what in ("cordon", "drain")}
+        assert closed == {n.id for n in world.fleet().in_pool(TRAINING).values() if n.retiring}
+        assert len(closed) <= NODES // 5, "those before it was seen to be the driver"
+        assert not closed & set(held(world))
+
+    simulate(story, seed=4, pools=[a_pool(size=NODES, nodes_max=NODES + 5)])
+
+
 @pytest.mark.parametrize("crash", [False, True], ids=["", "with a restart of the control plane"])
 def test_machines_that_boot_for_long_while_a_driver_is_taken_off_are_kept(crash: bool) -> None:
     async def story(world: World) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from navarch.core.health import TESTING, Condition, Health
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.pool import Pool
 from navarch.fleet.drains import plan_drains
@@ -106,12 +106,13 @@ def test_a_node_whose_gpus_are_tested_is_closed_to_work_and_opened_again() -> No
     assert notice_due(replace(node, told=Told.CORDONED)) is Told.OPEN
 
 
-def test_a_dry_run_keeps_no_work_off_a_node_that_is_not_well() -> None:
+def test_work_is_kept_off_a_node_that_is_not_well_once_something_is_done_about_it() -> None:
     broken = a_node("training-0", registered_at=NOW, health=Health.UNHEALTHY)
 
-    assert notice_due(broken) is Told.CORDONED
-    assert notice_due(broken, dry_run=True) is None
+    assert notice_due(broken) is None, "nobody has decided anything yet, or it is held back"
     told = replace(broken, told=Told.CORDONED)
-    assert notice_due(told, dry_run=True) is Told.OPEN, "a dry run that begins opens it again"
-    by_hand = replace(broken, cordoned="I am looking at it")
-    assert notice_due(by_hand, dry_run=True) is Told.CORDONED, "what people ask for is done"
+    assert notice_due(told) is Told.OPEN, "what is held back now is open again"
+    assert notice_due(replace(broken, cordoned="automatic: unhealthy")) is Told.CORDONED
+    assert notice_due(replace(broken, retiring=BROKEN)) is Told.CORDONED
+    assert notice_due(replace(broken, recovery=RecoveryId("r"))) is Told.CORDONED
+    assert notice_due(replace(broken, pool=None)) is Told.CORDONED, "no pool decides about it"

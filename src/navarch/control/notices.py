@@ -12,7 +12,7 @@ from navarch.core.node import Node, Told
 from navarch.fleet.notices import notice_due, notice_reason
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Store
 
 
 class NoticeReconciler:
@@ -28,9 +28,8 @@ class NoticeReconciler:
         self._notifier = notifier
         self._errands = errands
         self._nodes = NodeFollower(
-            clock, store, concerns=lambda n: self._due(n) is not None, advance=self._advance
+            clock, store, concerns=lambda n: notice_due(n) is not None, advance=self._advance
         )
-        store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Tell what is due to be told."""
@@ -40,26 +39,15 @@ class NoticeReconciler:
         """Return from when on there is something to do."""
         return self._nodes.due_at()
 
-    def _due(self, node: Node) -> Told | None:
-        pool = self._store.fleet().pools.get(node.pool) if node.pool is not None else None
-        return notice_due(node, dry_run=pool is not None and pool.remediation.dry_run)
-
-    def _changed(self, committed: Committed) -> None:
-        """Look at every node of a pool whose dry run begins or ends."""
-        for pool in committed.change.pools:
-            before = committed.before.pools.get(pool.name)
-            if before is not None and before.remediation.dry_run is not pool.remediation.dry_run:
-                for name in committed.before.in_pool(pool.name):
-                    self._nodes.look_at(name)
-
     def _advance(self, node: Node, _now: datetime) -> datetime | None:
         key = f"notice/{node.id}"
-        notice = self._due(node)
-        if notice is None or self._errands.busy(key):
+        if self._errands.busy(key):
             return None
-        return self._errands.send(key, lambda: self._tell(node, notice))
+        return self._errands.send(key, lambda: self._tell(node))
 
-    async def _tell(self, node: Node, notice: Told) -> None:
+    async def _tell(self, node: Node) -> None:
+        notice = notice_due(node)
+        assert notice is not None, node.id
         reason = notice_reason(node)
         try:
             if notice is Told.CORDONED:

@@ -7,17 +7,20 @@ from navarch.core.node import Node, Phase, Told
 from navarch.health.judgement import explain
 
 
-def notice_due(node: Node, *, dry_run: bool = False) -> Told | None:
+def notice_due(node: Node) -> Told | None:
     """Return what the workload system does not know yet about `node`.
 
-    Keeping work off a node that is not well is something done about it, which a dry run does not.
+    That a node of a pool is not well is no reason by itself to keep work off it: that is something
+    done about it, which the pool's remediation decides and the governor lets pass. A bad
+    driver on every machine must not close the whole fleet to work at one stroke.
     """
     if node.registered_at is None or node.phase not in (Phase.READY, Phase.DRAINING):
         return None
     if node.phase is Phase.DRAINING:
         now_true = Told.DRAINING
     else:
-        seen = replace(node, health=Health.HEALTHY) if dry_run else node
+        governed = node.pool is not None and node.recovery is None
+        seen = replace(node, health=Health.HEALTHY) if governed else node
         now_true = Told.OPEN if seen.serving else Told.CORDONED
     return None if now_true is node.told else now_true
 

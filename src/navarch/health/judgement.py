@@ -43,6 +43,13 @@ def worst(conditions: Iterable[Condition]) -> Health:
     return max((c.health for c in conditions), key=_SEVERITY.__getitem__, default=Health.HEALTHY)
 
 
+def is_proven(condition: Condition, unhealthy_after: int) -> bool:
+    """Return whether something is wrong for certain: it is fatal, or was seen often enough."""
+    if condition.health is not Health.UNHEALTHY:
+        return False
+    return condition.fatal or condition.times >= unhealthy_after
+
+
 def explain(conditions: Sequence[Condition]) -> str:
     """Return what is wrong, worst first, as one line."""
     ranked = sorted(conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check))

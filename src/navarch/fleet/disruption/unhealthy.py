@@ -7,7 +7,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
 from navarch.fleet.plan import Uncordon
-from navarch.health.judgement import explain
+from navarch.health.judgement import explain, is_proven
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 
 AUTOMATIC = "automatic: "
@@ -15,7 +15,7 @@ AUTOMATIC = "automatic: "
 
 
 class CordonAndReplace:
-    """Replaces nodes that are broken for good.
+    """Replaces nodes that are broken for good, or keeps work off them where nobody wants that.
 
     A fatal condition counts at once; any other must have been seen as often in a row as
     the pool asks. What counts is the state, not the moment it changed, so that nothing is
@@ -23,13 +23,12 @@ class CordonAndReplace:
     """
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
-        """Return a replacement for a node that has earned it."""
-        if not pool.auto_replace:
-            return None
+        """Return a replacement, or a cordon, for a node that has earned it."""
         grave = grave_conditions(pool, node)
         if not grave:
             return None
-        return Treatment(remedy=Remedy.REPLACE, reason=f"unhealthy: {explain(grave)}")
+        remedy = Remedy.REPLACE if pool.auto_replace else Remedy.CORDON
+        return Treatment(remedy=remedy, reason=f"unhealthy: {explain(grave)}")
 
 
 class Ladder:
@@ -83,7 +82,7 @@ def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
     if node.health is not Health.UNHEALTHY:
         return ()
     return [
-        c for c in node.conditions if _is_grave(c, pool.unhealthy_after) and not _is_late(c, node)
+        c for c in node.conditions if is_proven(c, pool.unhealthy_after) and not _is_late(c, node)
     ]
 
 
@@ -124,9 +123,3 @@ def _is_late(condition: Condition, node: Node) -> bool:
     if not condition.boot_id or condition.boot_id == node.boot_id or node.booted_at is None:
         return False
     return condition.lasting and condition.since >= node.booted_at
-
-
-def _is_grave(condition: Condition, unhealthy_after: int) -> bool:
-    if condition.health is not Health.UNHEALTHY:
-        return False
-    return condition.fatal or condition.times >= unhealthy_after
