@@ -16,7 +16,7 @@ from navarch.scheduler import (
     run_cycle,
 )
 from navarch.scheduler.actions.allocate import allocate
-from navarch.scheduler.cluster import Cluster
+from navarch.scheduler.cluster import Cluster, JobSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
 from navarch.scheduler.decision import Bind, Decision, DecisionLog
 from navarch.scheduler.events import Event, EventHandler
@@ -159,6 +159,45 @@ def test_a_static_answer_is_asked_for_once_per_node() -> None:
 def test_a_node_answer_is_asked_for_again_only_where_something_changed() -> None:
     # All nodes at first and whenever the fullest node is another; otherwise the one that changed.
     assert count_calls("node", tasks=64) < 64 * 10 / 3
+
+
+def test_a_node_that_has_not_changed_is_not_asked_about_again_when_another_gets_full() -> None:
+    # Ten nodes once, and then each once more for every task that went there but the last.
+    assert count_calls("node", tasks=80) <= 10 + 80
+
+
+def test_a_gang_of_two_kinds_that_finds_no_room_is_turned_down_without_making_its_tasks() -> None:
+    jobs = [
+        a_job("first", tasks=2, gpus=4),
+        *(mixed_job(f"mixed-{i}", ones=1, fours=4, age=-i) for i in range(3)),
+    ]
+    session = open_session(
+        a_cluster(nodes={"a": 8, "b": 8}, jobs=jobs), SchedulerConfig(actions=("allocate",))
+    )
+    allocate(session)
+
+    waiting = [job for name, job in session.jobs.items() if name.startswith("mixed")]
+    assert sorted(session.unplaced) == ["mixed-0", "mixed-1", "mixed-2"]
+    assert not waiting[-1].is_made
+
+
+def test_gangs_of_several_kinds_are_decided_as_the_slow_way_decides_them() -> None:
+    for fours in range(1, 5):
+        jobs = [mixed_job(f"mixed-{i}", ones=i % 3 + 1, fours=fours, age=-i) for i in range(4)]
+        cluster = a_cluster(nodes={"a": 8, "b": 8, "c": 4}, jobs=jobs)
+
+        quick, slow = run(cluster, Parameters()), run(cluster, SLOW)
+
+        assert quick.decisions == slow.decisions
+        assert quick.demand == slow.demand
+
+
+def mixed_job(name: str, *, ones: int, fours: int, age: int) -> JobSpec:
+    """Return a gang of small and large tasks whose names alternate."""
+    job = a_job(name, tasks=ones + fours, gpus=4, age=age)
+    small = a_job(name, tasks=1, gpus=1).tasks[0].request
+    tasks = [replace(t, request=small) if i < ones else t for i, t in enumerate(job.tasks)]
+    return replace(job, tasks=tuple(tasks))
 
 
 def test_a_global_answer_is_asked_for_every_time() -> None:
