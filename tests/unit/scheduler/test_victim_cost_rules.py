@@ -49,6 +49,19 @@ def test_priority_outweighs_lost_work() -> None:
     assert stopped(cycle(cluster, "victimcost")) == ["b-0"]
 
 
+def test_a_small_gang_is_stopped_rather_than_a_large_one() -> None:
+    saved: dict[str, Any] = {"last_start": NOW, "checkpointed_at": NOW}
+    large = a_job("large", tasks=2, gpus=8, on=["a", "b"], age=5, **saved)
+    small = a_job("small", gpus=8, on="c", age=9, **saved)
+    cluster = a_cluster(
+        nodes={"a": 8, "b": 8, "c": 8}, jobs=[large, small, a_job("urgent", gpus=8, priority=90)]
+    )
+
+    assert sorted(stopped(run_cycle(cluster))) == ["large-0", "large-1"]
+    assert stopped(cycle(cluster, "victimcost")) == ["small-0"]
+    assert "small-0" not in stopped(cycle(cluster, "victimcost", gangWeight=0))
+
+
 def test_a_job_that_allows_no_disruption_is_left_alone() -> None:
     cluster = contest(a={"disruptions_allowed": 0}, b={})
 
