@@ -11,7 +11,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.topology import Topology
 from navarch.ports.clock import Clock
-from navarch.ports.store import Store
+from navarch.ports.store import Committed, Store
 
 ASK_EVERY = timedelta(seconds=10)
 """How often to ask about machines that have just been bought."""
@@ -36,16 +36,23 @@ class TopologyReconciler:
         self._store = store
         self._provider = provider
         self._asked_at: dict[NodeId, datetime] = {}
+        self._unknown: dict[NodeId, Node] = {}
+        """The machines of this provider of which nobody has said where they stand."""
+        for node in store.fleet().nodes.values():
+            self._note(node)
+        store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Ask about the machines of which nothing is known and that were not asked about lately."""
         now = self._clock.now()
-        unknown = [node for node in self._store.fleet().nodes.values() if self._concerns(node)]
-        self._forget({node.id for node in unknown})
-        due = [node for node in unknown if self._due_at(node) <= now][:AT_ONCE]
+        due = [node for node in self._unknown.values() if self._due_at(node) <= now][:AT_ONCE]
         if due:
             await self._ask(due, now)
-        return min((self._due_at(node) for node in unknown), default=None)
+        return self.due_at()
+
+    def due_at(self) -> datetime | None:
+        """Return from when on there is something to ask."""
+        return min((self._due_at(node) for node in self._unknown.values()), default=None)
 
     async def _ask(self, nodes: list[Node], now: datetime) -> None:
         self._asked_at |= dict.fromkeys([node.id for node in nodes], now)
@@ -83,6 +90,18 @@ class TopologyReconciler:
         ours = node.instance is not None and node.provider == self._provider.name
         return ours and node.topology is None and node.phase in _THERE
 
-    def _forget(self, unknown: set[NodeId]) -> None:
-        for name in [name for name in self._asked_at if name not in unknown]:
-            del self._asked_at[name]
+    def _note(self, node: Node) -> None:
+        if self._concerns(node):
+            self._unknown[node.id] = node
+        else:
+            self._forget(node.id)
+
+    def _forget(self, name: NodeId) -> None:
+        self._unknown.pop(name, None)
+        self._asked_at.pop(name, None)
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            self._note(node)
+        for name in committed.change.forget_nodes:
+            self._forget(name)

@@ -15,7 +15,8 @@ body { margin: 0 auto; max-width: 960px; padding: 24px 16px 64px; background: va
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 19px; margin: 36px 0 8px; }
 .faint { color: var(--faint); } svg .faint { fill: var(--faint); }
 .badge { display: inline-block; padding: 2px 10px; border-radius: 4px; color: #fff;
-  font-weight: 600; } .good { background: #2e7d4f; } .bad { background: #c0392b; }
+  font-weight: 600; white-space: nowrap; }
+.good { background: #2e7d4f; } .bad { background: #c0392b; }
 nav a { margin-right: 14px; color: inherit; }
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { text-align: left; font-weight: 600; border-bottom: 2px solid var(--line); padding: 4px 8px; }
