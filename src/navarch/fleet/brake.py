@@ -4,8 +4,8 @@ A bad image, a script with a typo or a firewall fails every machine alike, and e
 until it is given up. So after a few in a row the pool stops buying, waits, and tries one; each that
 fails doubles the wait. The first whose agent reports in lets the pool buy as before.
 
-If the fault lies with one place, the pool can do better than wait: what is tried next is tried
-elsewhere, and the place is left alone for a while.
+If the fault lies with one place, the pool can do better than wait: one machine is tried elsewhere
+at once, and the place is left alone for a while.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ class _Failure:
 
     @property
     def asked_at(self) -> datetime:
-        return self.node.launch.asked_at if self.node.launch else self.node.created_at
+        return _asked_at(self.node)
 
 
 def came_too_late(pool: Pool, node: Node, now: datetime) -> bool:
@@ -76,8 +76,15 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
     if len(failures) < MACHINES_MAX:
         return None
     strikes, since = _strikes(failures)
-    until = since + min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
-    on_their_way = sum(_is_coming(node) and not came_too_late(pool, node, now) for node in known)
+    pause = min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
+    coming = [node for node in known if _is_coming(node) and not came_too_late(pool, node, now)]
+    failed_at = {_place(failure.node) for failure in failures}
+    if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
+        # There is a place at which nothing has failed: no need to wait, nor for what was asked for
+        # where it does before that was known. If it is sold out, still one is tried at a time.
+        pause = timedelta(0)
+        coming = [x for x in coming if _place(x) not in failed_at or _asked_at(x) >= since]
+    until = since + pause
     last = failures[-1]
     return Brake(
         reason=(
@@ -86,7 +93,7 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
             f"`navarch held release --pool {pool.name}`"
         ),
         until=until,
-        allowance=0 if now < until else max((pool.gang or 1) - on_their_way, 0),
+        allowance=0 if now < until else max((pool.gang or 1) - len(coming), 0),
     )
 
 
@@ -128,6 +135,14 @@ def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[_Failure
         if at is not None and (since is None or at > since):
             found.append(_Failure(node=node, at=at, reason=reason))
     return sorted(found, key=lambda each: (each.at, each.node.id))
+
+
+def _asked_at(node: Node) -> datetime:
+    return node.launch.asked_at if node.launch else node.created_at
+
+
+def _place(node: Node) -> Scope | None:
+    return None if node.launch is None else scopes(node.launch.offering)[0]
 
 
 def _strikes(failures: Sequence[_Failure]) -> tuple[int, datetime]:

@@ -229,3 +229,25 @@ def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
         (request,) = [action for action in plan.actions if isinstance(action, Request)]
         assert request.launch.offering == chosen
         assert "but machines did not come up there lately" in request.table
+
+
+def test_one_machine_is_tried_at_once_at_a_place_that_has_not_failed_yet() -> None:
+    failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
+    both = replace(POOL, offerings=(HERE, THERE))
+    brake = brake_on(*failures, pool=both)
+    assert brake is not None
+    assert (brake.until, brake.allowance) == (NOW - timedelta(minutes=1), 1)
+    assert bought(brake, *failures, pool=both) == 1
+    failures.append(stood_at(THERE, failed(9, at=0)))
+    brake = brake_on(*failures, pool=both)
+    assert brake is not None
+    assert (brake.until, brake.allowance) == (NOW + 2 * FIRST_PAUSE, 0)
+
+
+def test_no_more_than_one_is_tried_at_a_time_where_the_other_place_is_sold_out() -> None:
+    failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
+    both = replace(POOL, offerings=(HERE, THERE))
+    asked_before = a_node(7, Phase.BOOTING, asked=-2)
+    assert bought(brake_on(*failures, asked_before, pool=both), *failures, pool=both) == 1
+    asked_since = a_node(8, Phase.BOOTING, asked=-0.5)
+    assert bought(brake_on(*failures, asked_since, pool=both), *failures, pool=both) == 0
