@@ -7,6 +7,7 @@ from datetime import datetime
 from navarch.core.event import BY_HAND, Event, about
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.node import Node
+from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.judgement import explain, weigh, worst
 
 
@@ -52,6 +53,8 @@ def with_past_results(
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
     """Return `node` declared healthy by a person, against what its checks say."""
     after = replace(node, conditions=(), health=Health.HEALTHY)
+    if is_ours(node):
+        after = replace(after, cordoned=None)
     text = f"{after.health}: overridden: {reason}"
     if node.conditions:
         text += f" (was {node.health}: {explain(node.conditions)})"

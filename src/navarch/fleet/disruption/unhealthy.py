@@ -110,9 +110,14 @@ def plan_treatments(
 def plan_returns(nodes: Iterable[Node]) -> Iterator[Uncordon]:
     """Yield the nodes that were cordoned without being asked, and are well again."""
     for node in nodes:
-        ours = node.cordoned is not None and node.cordoned.startswith(AUTOMATIC)
-        if ours and node.counts and node.recovery is None and node.health is Health.HEALTHY:
+        if node.counts and is_ours(node) and node.health is Health.HEALTHY:
             yield Uncordon(node=node.id, reason="every check passes again")
+
+
+def is_ours(node: Node) -> bool:
+    """Return whether a node was cordoned without being asked, and nobody is mending it."""
+    automatic = node.cordoned is not None and node.cordoned.startswith(AUTOMATIC)
+    return automatic and node.recovery is None
 
 
 def _is_late(condition: Condition, node: Node) -> bool:
