@@ -217,23 +217,25 @@ def test_a_dry_run_says_once_what_it_would_have_done_and_does_nothing() -> None:
     simulate(story, seed=10, pools=[pool])
 
 
-def test_a_dry_run_that_begins_lets_work_onto_nodes_and_one_that_ends_keeps_it_off_again() -> None:
-    pool = a_pool(size=2, nodes_max=3, remediation=Remediation(strategy="alert_only"))
-    dry = replace(pool.remediation, dry_run=True)
+def test_work_is_kept_off_a_broken_node_only_where_somebody_wants_something_done() -> None:
+    told = Remediation(strategy="alert_only")
+    dry = Remediation(strategy="cordon_and_replace", dry_run=True)
+    done = Remediation(strategy="cordon_and_replace")
+    pool = a_pool(size=2, nodes_max=3, remediation=told, auto_replace=False)
 
     async def story(world: World) -> None:
         await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
         victim = world.serving(TRAINING)[0]
         world.break_down(victim, FALLEN, mended_by=RecoveryStep.REBOOT)
-        for remediation, closed in (
-            (pool.remediation, True),
-            (dry, False),
-            (pool.remediation, True),
-        ):
+        for remediation, closed in ((told, False), (dry, False), (done, True)):
             spec = replace(pool_spec(pool), remediation=remediation)
             await world.ask(lambda api, spec=spec: api.put_pool(spec, reason="trying it"))  # type: ignore[misc]
             await world.clock.sleep(120)
             assert (victim in world.workloads.cordoned) is closed
+        world.agent(victim).results.pop(FALLEN.check)
+        await world.ask(lambda api: api.declare_healthy(victim, reason="reseated"))
+        await world.clock.sleep(10)
+        assert victim not in world.workloads.cordoned, "an automatic cordon goes with its reason"
 
     simulate(story, seed=12, pools=[pool])
 
