@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
 import structlog
 
 from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine, priced_on
 from navarch.core.errors import ProviderError
+from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 from navarch.ports.api import Offer
@@ -53,7 +54,7 @@ class Assortment:
         found = [offer for offers in answers for offer in offers]
         types = {account.type for account in self._accounts}
         return found + [
-            replace(offer, configured=False)
+            evolve(offer, configured=False)
             for machine in catalogued()
             if machine.provider not in types
             for offer in _catalogue_offers(machine, ProviderName(machine.provider), "")
@@ -80,7 +81,7 @@ class Assortment:
         at, told, gone = self._told.get(account.name, (self._clock.now(), (), set()))
         if told:
             return [
-                replace(
+                evolve(
                     _as_offer(offering, account.type, at),
                     sold_out=f"{account.name} has none anywhere" if offering in gone else None,
                 )
@@ -117,11 +118,11 @@ def _as_offer(offering: Offering, provider_type: str, at: datetime) -> Offer:
     if known is None:
         return offer
     # The catalogue's name of a GPU says more, where the cloud calls all of them H100.
-    full = replace(offering, gpu_type=known.gpu_model)
+    full = evolve(offering, gpu_type=known.gpu_model)
     if not offering.price_per_hour and not offering.spot:
-        full = replace(full, price_per_hour=known.usd_per_hour)
-        offer = replace(offer, priced_at=_catalogue_day())
-    return replace(_described(offer, known), offering=full)
+        full = evolve(full, price_per_hour=known.usd_per_hour)
+        offer = evolve(offer, priced_at=_catalogue_day())
+    return evolve(_described(offer, known), offering=full)
 
 
 def _catalogue_offers(
@@ -138,12 +139,12 @@ def _catalogue_offers(
     plain = Offer(offering=usual, provider_type=machine.provider, priced_at=_catalogue_day())
     yield _described(plain, machine)
     if machine.spot_usd_per_hour:
-        spot = replace(usual, spot=True, price_per_hour=machine.spot_usd_per_hour)
-        yield _described(replace(plain, offering=spot), machine)
+        spot = evolve(usual, spot=True, price_per_hour=machine.spot_usd_per_hour)
+        yield _described(evolve(plain, offering=spot), machine)
 
 
 def _described(offer: Offer, machine: CataloguedMachine) -> Offer:
-    return replace(
+    return evolve(
         offer,
         gpu_memory_gib=machine.gpu_memory_gib,
         interconnect=machine.interconnect,

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
@@ -40,6 +40,7 @@ from navarch.control.terminations import TerminationReconciler
 from navarch.control.topology import TopologyReconciler
 from navarch.control.wear import WearReconciler
 from navarch.core.budget import Budget
+from navarch.core.evolve import evolve
 from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
@@ -413,7 +414,7 @@ def _plan_size(
             shunned=shunned(pool, everybody, now=now),
             beside=beside,
         )
-        return replace(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
+        return evolve(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
 
     return plan
 

@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from navarch.autoscale.building import build_autoscaler
@@ -14,6 +14,7 @@ from navarch.control.usage import Readings, Usage
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.errors import ConflictError, NavarchError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
@@ -154,7 +155,7 @@ class AutoscalingReconciler:
     ) -> None:
         autoscaler = self._autoscaler(pool, memory)
         state = _state(fleet, pool, now)
-        shown = replace(
+        shown = evolve(
             metrics,
             utilization_history=self._loads.recent(pool.name, now),
             load_history=self._loads.quarters(pool.name),
@@ -163,7 +164,7 @@ class AutoscalingReconciler:
         serving = sum(node.serving for node in fleet.in_pool(pool.name).values())
         self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=serving)
         try:
-            advice = _checked(autoscaler.recommend(replace(state, metrics=shown)))
+            advice = _checked(autoscaler.recommend(evolve(state, metrics=shown)))
         except Exception as error:  # noqa: BLE001 - an autoscaler may be anybody's code
             await self._trouble(pool, memory, f"{autoscaler.name}: {error!r}", now, at_once=True)
             return
@@ -232,9 +233,9 @@ class AutoscalingReconciler:
             reason=reason,
             facts={"size": str(size)},
         )
-        change = replace(
+        change = evolve(
             written,
-            pools=[replace(pool, nodes_wanted=size, scaled_at=now)],
+            pools=[evolve(pool, nodes_wanted=size, scaled_at=now)],
             events=[event, *written.events],
             guards=[pool.name],
         )
@@ -265,7 +266,7 @@ def _checked(advice: object) -> Recommendation:
     nodes: object = advice.target_nodes
     if type(nodes) is not int or nodes < 0:
         raise ValueError(f"{nodes!r} is no number of nodes")
-    return replace(advice, reason=str(advice.reason))
+    return evolve(advice, reason=str(advice.reason))
 
 
 def _makes_sense(metrics: object) -> bool:

@@ -1,11 +1,11 @@
 """The command reconciler: lets go of commands that nobody carried out in time."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
 from navarch.core.command import Command, CommandStatus
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import CommandId
 from navarch.ports.clock import Clock
@@ -38,7 +38,7 @@ class CommandReconciler:
             late = [command for command in known if not command.over]
             change = Change(
                 commands=[
-                    replace(command, status=CommandStatus.EXPIRED, ended_at=now) for command in late
+                    evolve(command, status=CommandStatus.EXPIRED, ended_at=now) for command in late
                 ],
                 forget_commands=[command.id for command in known if command.over],
                 events=[_expired(command, now) for command in late],

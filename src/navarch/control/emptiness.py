@@ -1,13 +1,13 @@
 """The emptiness reconciler: makes pools smaller whose nodes nobody uses."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
 from navarch.control.usage import Readings, Usage
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
@@ -107,9 +107,9 @@ class EmptinessReconciler:
             because=tuple(about("node", name) for name in nodes),
             facts={"size": str(size)},
         )
-        change = replace(
+        change = evolve(
             written,
-            pools=[replace(pool, nodes_wanted=size, scaled_at=now)],
+            pools=[evolve(pool, nodes_wanted=size, scaled_at=now)],
             events=[event, *written.events],
             guards=[pool.name],
         )

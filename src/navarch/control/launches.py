@@ -1,7 +1,6 @@
 """The launch reconciler: asks providers for the machines that were written down."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.amend import amend
@@ -11,6 +10,7 @@ from navarch.control.nodes import NodeFollower
 from navarch.control.providers import Providers
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance
@@ -179,7 +179,7 @@ class LaunchReconciler:
         )
         if request.user_data or self._user_data is None:
             return request
-        return replace(request, user_data=self._user_data(request, launch.offering.provider))
+        return evolve(request, user_data=self._user_data(request, launch.offering.provider))
 
 
 def _is_open(node: Node) -> bool:

@@ -1,12 +1,12 @@
 """The notice reconciler: tells the workload system what may run where."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from navarch.control.amend import amend
 from navarch.control.errands import Errands
 from navarch.control.nodes import NodeFollower
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Told
 from navarch.fleet.notices import notice_due, notice_reason
@@ -69,6 +69,6 @@ class NoticeReconciler:
         )
 
         def proposal(_: Fleet, newest: Node) -> Change:
-            return Change(nodes=[replace(newest, told=notice)], events=[event])
+            return Change(nodes=[evolve(newest, told=notice)], events=[event])
 
         await amend(self._store, node.id, proposal)

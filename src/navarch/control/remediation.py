@@ -1,12 +1,12 @@
 """The remediation reconciler: what is done about nodes that are not well, as far as it may be."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet, pools_touched
 from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.held import HeldBy
@@ -181,14 +181,14 @@ class RemediationReconciler:
         change = changes(acting, fleet, now=now)
         if not change.empty:
             # Nothing is counted here but what only we do: a node that changes is conflict enough.
-            await self._store.commit(replace(change, guards=()), based_on=fleet.revision)
+            await self._store.commit(evolve(change, guards=()), based_on=fleet.revision)
         for plan in plans:
             holds = [action for action in plan.actions if isinstance(action, HoldBack)]
             for first in range(0, len(holds), HOLDS_AT_ONCE):
                 some = tuple(holds[first : first + HOLDS_AT_ONCE])
                 change = changes([Plan(pool=plan.pool, actions=some)], fleet, now=now)
                 try:
-                    await self._store.commit(replace(change, guards=()), based_on=fleet.revision)
+                    await self._store.commit(evolve(change, guards=()), based_on=fleet.revision)
                 except ConflictError:
                     self._agenda.note(plan.pool)
 
@@ -260,4 +260,4 @@ def _pool_hold(pool: Pool, verdicts: Iterable[Verdict]) -> Iterator[Hold]:
 
 
 def _only(plan: Plan, keep: Callable[[Action], bool]) -> Plan:
-    return replace(plan, actions=tuple(action for action in plan.actions if keep(action)))
+    return evolve(plan, actions=tuple(action for action in plan.actions if keep(action)))

@@ -1,11 +1,11 @@
 """The topology reconciler: asks one provider where our machines stand, once for each."""
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.amend import amend
 from navarch.control.providers import DressedProvider
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
@@ -75,7 +75,7 @@ class TopologyReconciler:
                 reason=f"{self._provider.name} says: {where or 'nowhere in particular'}",
                 facts=dict(topology.labels),
             )
-            return Change(nodes=[replace(newest, topology=topology)], events=[event])
+            return Change(nodes=[evolve(newest, topology=topology)], events=[event])
 
         await amend(self._store, node.id, proposal)
 

@@ -94,26 +94,52 @@ class Change:
 
 def apply(fleet: Fleet, change: Change) -> Fleet:
     """Return `fleet` with `change` written into it, one revision later."""
-    nodes: dict[NodeId, Node | None] = {node.id: node for node in change.nodes}
-    nodes |= dict.fromkeys(change.forget_nodes)
-    commands: dict[CommandId, Command | None] = {c.id: c for c in change.commands}
-    commands |= dict.fromkeys(change.forget_commands)
-    incidents: dict[IncidentId, Incident | None] = {i.id: i for i in change.incidents}
-    incidents |= dict.fromkeys(change.forget_incidents)
-    recoveries: dict[RecoveryId, Recovery | None] = {r.id: r for r in change.recoveries}
-    recoveries |= dict.fromkeys(change.forget_recoveries)
-    jobs: dict[JobName, Job | None] = {job.name: job for job in change.jobs}
-    jobs |= dict.fromkeys(change.forget_jobs)
+    # Tables that stay as they are are shared, which is most of them most of the time.
+    nodes, by_pool, present = fleet.nodes, fleet.by_pool, fleet.present
+    if change.nodes or change.forget_nodes:
+        moved: dict[NodeId, Node | None] = {node.id: node for node in change.nodes}
+        moved |= dict.fromkeys(change.forget_nodes)
+        nodes, by_pool, present = (
+            nodes.with_changes(moved),
+            _regroup(fleet, moved),
+            _recount(fleet, moved),
+        )
+    pools, commands, incidents = fleet.pools, fleet.commands, fleet.incidents
+    recoveries, jobs = fleet.recoveries, fleet.jobs
+    if change.pools:
+        pools = pools.with_changes({pool.name: pool for pool in change.pools})
+    if change.commands or change.forget_commands:
+        commands = commands.with_changes(
+            {**{each.id: each for each in change.commands}, **dict.fromkeys(change.forget_commands)}
+        )
+    if change.incidents or change.forget_incidents:
+        incidents = incidents.with_changes(
+            {
+                **{each.id: each for each in change.incidents},
+                **dict.fromkeys(change.forget_incidents),
+            }
+        )
+    if change.recoveries or change.forget_recoveries:
+        recoveries = recoveries.with_changes(
+            {
+                **{each.id: each for each in change.recoveries},
+                **dict.fromkeys(change.forget_recoveries),
+            }
+        )
+    if change.jobs or change.forget_jobs:
+        jobs = jobs.with_changes(
+            {**{job.name: job for job in change.jobs}, **dict.fromkeys(change.forget_jobs)}
+        )
     return Fleet(
         revision=fleet.revision + 1,
-        pools=fleet.pools.with_changes({pool.name: pool for pool in change.pools}),
-        nodes=fleet.nodes.with_changes(nodes),
-        commands=fleet.commands.with_changes(commands),
-        incidents=fleet.incidents.with_changes(incidents),
-        recoveries=fleet.recoveries.with_changes(recoveries),
-        jobs=fleet.jobs.with_changes(jobs),
-        by_pool=_regroup(fleet, nodes),
-        present=_recount(fleet, nodes),
+        pools=pools,
+        nodes=nodes,
+        commands=commands,
+        incidents=incidents,
+        recoveries=recoveries,
+        jobs=jobs,
+        by_pool=by_pool,
+        present=present,
     )
 
 

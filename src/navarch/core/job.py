@@ -1,10 +1,11 @@
 """Jobs: gangs of equal tasks that hold GPUs of the fleet from their placement to their end."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 
 DEFAULT_QUEUE = "default"
@@ -86,7 +87,7 @@ class Job:
         assert state in NEXT_STATES[self.state], f"{self.name}: {self.state} -> {state}"
         assert bool(nodes) is (state is JobState.PLACED), f"{self.name}: {state} on {nodes}"
         lost = self.state is JobState.PLACED and state is JobState.WAITING
-        return replace(
+        return evolve(
             self,
             state=state,
             since=at,

@@ -5,10 +5,11 @@ cordoned, and the health of its hardware. The words users see are functions of t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.held import Held
@@ -186,21 +187,25 @@ class Node:
         return self.phase in LIVE and self.retiring is None
 
     @property
-    def serving(self) -> bool:
-        """Whether new work may start here."""
+    def open_to_work(self) -> bool:
+        """Whether nothing but its health could keep new work from starting here."""
         return (
             self.phase is Phase.READY
             and self.cordoned is None
             and self.retiring is None
             and not self.waiting
-            and self.health is not Health.UNHEALTHY
-            and all(condition.check != TESTING for condition in self.conditions)
+            and not any(condition.check == TESTING for condition in self.conditions)
         )
+
+    @property
+    def serving(self) -> bool:
+        """Whether new work may start here."""
+        return self.health is not Health.UNHEALTHY and self.open_to_work
 
     def to(self, phase: Phase, *, at: datetime) -> "Node":
         """Return this node moved to `phase`; an illegal move is a bug."""
         assert phase in NEXT_PHASES[self.phase], f"{self.id}: {self.phase} -> {phase}"
-        return replace(self, phase=phase, since=at)
+        return evolve(self, phase=phase, since=at)
 
 
 def node_status(node: Node) -> NodeStatus | None:

@@ -1,7 +1,9 @@
 """Traits: what a node shares with others, and since when. Changes hide behind them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+
+from navarch.core.evolve import evolve
 
 DRIVER = "driver"
 IMAGE = "image"
@@ -26,4 +28,4 @@ class Trait:
 
     def followed_by(self, value: str, *, at: datetime) -> "Trait":
         """Return the trait of a node that had this one and has `value` now."""
-        return Trait(value=value, since=at, before=self.value, past=replace(self, past=None))
+        return Trait(value=value, since=at, before=self.value, past=evolve(self, past=None))

@@ -1,10 +1,10 @@
 """Plans written down: the records and events to commit before anything is done."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime
 
 from navarch.core.event import Event, Subject, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
@@ -49,14 +49,14 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         guards.append(plan.pool)
         pool = fleet.pools[plan.pool]
         requests = sum(isinstance(action, Request) for action in plan.actions)
-        after = replace(pool, next_index=pool.next_index + requests)
+        after = evolve(pool, next_index=pool.next_index + requests)
         for action in plan.actions:
             if isinstance(action, Hold):
-                after = replace(after, held=action.reason)
+                after = evolve(after, held=action.reason)
                 events.append(_held(pool, action, now))
                 continue
             if isinstance(action, SetBrake):
-                after = replace(after, braked=action.reason)
+                after = evolve(after, braked=action.reason)
                 events.append(_braked(pool, action, now))
                 continue
             if isinstance(action, Release | GiveUp):
@@ -90,7 +90,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
 
 def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
     """Return `node` on its way out: no new work, and no waiting where no work can be."""
-    leaving = replace(node, retiring=retirement, cordoned=node.cordoned or retirement.reason)
+    leaving = evolve(node, retiring=retirement, cordoned=node.cordoned or retirement.reason)
     if node.phase is Phase.REQUESTED and (node.launch is None or not node.launch.open):
         return leaving.to(Phase.GONE, at=now)
     if node.phase in (Phase.REQUESTED, Phase.BOOTING):
@@ -117,22 +117,22 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
                 reason = f"replaces {replaces}; {reason}"
             return node, _event(node, "node.requested", reason, now, (cause,))
         case AskAgain(launch=launch, reason=reason):
-            node = replace(fleet.nodes[launch.node], launch=launch, retry_at=None)
+            node = evolve(fleet.nodes[launch.node], launch=launch, retry_at=None)
             return node, _event(node, "node.asked_again", reason, now)
         case Cordon(node=name, reason=reason, automatic=automatic):
             node = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
-            node = replace(node, cordoned=reason)
+            node = evolve(node, cordoned=reason)
             return node, _event(node, "node.cordoned", reason, now)
         case Uncordon(node=name, reason=reason):
-            node = replace(fleet.nodes[name], cordoned=None)
+            node = evolve(fleet.nodes[name], cordoned=None)
             return node, _event(node, "node.uncordoned", reason, now)
         case Recover(recovery=recovery):
             node = _acted(fleet.nodes[recovery.node], now)
-            node = replace(node, recovery=recovery.id, cordoned=node.cordoned or recovery.cordon)
+            node = evolve(node, recovery=recovery.id, cordoned=node.cordoned or recovery.cordon)
             text = f"{recovery.step.replace('_', ' ')} first: {recovery.cause}"
             return node, _event(node, "node.recovering", text, now)
         case HoldBack(node=name, held=held, reason=reason):
-            node = replace(fleet.nodes[name], held=held)
+            node = evolve(fleet.nodes[name], held=held)
             return node, _event(node, *_held_back(held, reason), now)
         case Retire(node=name, reason=reason, surplus=surplus, automatic=automatic):
             before = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
@@ -183,7 +183,7 @@ def _gang_written(
     members = [fleet.nodes[name] for name in action.nodes]
     if isinstance(action, Release):
         kind, facts = "gang.complete", {}
-        after = [replace(node, waiting=False) for node in members]
+        after = [evolve(node, waiting=False) for node in members]
     else:
         kind = "gang.given_up"
         facts = closure_facts(gang.offering, Refusal.BLOCK, action.began_at, gang.nodes)
@@ -203,7 +203,7 @@ def _gang_written(
 
 def _acted(node: Node, now: datetime) -> Node:
     """Return `node` with the mark by which automation counts what it does."""
-    return replace(node, acted_at=now, held=None)
+    return evolve(node, acted_at=now, held=None)
 
 
 def _held_back(held: Held | None, reason: str) -> tuple[str, str]:

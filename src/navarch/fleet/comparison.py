@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
@@ -166,7 +167,7 @@ class Comparison:
     def _let_go(self, node: Node, reason: str, *, ended_at: datetime | None = None) -> None:
         after = gone(node, reason, now=self._now)
         if ended_at is not None and after.launch is not None:
-            after = replace(after, launch=replace(after.launch, ended_at=ended_at))
+            after = evolve(after, launch=evolve(after.launch, ended_at=ended_at))
         self._nodes[node.id] = after
         self._note(after, "node.gone", _why_gone(node, reason))
         self._archive(after)
@@ -175,7 +176,7 @@ class Comparison:
         node = taken_back(owner, instance, now=self._now)
         pool = self._pools.get(owner.pool) or self._fleet.pools[owner.pool]
         index = next_index_after(owner, pool.next_index)
-        self._pools[pool.name] = replace(pool, next_index=index)
+        self._pools[pool.name] = evolve(pool, next_index=index)
         self._nodes[node.id] = node
         reason = f"{instance.id} is ours by its signed labels; the store had forgotten it"
         self._note(node, "node.adopted", reason)

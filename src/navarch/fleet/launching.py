@@ -1,10 +1,10 @@
 """What a provider's answer makes of a node that asked for a machine."""
 
-from dataclasses import replace
 from datetime import datetime
 
 from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import Token
 from navarch.core.instance import Instance
@@ -20,7 +20,7 @@ def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> 
         return None
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
-    after = replace(node, launch=launch)
+    after = evolve(node, launch=launch)
     if node.phase is Phase.REQUESTED:
         after = after.to(Phase.BOOTING, at=now)
     event = Event(
@@ -40,7 +40,7 @@ def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) ->
         return None
     assert node.launch is not None, node.id
     why = f"{type(error).__name__}: {error}"
-    launch = replace(node.launch, refused=why, refusal=refusal_of(error), refused_at=now)
+    launch = evolve(node.launch, refused=why, refusal=refusal_of(error), refused_at=now)
     event = Event(
         at=now,
         about=about("launch", token),
@@ -49,7 +49,7 @@ def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) ->
         because=(about("node", node.id),),
         facts=refusal_facts(launch),
     )
-    after = replace(node, launch=None, attempts=node.attempts + 1, retry_at=now)
+    after = evolve(node, launch=None, attempts=node.attempts + 1, retry_at=now)
     if node.phase is Phase.TERMINATING:
         after = gone(after, "no machine was bought", now=now)
     return Change(nodes=[after], launches=[launch], events=[event])
@@ -60,7 +60,7 @@ def never_bought(node: Node, token: Token, *, now: datetime) -> Change | None:
     if not _concerns(node, token) or node.phase is not Phase.TERMINATING:
         return None
     assert node.launch is not None, node.id
-    launch = replace(node.launch, refused="given up before it was bought")
+    launch = evolve(node.launch, refused="given up before it was bought")
     event = Event(
         at=now,
         about=about("node", node.id),
@@ -68,7 +68,7 @@ def never_bought(node: Node, token: Token, *, now: datetime) -> Change | None:
         reason="no machine was bought for it",
         facts={"phase": str(Phase.GONE)},
     )
-    after = gone(replace(node, launch=launch), "no machine was bought", now=now)
+    after = gone(evolve(node, launch=launch), "no machine was bought", now=now)
     return Change(nodes=[after], launches=[launch], events=[event])
 
 

@@ -1,8 +1,5 @@
 """What the workload system must be told about a node."""
 
-from dataclasses import replace
-
-from navarch.core.health import Health
 from navarch.core.node import Node, Phase, Told
 from navarch.health.judgement import explain
 
@@ -20,8 +17,8 @@ def notice_due(node: Node) -> Told | None:
         now_true = Told.DRAINING
     else:
         governed = node.pool is not None and node.recovery is None
-        seen = replace(node, health=Health.HEALTHY) if governed else node
-        now_true = Told.OPEN if seen.serving else Told.CORDONED
+        is_open = node.open_to_work if governed else node.serving
+        now_true = Told.OPEN if is_open else Told.CORDONED
     return None if now_true is node.told else now_true
 
 

@@ -1,10 +1,11 @@
 """What a provider lists, held against what we think we have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
@@ -69,12 +70,12 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     """Return `node` after its machine was listed as `instance`."""
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
-    after = node if launch == node.launch else replace(node, launch=launch)
+    after = node if launch == node.launch else evolve(node, launch=launch)
     if instance.status is InstanceStatus.TERMINATED:
         return gone(after, "the provider ended the machine", now=now)
     if instance.status is InstanceStatus.TERMINATING and node.phase is not Phase.TERMINATING:
         reason = Retirement(reason="the provider is taking the machine away")
-        return replace(after, retiring=node.retiring or reason).to(Phase.TERMINATING, at=now)
+        return evolve(after, retiring=node.retiring or reason).to(Phase.TERMINATING, at=now)
     if node.phase is Phase.REQUESTED:
         return after.to(Phase.BOOTING, at=now)
     return after
@@ -85,8 +86,8 @@ def gone(node: Node, reason: str, *, now: datetime) -> Node:
     retiring = node.retiring or Retirement(reason=reason)
     launch = node.launch
     if launch is not None and launch.launched_at is not None and launch.ended_at is None:
-        launch = replace(launch, ended_at=now)
-    return replace(node, retiring=retiring, launch=launch).to(Phase.GONE, at=now)
+        launch = evolve(launch, ended_at=now)
+    return evolve(node, retiring=retiring, launch=launch).to(Phase.GONE, at=now)
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
@@ -96,7 +97,7 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
     what this machine costs.
     """
     price = instance.price_per_hour if launch.instance is None else None
-    return replace(
+    return evolve(
         launch,
         instance=instance.id,
         public_address=instance.public_address or launch.public_address,
@@ -121,7 +122,7 @@ def stray_launch(owner: Owner, instance: Instance, *, now: datetime) -> Launch:
     )
     closed = bought(launch, instance, now=now)
     if instance.status is InstanceStatus.TERMINATED and closed.ended_at is None:
-        return replace(closed, ended_at=now)
+        return evolve(closed, ended_at=now)
     return closed
 
 

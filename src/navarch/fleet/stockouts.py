@@ -9,10 +9,11 @@ two or three.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
@@ -102,10 +103,10 @@ def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
         spot=offering.spot,
         reservation=offering.reservation,
     )
-    region = replace(account, region=offering.region)
-    narrow = replace(region, zone=offering.zone)
+    region = evolve(account, region=offering.region)
+    narrow = evolve(region, zone=offering.zone)
     wide = (narrow, region, account, Scope(provider=offering.provider))
-    return (replace(narrow, gang=gang), *wide) if gang else wide
+    return (evolve(narrow, gang=gang), *wide) if gang else wide
 
 
 def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
@@ -119,7 +120,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
         case Refusal.CREDENTIAL:
             return provider
         case Refusal.BLOCK:
-            return replace(narrow, gang=gang)
+            return evolve(narrow, gang=gang)
         case _:
             return narrow
 
@@ -169,7 +170,7 @@ class Tally:
     def faded(self, now: datetime) -> "Tally":
         """Return the tally as it counts at `now`."""
         if self.at is None or now <= self.at:
-            return replace(self, at=now)
+            return evolve(self, at=now)
         share = 0.5 ** ((now - self.at) / HALF_LIFE)
         return Tally(sold=self.sold * share, refused=self.refused * share, at=now)
 
@@ -203,7 +204,7 @@ class Stockouts:
         before = self._live(scope, now)
         tallies = self._tallied(offering, now, refused=1.0)
         if before is not None and asked_at < before.since:
-            return replace(self, tallies=tallies)
+            return evolve(self, tallies=tallies)
         strikes = 1 if before is None else before.strikes + 1
         first, longest = self.spans[refusal]
         pause = min(first * (1 << min(strikes - 1, 16)), longest)
@@ -215,7 +216,7 @@ class Stockouts:
             strikes=strikes,
             longest=longest,
         )
-        return replace(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
+        return evolve(self, closures={**self._kept(now), scope: closure}, tallies=tallies)
 
     def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
         """Return what is known once `offering` was sold to a launch asked for at `asked_at`."""
@@ -228,14 +229,14 @@ class Stockouts:
             if before.refusal is not Refusal.CAPACITY or allowance > ALLOWANCE_MAX:
                 del closures[scope]
             else:
-                closures[scope] = replace(before, allowance=allowance, strikes=0, until=now)
+                closures[scope] = evolve(before, allowance=allowance, strikes=0, until=now)
         tallies = self._tallied(offering, now, sold=1.0)
-        return replace(self, closures=closures, tallies=tallies)
+        return evolve(self, closures=closures, tallies=tallies)
 
     def after_gang(self, offering: Offering, gang: int) -> "Stockouts":
         """Return what is known once a gang of so many was complete at `offering`."""
         scope = closed_by(offering, Refusal.BLOCK, gang)
-        return replace(self, closures={s: c for s, c in self.closures.items() if s != scope})
+        return evolve(self, closures={s: c for s, c in self.closures.items() if s != scope})
 
     def against(
         self, offering: Offering, now: datetime, gang: int = 0

@@ -1,10 +1,10 @@
 """What reports make of a node's health."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from navarch.core.event import BY_HAND, Event, about
+from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, CheckResult, Health
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import is_ours
@@ -21,7 +21,7 @@ def with_results(
     boot = node.boot_id if vouched else node.vouched_boot
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
-    after = replace(node, conditions=conditions, health=health, vouched_boot=boot)
+    after = evolve(node, conditions=conditions, health=health, vouched_boot=boot)
     reason = explain(conditions) if conditions else "every check passes"
     return after, [_event(after, f"{after.health}: {reason}", now)]
 
@@ -43,7 +43,7 @@ def with_past_results(
     if not told:
         return node, []
     conditions = weigh(node.conditions, told, now=now, boot_id=boot_id)
-    after = replace(node, conditions=conditions, health=worst(conditions))
+    after = evolve(node, conditions=conditions, health=worst(conditions))
     if after == node:
         return node, []
     text = f"{after.health}: {explain(conditions)} (found before the machine booted)"
@@ -52,9 +52,9 @@ def with_past_results(
 
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
     """Return `node` declared healthy by a person, against what its checks say."""
-    after = replace(node, conditions=(), health=Health.HEALTHY)
+    after = evolve(node, conditions=(), health=Health.HEALTHY)
     if is_ours(node):
-        after = replace(after, cordoned=None)
+        after = evolve(after, cordoned=None)
     text = f"{after.health}: overridden: {reason}"
     if node.conditions:
         text += f" (was {node.health}: {explain(node.conditions)})"

@@ -1,9 +1,9 @@
 """From what checks report to what is wrong with a node."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
+from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, CheckResult, Condition, Health
 
 TIMES_MAX = 10
@@ -88,8 +88,8 @@ def _condition(
         return after
     if before.times >= TIMES_MAX:
         # It is no news, but it is true of the boot that is running now.
-        return replace(before, boot_id=boot_id)
-    return replace(after, since=before.since, times=before.times + 1)
+        return evolve(before, boot_id=boot_id)
+    return evolve(after, since=before.since, times=before.times + 1)
 
 
 def _milder(result: CheckResult, before: Condition) -> bool:

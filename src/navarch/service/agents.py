@@ -1,13 +1,14 @@
 """What agents may do, in-process."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from navarch.core.command import NEXT_STATUSES, Command, CommandStatus
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
@@ -184,10 +185,8 @@ class AgentService:
             return node_status(node)
         weighed = await self._weighing.weigh(fleet, node, report)
         if not weighed.change.empty:
-            after = replace(weighed.node, report_stream=report.stream, report_number=report.number)
-            await self._store.commit(
-                replace(weighed.change, nodes=[after]), based_on=fleet.revision
-            )
+            after = evolve(weighed.node, report_stream=report.stream, report_number=report.number)
+            await self._store.commit(evolve(weighed.change, nodes=[after]), based_on=fleet.revision)
         weighed.note()
         return node_status(weighed.node)
 
@@ -245,9 +244,9 @@ class AgentService:
             if status not in NEXT_STATUSES[command.status]:
                 return  # Said twice, or too late: the first word stands.
             now = self._clock.now()
-            after = replace(command, status=status, result=result)
+            after = evolve(command, status=status, result=result)
             if after.over:
-                after = replace(after, ended_at=now)
+                after = evolve(after, ended_at=now)
             event = Event(
                 at=now,
                 about=about("command", name),
@@ -321,7 +320,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
         )
         return stranger, "a machine that nobody here bought has registered"
     is_same_boot = before.registered_at is not None and before.boot_id == registration.boot_id
-    after = replace(
+    after = evolve(
         before,
         boot_id=registration.boot_id,
         booted_at=before.booted_at if is_same_boot else now,
@@ -331,7 +330,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
         traits=traits_after(before.traits, registration.inventory, now=now),
     )
     if before.pool is None:
-        after = replace(after, offering=registration.place or before.offering)
+        after = evolve(after, offering=registration.place or before.offering)
     if before.phase in (Phase.REQUESTED, Phase.BOOTING):
         return after.to(Phase.READY, at=now), "the agent reported in"
     if before.boot_id != registration.boot_id:

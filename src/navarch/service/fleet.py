@@ -9,7 +9,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
@@ -19,6 +18,7 @@ from navarch.core.budget import Budget
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import BY_HAND, Event, Recorded, Subject, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult
 from navarch.core.ids import CommandId, IncidentId, NodeId, PoolName
@@ -242,7 +242,7 @@ class FleetService:
             if after == before:
                 return pool_view(after, fleet.in_pool(after.name).values())
             if before is not None and before.braked and comes_up_differently(before, after):
-                after = replace(after, brake_released_at=self._clock.now())
+                after = evolve(after, brake_released_at=self._clock.now())
             kind = "pool.created" if before is None or before.deleted else "pool.changed"
             return await self._commit_pool(fleet, after, kind, reason)
 
@@ -266,7 +266,7 @@ class FleetService:
                 )
             if before.size == nodes and before.nodes_wanted == nodes:
                 return pool_view(before, fleet.in_pool(pool).values())
-            after = self._sized(replace(before, nodes_wanted=nodes), before)
+            after = self._sized(evolve(before, nodes_wanted=nodes), before)
             text = f"{before.size} to {nodes} nodes: {reason}"
             return await self._commit_pool(fleet, after, "pool.scaled", text)
 
@@ -278,14 +278,14 @@ class FleetService:
             by_hand = after.nodes_wanted is not None
         else:
             by_hand = after.size != before.size
-        return replace(after, scaled_at=self._clock.now()) if by_hand else after
+        return evolve(after, scaled_at=self._clock.now()) if by_hand else after
 
     async def delete_pool(self, pool: PoolName, *, reason: str) -> PoolView:
         """Drain and give back every node of a pool, then the pool."""
 
         async def attempt() -> PoolView:
             fleet = self._store.fleet()
-            after = replace(_pool(fleet, pool), deleted=True, nodes_wanted=None)
+            after = evolve(_pool(fleet, pool), deleted=True, nodes_wanted=None)
             return await self._commit_pool(fleet, after, "pool.deleted", reason)
 
         return await until_no_conflict(attempt)
@@ -341,7 +341,7 @@ class FleetService:
         """Keep new work off a node."""
 
         def cordoned(before: Node, now: datetime) -> tuple[Node, list[Event]]:
-            after = replace(before, cordoned=reason or "cordoned by hand")
+            after = evolve(before, cordoned=reason or "cordoned by hand")
             if before.phase is Phase.DRAINING and before.retiring is None:
                 after = after.to(Phase.READY, at=now)
             return after, [_event(after, "node.cordoned", after.cordoned or "", now)]
@@ -360,7 +360,7 @@ class FleetService:
                 raise NotPossibleError(
                     f"node {before.id} is not cordoned (current status: {_word(before)})"
                 )
-            after = replace(before, cordoned=None)
+            after = evolve(before, cordoned=None)
             return after, [_event(after, "node.uncordoned", "by hand", now)]
 
         return await self._amend(node, uncordoned)
@@ -374,7 +374,7 @@ class FleetService:
             if before.phase is not Phase.READY:
                 raise NotPossibleError(f"node {before.id} cannot be drained: it is {before.phase}")
             why = reason or "drained by hand"
-            after = replace(before, cordoned=before.cordoned or why).to(Phase.DRAINING, at=now)
+            after = evolve(before, cordoned=before.cordoned or why).to(Phase.DRAINING, at=now)
             return after, [_event(after, "node.draining", why, now)]
 
         return await self._amend(node, draining)
@@ -496,7 +496,7 @@ class FleetService:
         """Return the reasons behind the state of a node, a pool or a launch."""
         why = await explain(self._store, about)
         state = self._present_state(why.about)
-        return why if state is None else replace(why, state=state)
+        return why if state is None else evolve(why, state=state)
 
     def _present_state(self, about: Subject) -> str | None:
         """Return how a pool or a launch stands now, which its own events alone do not tell."""

@@ -1,10 +1,10 @@
 """What automation was kept from doing: shown, and let go by hand."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
@@ -66,7 +66,7 @@ class HeldService:
             Event(at=now, about=about("pool", each.name), kind="pool.unbraked", reason=why)
             for each in braked
         ]
-        pools = [replace(each, braked=None, brake_released_at=now) for each in braked]
+        pools = [evolve(each, braked=None, brake_released_at=now) for each in braked]
         change = Change(pools=pools, nodes=after, events=events)
         await self._store.commit(change, based_on=fleet.revision)
         return [shown for node in after if (shown := _shown(node)) is not None]
@@ -100,4 +100,4 @@ def _waiting(fleet: Fleet, name: NodeId) -> Node:
 
 def _released(node: Node, why: str) -> Node:
     assert node.held is not None, node.id
-    return replace(node, held=replace(node.held, released=why))
+    return evolve(node, held=evolve(node.held, released=why))

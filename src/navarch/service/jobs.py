@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.explanation import Explanation
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName
@@ -146,7 +146,7 @@ class JobService:
         job = _found(fleet, name)
         if job.state is not JobState.PLACED:
             raise NotPossibleError(f"job {name} is {job.state.value}; only one that runs has work")
-        saved = replace(job, checkpointed_at=self._clock.now())
+        saved = evolve(job, checkpointed_at=self._clock.now())
         await self._store.commit(Change(jobs=[saved]), based_on=fleet.revision)
         return saved
 
@@ -164,7 +164,7 @@ class JobService:
         )
         if found.attempt is None or found.attempt.placed == found.attempt.of:
             return found
-        return replace(found, remedies=(*found.remedies, *growth(fleet, job)))
+        return evolve(found, remedies=(*found.remedies, *growth(fleet, job)))
 
     async def _write(self, fleet: Fleet, job: Job, kind: str, reason: str) -> Job:
         event = Event(

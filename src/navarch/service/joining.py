@@ -1,9 +1,8 @@
 """Letting machines in that were bought: each once, and as nobody but themselves."""
 
-from dataclasses import replace
-
 from navarch.core.errors import NotFoundError, NotPossibleError, UnauthenticatedError
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
 from navarch.core.joining import Joiner, join_token, read_join_token
@@ -52,7 +51,7 @@ class JoinService:
                 reason="its machine showed the join token; no other machine can use it now",
                 because=(about("launch", joiner.launch),),
             )
-            change = Change(nodes=[replace(node, machine=joiner.machine)], events=[event])
+            change = Change(nodes=[evolve(node, machine=joiner.machine)], events=[event])
             await self._store.commit(change, based_on=fleet.revision)
 
         await until_no_conflict(attempt)
@@ -85,7 +84,7 @@ class JoinService:
                     kind="node.join_reopened",
                     reason=f"the next machine to show its join token takes its place: {why}",
                 )
-                change = Change(nodes=[replace(found, machine="")], events=[event])
+                change = Change(nodes=[evolve(found, machine="")], events=[event])
                 await self._store.commit(change, based_on=fleet.revision)
             return join_token(self._store.cluster, node, found.launch.token)
 

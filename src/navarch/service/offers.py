@@ -1,12 +1,12 @@
 """What is for sale: the assortment, sifted for somebody who wants GPUs."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
 from navarch.catalogue.gpus import in_whole_machines, parse_gpu_type
 from navarch.core.errors import InvalidError
+from navarch.core.evolve import evolve
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.ports.api import Offer
@@ -64,7 +64,7 @@ def _with_pools(assortment: Sequence[Offer], pools: Iterable[Pool]) -> list[Offe
             if offering not in known:
                 known.add(offering)
                 alike = by_type.get(_kind(offering), Offer(offering=offering))
-                more.append(replace(alike, offering=offering, configured=True))
+                more.append(evolve(alike, offering=offering, configured=True))
     everything = (*assortment, *more)
     placed = {_kind(offer.offering) for offer in everything if offer.offering.region}
     return [
@@ -85,12 +85,12 @@ def _stocked(offer: Offer, closed: Closed) -> Offer:
     if found is None:
         return offer
     reason, until = found
-    return replace(offer, sold_out=reason, sold_out_until=until)
+    return evolve(offer, sold_out=reason, sold_out_until=until)
 
 
 def _priced_for(offer: Offer, gpus: int) -> Offer:
     each = offer.offering.gpus
-    return replace(offer, machines=max(1, -(-gpus // each))) if gpus else offer
+    return evolve(offer, machines=max(1, -(-gpus // each))) if gpus else offer
 
 
 def _order(offer: Offer) -> tuple[bool, Decimal, str, str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -11,6 +11,7 @@ import structlog
 
 from navarch.core.command import Command
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId
@@ -116,7 +117,7 @@ class Weighing:
         now = self._clock.now()
         is_past = is_of_past_boot(node, report)
         if is_past:
-            report = replace(report, results=tuple(r for r in report.results if r.lasting))
+            report = evolve(report, results=tuple(r for r in report.results if r.lasting))
         found = await self._judge(node, report, now)
         again = {place for place, item in found.items() if _is_told_again(item, node, self._told)}
         results = [
@@ -141,7 +142,7 @@ class Weighing:
                 here = self._open.on(fleet, node)
                 self._familiar[node.id] = _Familiar(report.results, node, engine, here)
             return Weighed(node=after, change=_NOTHING, verdicts=verdicts)
-        where = replace(after, boot_id=report.boot_id) if is_past else after
+        where = evolve(after, boot_id=report.boot_id) if is_past else after
         findings = [Finding(node=where, result=item.result, at=item.occurrence.at) for item in news]
         around = self._open.around(fleet, node, findings)
         incidents = group(around, findings)
@@ -407,4 +408,4 @@ def incident_event(incident: Incident, kind: str, reason: str, now: datetime) ->
 def _because(events: Iterable[Event], incidents: Sequence[Incident]) -> list[Event]:
     """Return the node's own events, with the incidents behind them."""
     behind = tuple(about("incident", incident.id) for incident in incidents if incident.is_open)
-    return [replace(event, because=(*event.because, *behind)) for event in events]
+    return [evolve(event, because=(*event.because, *behind)) for event in events]

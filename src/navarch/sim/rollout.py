@@ -8,12 +8,13 @@ place, which is quicker than any cloud and so hides nothing.
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.held import Held
@@ -112,7 +113,7 @@ class _Stage:
             await self.clock.sleep(5.0)
         outcome = self._outcome(pool)
         await self._roll_back()
-        return replace(
+        return evolve(
             outcome,
             acted_in_rollback=len(self.acted)
             - outcome.acted_for_driver
@@ -200,7 +201,7 @@ class _Stage:
         done = [n for n, at in self.leaving.items() if now >= at + GONE_AFTER]
         fleet = self.store.fleet()
         gone = [
-            replace(fleet.nodes[n], phase=Phase.GONE, since=now)
+            evolve(fleet.nodes[n], phase=Phase.GONE, since=now)
             for n in done
             if not fleet.nodes[n].gone
         ]

@@ -1,7 +1,7 @@
 """The newest revision of a fleet: what it is, what changed lately, and who wants to know."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, pools_touched
@@ -70,17 +70,31 @@ class Head:
         return leave
 
 
-def _written(change: Change) -> Iterator[str]:
-    yield from (f"pool {pool.name}" for pool in change.pools)
-    yield from (f"node {node.id}" for node in change.nodes)
-    yield from (f"node {node}" for node in change.forget_nodes)
-    yield from (f"command {command.id}" for command in change.commands)
-    yield from (f"command {command}" for command in change.forget_commands)
-    yield from (f"incident {incident.id}" for incident in change.incidents)
-    yield from (f"incident {incident}" for incident in change.forget_incidents)
-    # Two reports must not each open an incident for what they both saw a part of.
-    yield from (f"incidents of {incident.place}" for incident in change.incidents)
-    yield from (f"recovery {recovery.id}" for recovery in change.recoveries)
-    yield from (f"recovery {recovery}" for recovery in change.forget_recoveries)
-    yield from (f"job {job.name}" for job in change.jobs)
-    yield from (f"job {job}" for job in change.forget_jobs)
+def _written(change: Change) -> list[str]:
+    # Most changes write one or two of these kinds, and every commit comes by here twice.
+    found: list[str] = []
+    if change.pools:
+        found += [f"pool {pool.name}" for pool in change.pools]
+    if change.nodes:
+        found += [f"node {node.id}" for node in change.nodes]
+    if change.forget_nodes:
+        found += [f"node {node}" for node in change.forget_nodes]
+    if change.commands:
+        found += [f"command {command.id}" for command in change.commands]
+    if change.forget_commands:
+        found += [f"command {command}" for command in change.forget_commands]
+    if change.incidents:
+        found += [f"incident {incident.id}" for incident in change.incidents]
+        # Two reports must not each open an incident for what they both saw a part of.
+        found += [f"incidents of {incident.place}" for incident in change.incidents]
+    if change.forget_incidents:
+        found += [f"incident {incident}" for incident in change.forget_incidents]
+    if change.recoveries:
+        found += [f"recovery {recovery.id}" for recovery in change.recoveries]
+    if change.forget_recoveries:
+        found += [f"recovery {recovery}" for recovery in change.forget_recoveries]
+    if change.jobs:
+        found += [f"job {job.name}" for job in change.jobs]
+    if change.forget_jobs:
+        found += [f"job {job}" for job in change.forget_jobs]
+    return found

@@ -1,10 +1,10 @@
 """Nodes that their pool would not buy today: another kind or place, or told something else."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 
 from navarch.core.disruption import Cause
+from navarch.core.evolve import evolve
 from navarch.core.node import Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
@@ -30,4 +30,4 @@ def drifted(pool: Pool, nodes: Iterable[Node]) -> Iterator[Candidate]:
 
 def _kind(offering: Offering) -> Offering:
     # What a catalogue says about GPUs may be corrected; that makes no other machine of it.
-    return replace(offering, price_per_hour=Decimal(0), gpus=0, gpu_type="")
+    return evolve(offering, price_per_hour=Decimal(0), gpus=0, gpu_type="")

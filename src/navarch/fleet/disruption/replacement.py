@@ -6,9 +6,10 @@ the successor goes and the node stays.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
@@ -102,7 +103,7 @@ def _candidates(
 def _paid(node: Node) -> Offering | None:
     if node.launch is None:
         return node.place
-    return replace(node.launch.offering, price_per_hour=node.launch.price_per_hour)
+    return evolve(node.launch.offering, price_per_hour=node.launch.price_per_hour)
 
 
 LOOK_AGAIN = timedelta(minutes=1)

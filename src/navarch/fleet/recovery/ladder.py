@@ -6,10 +6,11 @@ of it: a second reboot is never the answer to a reboot that nobody has heard of.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from navarch.core.command import Command, CommandStatus
+from navarch.core.evolve import evolve
 from navarch.core.health import Health
 from navarch.core.ids import CommandId
 from navarch.core.node import Node, Phase, Retirement
@@ -64,7 +65,7 @@ def begin(node: Node, treatment: Treatment, ground: Ground) -> Recovery:
     name = recovery_id(node.id, node.boot_id, lead.check)
     before = next((each for each in ground.others if each.id == name), None)
     others = [each for each in ground.others if each.id != name]
-    ground = replace(ground, others=others)
+    ground = evolve(ground, others=others)
     step, passed_over = choose_step(treatment.step, before, node, ground)
     same = [c for c in node.conditions if c.health is Health.UNHEALTHY]
     now = ground.now
@@ -140,7 +141,7 @@ def _from_waiting(
             drained = node.to(Phase.DRAINING, at=ground.now)
             text = f"before its {_words(recovery.step)}: {recovery.cause}"
             deadline = ground.now + _patience(recovery.step, ground)
-            waiting = replace(recovery, deadline=deadline)
+            waiting = evolve(recovery, deadline=deadline)
             return Move(recovery=waiting, node=drained, kind="node.draining", reason=text)
         late = recovery.deadline is None or ground.now >= recovery.deadline
         if not ground.drained and not late:
@@ -176,7 +177,7 @@ def _order(
                 "reason": recovery.cause,
             },
         )
-    ordered = replace(
+    ordered = evolve(
         recovery,
         state=RecoveryState.ORDERED,
         since=now,
@@ -222,7 +223,7 @@ def _from_ordered(recovery: Recovery, node: Node, ground: Ground) -> Move | None
 
 
 def _verify(recovery: Recovery, node: Node, said: str, *, until: datetime, now: datetime) -> Move:
-    verifying = replace(recovery, state=RecoveryState.VERIFYING, since=now, deadline=until)
+    verifying = evolve(recovery, state=RecoveryState.VERIFYING, since=now, deadline=until)
     text = f"{_words(recovery.step)}: {said}"
     return Move(recovery=verifying, node=node, kind="recovery.verifying", reason=text)
 
@@ -242,7 +243,7 @@ def _cleared(recovery: Recovery, node: Node, command: Command) -> Node:
         or rung(step_for(condition)) > rung(recovery.step)
         or (until is not None and condition.since > until)
     )
-    return replace(node, conditions=kept, health=worst(kept))
+    return evolve(node, conditions=kept, health=worst(kept))
 
 
 def _from_verifying(recovery: Recovery, node: Node, ground: Ground) -> Move | None:
@@ -271,7 +272,7 @@ def _from_verifying(recovery: Recovery, node: Node, ground: Ground) -> Move | No
 
 def _climb(recovery: Recovery, node: Node, outcome: str, ground: Ground) -> Move:
     """Go on with the next step that is possible."""
-    tried = replace(
+    tried = evolve(
         recovery,
         history=(*recovery.history, Attempt(step=recovery.step, at=ground.now, outcome=outcome)),
     )
@@ -288,7 +289,7 @@ def _climb_to(
     ground: Ground,
     because: str = "",
 ) -> Move:
-    higher = replace(
+    higher = evolve(
         recovery,
         step=step,
         state=RecoveryState.WAITING,
@@ -315,14 +316,14 @@ def _climb_to(
 def _replace(recovery: Recovery, node: Node, ground: Ground) -> Move:
     last = recovery.history[-1].outcome if recovery.history else recovery.cause
     reason = f"{recovery.cause}; it could not be mended ({last})"
-    after = retired(replace(node, recovery=None), Retirement(reason=reason), now=ground.now)
+    after = retired(evolve(node, recovery=None), Retirement(reason=reason), now=ground.now)
     ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", ground.now)
     return Move(recovery=ended, node=after, kind="node.retiring", reason=reason)
 
 
 def _write_ticket(recovery: Recovery, node: Node, ground: Ground) -> Move:
     tried = "; ".join(f"{_words(x.step)}: {x.outcome}" for x in recovery.history)
-    ticket = replace(
+    ticket = evolve(
         recovery,
         step=RecoveryStep.TICKET,
         state=RecoveryState.TICKET,
@@ -337,9 +338,9 @@ def _end(
     recovery: Recovery, node: Node, state: RecoveryState, outcome: str, ground: Ground
 ) -> Move:
     """End it, and let the node back to work unless somebody else keeps it from that."""
-    after = replace(node, recovery=None)
+    after = evolve(node, recovery=None)
     if after.cordoned is not None and after.cordoned == recovery.cordon:
-        after = replace(after, cordoned=None)
+        after = evolve(after, cordoned=None)
     if after.phase is Phase.DRAINING and after.retiring is None:
         after = after.to(Phase.READY, at=ground.now)
     return Move(
@@ -351,7 +352,7 @@ def _end(
 
 
 def _over(recovery: Recovery, state: RecoveryState, outcome: str, now: datetime) -> Recovery:
-    return replace(
+    return evolve(
         recovery,
         state=state,
         since=now,

@@ -1,9 +1,10 @@
 """Is there memory left to replace bad memory with?"""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
 from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
@@ -40,7 +41,7 @@ class RowsCheck:
                 worn[f"{SPARE}{gpu.uuid}"] = _words(facts.spare_rows)
             yield from self._judge(gpu, facts)
 
-        yield replace(judge_each(self.name, view, judge), facts=worn)
+        yield evolve(judge_each(self.name, view, judge), facts=worn)
 
     def _judge(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
         name = f"GPU {gpu.index}"

@@ -1,9 +1,9 @@
 """When an incident is over."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
@@ -58,4 +58,4 @@ def ended(
     if why is None:
         return None
     note = f"{incident.note}; {why}" if incident.note else why
-    return replace(incident, state=IncidentState.RESOLVED, closed_at=now, note=note)
+    return evolve(incident, state=IncidentState.RESOLVED, closed_at=now, note=note)

@@ -7,10 +7,10 @@ for three minutes. What is only a sign of something else goes where that somethi
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState, Symptom
 from navarch.health.incidents.finding import Finding, rank_of
@@ -178,7 +178,7 @@ def _grown(incident: Incident, finding: Finding) -> Incident:
     kind = _kind_after(incident, finding)
     is_program = kind is _APPLICATION
     return _concluded(
-        replace(
+        evolve(
             incident,
             kind=kind,
             nodes=_with(incident.nodes, finding.node.id),
@@ -211,7 +211,7 @@ def _merged(incident: Incident, part: Incident) -> Incident:
     for symptom in part.symptoms:
         symptoms = _with_symptom(symptoms, symptom)
     return _concluded(
-        replace(
+        evolve(
             incident,
             symptoms=symptoms,
             opened_at=min(incident.opened_at, part.opened_at),
@@ -221,7 +221,7 @@ def _merged(incident: Incident, part: Incident) -> Incident:
 
 
 def _absorbed(part: Incident, whole: Incident, at: datetime) -> Incident:
-    return replace(
+    return evolve(
         part,
         state=IncidentState.RESOLVED,
         closed_at=max(at, part.last_at),
@@ -235,7 +235,7 @@ def _concluded(incident: Incident) -> Incident:
         incident.symptoms, key=lambda s: (rank_of(s.code, s.reason), s.first_at, s.node, s.check)
     )
     actions = [Action(s.action) for s in incident.symptoms if s.action in _ACTIONS]
-    return replace(
+    return evolve(
         incident,
         node=cause.node,
         check=cause.check,
@@ -271,7 +271,7 @@ def _with_symptom(symptoms: tuple[Symptom, ...], new: Symptom) -> tuple[Symptom,
 
     for index, seen in enumerate(symptoms):
         if key(seen) == key(new):
-            again = replace(
+            again = evolve(
                 new,
                 first_at=min(seen.first_at, new.first_at),
                 last_at=max(seen.last_at, new.last_at),
@@ -282,7 +282,7 @@ def _with_symptom(symptoms: tuple[Symptom, ...], new: Symptom) -> tuple[Symptom,
     if len(symptoms) < SYMPTOMS_MAX:
         return (*symptoms, new)
     last = symptoms[-1]
-    return (*symptoms[:-1], replace(last, count=last.count + new.count, last_at=new.last_at))
+    return (*symptoms[:-1], evolve(last, count=last.count + new.count, last_at=new.last_at))
 
 
 def _with(names: tuple[T, ...], name: T) -> tuple[T, ...]:

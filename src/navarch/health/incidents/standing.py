@@ -1,8 +1,8 @@
 """What is being done about an incident: as its nodes and their recoveries say."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentState
 from navarch.core.node import Node
@@ -36,7 +36,7 @@ def standing(
             states.add(IncidentState.HELD)
     # Of several nodes, those that wait are what somebody should look at.
     state = next(state for state in _FIRST if state in states)
-    return replace(incident, state=state, recovery=recovery)
+    return evolve(incident, state=state, recovery=recovery)
 
 
 _FIRST = (IncidentState.HELD, IncidentState.RECOVERING, IncidentState.OPEN)
@@ -52,7 +52,7 @@ def linked(
         if recovery is None or recovery.incident:
             continue
         if any(symptom.check == recovery.check for symptom in incident.symptoms):
-            found[recovery.id] = replace(recovery, incident=incident.id)
+            found[recovery.id] = evolve(recovery, incident=incident.id)
     return list(found.values())
 
 

@@ -1,9 +1,10 @@
 """The engine: a policy, compiled, and what it makes of occurrences."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.health.policy.expression import Expressions, activation, asks_when, find_flaw
 from navarch.health.policy.occurrence import Occurrence, variables
@@ -76,7 +77,7 @@ class Engine:
         own = _own(occurrence.result)
         if decided is None or (broken and _rank(own) > _rank(decided)):
             decided = own
-        return replace(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
+        return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
 
     def note(self, verdict: Verdict) -> None:
         """Remember what `verdict` rests on, now that it stands."""
@@ -119,7 +120,7 @@ def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult
         reason += f" ({verdict.health}{fatal} by rule {verdict.rule} of policy {policy.name})"
     if verdict.broken:
         reason += f" (policy {policy.name} could not be applied: {'; '.join(verdict.broken)})"
-    return replace(
+    return evolve(
         result,
         # A condition is about a code on a GPU; which process met it is no part of its name.
         check="/".join(result.check.split("/")[:3]) if result.lasting else result.check,

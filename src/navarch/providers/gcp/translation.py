@@ -5,7 +5,7 @@ import json
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from google.cloud import compute_v1 as compute
 
 from navarch.core.errors import RejectedError
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.notice import Notice, NoticeKind
@@ -303,7 +304,7 @@ def parse_offerings(kind: Message, rates: Rates, provider: ProviderName) -> Iter
     yield usual
     as_spot = rates.price(shape, usual.region, spot=True)
     if as_spot:
-        yield replace(usual, spot=True, price_per_hour=as_spot)
+        yield evolve(usual, spot=True, price_per_hour=as_spot)
 
 
 def _shape(kind: Message) -> Shape:

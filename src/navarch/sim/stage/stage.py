@@ -1,11 +1,12 @@
 """The stage: every machine of a scenario, what is broken on it, and the record of all that."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import partial
 
+from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, ProviderName, Token
 from navarch.core.offering import Offering
@@ -153,7 +154,7 @@ class Stage:
         for wound in self._wounds.pop(node, []):
             self._close(wound, now)
         if node in self._leases and self._leases[node].ended is None:
-            self._leases[node] = replace(self._leases[node], ended=now)
+            self._leases[node] = evolve(self._leases[node], ended=now)
         for listener in self.on_end:
             listener(node)
 
@@ -335,7 +336,7 @@ class Stage:
         agent.rouse()
 
     def _close(self, wound: _Wound, now: datetime) -> None:
-        self.injuries[wound.place] = replace(self.injuries[wound.place], over=now)
+        self.injuries[wound.place] = evolve(self.injuries[wound.place], over=now)
 
     def _next_boot(self) -> str:
         self._boots += 1

@@ -1,0 +1,68 @@
+"""A changed copy is what the standard library would have made of it."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from navarch.core.evolve import evolve
+from navarch.core.health import Health
+from navarch.core.node import Phase
+from navarch.testing.worlds import a_node
+
+
+def test_a_copy_differs_in_what_was_changed_and_in_nothing_else() -> None:
+    node = a_node("training-1")
+
+    changed = evolve(node, phase=Phase.DRAINING, cordoned="hot")
+
+    assert changed == replace(node, phase=Phase.DRAINING, cordoned="hot")
+    assert changed != node
+
+
+def test_what_it_was_made_from_stays_as_it_was() -> None:
+    node = a_node("training-1")
+
+    evolve(node, health=Health.UNHEALTHY)
+
+    assert node == a_node("training-1")
+
+
+def test_a_copy_is_as_frozen_as_the_record() -> None:
+    copy = evolve(a_node("training-1"), attempts=3)
+
+    with pytest.raises(AttributeError):
+        copy.attempts = 4  # type: ignore[misc]
+
+
+def test_a_field_that_there_is_not_is_refused() -> None:
+    with pytest.raises((AttributeError, TypeError)):
+        evolve(a_node("training-1"), colour="red")  # type: ignore[call-arg]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A record that looks at what it is given."""
+
+    low: int
+    high: int
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError(f"{self.low} > {self.high}")
+
+
+def test_a_record_that_checks_itself_checks_its_copies() -> None:
+    with pytest.raises(ValueError, match="9 > 2"):
+        evolve(Checked(1, 2), low=9)
+
+
+@dataclass(frozen=True)
+class Open:
+    """A record without slots, which may carry more than its fields."""
+
+    name: str
+    parts: tuple[str, ...] = field(default=())
+
+
+def test_a_record_without_slots_is_copied_too() -> None:
+    assert evolve(Open("a"), parts=("b",)) == Open("a", ("b",))
