@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable
 from dataclasses import fields, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,6 +155,29 @@ def test_what_no_plan_sees_changes_no_plan(pool: Pool, before: list[Node], told:
     drains = [plan_drains(pool, x, drained=NAMES[::2], now=NOW) for x in (before, after)]
     assert drains[0] == drains[1]
     after = [replace(node, told=told) for node in after]
+    assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
+    assert size_plan(pool, before, NOBODY) == size_plan(pool, after, NOBODY)
+
+
+ON_THE_WAY_OUT = [phase for phase in Phase if phase is not Phase.GONE]
+
+
+@given(
+    pools(),
+    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
+    st.sampled_from(ON_THE_WAY_OUT),
+    st.sampled_from(Health),
+    AGES,
+)
+def test_how_far_a_node_is_on_its_way_out_changes_no_size(
+    pool: Pool, before: list[Node], phase: Phase, health: Health, since: datetime
+) -> None:
+    after = [
+        replace(node, phase=phase, since=since, health=health, conditions=(), cordoned="x")
+        if node.retiring is not None and not node.gone
+        else node
+        for node in before
+    ]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
     assert size_plan(pool, before, NOBODY) == size_plan(pool, after, NOBODY)
 

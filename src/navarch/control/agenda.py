@@ -20,10 +20,13 @@ class Agenda(Generic[K]):
         self._noted: dict[K, None] = {}
         self._wake_at: dict[K, datetime] = {}
         self._queue: list[tuple[datetime, K]] = []
+        self.stirred = True
+        """Whether `due_at` may say something else than when it was last listened to."""
 
     def note(self, key: K) -> None:
         """Look at `key` in the next round."""
         self._noted[key] = None
+        self.stirred = True
 
     def wake(self, key: K, at: datetime | None) -> None:
         """Look at `key` again at `at`, instead of at any earlier date given for it."""
@@ -31,6 +34,7 @@ class Agenda(Generic[K]):
             self._wake_at.pop(key, None)
         elif self._wake_at.get(key) != at:
             self._wake_at[key] = at
+            self.stirred = True
             heapq.heappush(self._queue, (at, key))
 
     def due(self, now: datetime) -> list[K]:

@@ -38,7 +38,7 @@ class BadHostReconciler:
         """Nodes that were told once what is held against them. Whoever says then that they are
         fine has the last word."""
         self._read_to = -1
-        self._agenda: Agenda[NodeId] = Agenda()
+        self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
         store.subscribe(self._changed)
@@ -47,17 +47,17 @@ class BadHostReconciler:
         """Remember what was given back, and look at who has come."""
         if self._read_to < 0:
             await self._remember()
-        for name in self._agenda.due(self._clock.now()):
+        for name in self.agenda.due(self._clock.now()):
             fleet = self._store.fleet()
             node = fleet.nodes.get(name)
             if node is not None:
                 await self._look_at(fleet, node)
-            self._agenda.done([name])
+            self.agenda.done([name])
         return None
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        return LONG_AGO if self._read_to < 0 else self._agenda.due_at()
+        return LONG_AGO if self._read_to < 0 else self.agenda.due_at()
 
     async def _remember(self) -> None:
         number = 0
@@ -115,7 +115,7 @@ class BadHostReconciler:
             return
         leaves = node.retiring is not None and node.id not in self._blamed
         if leaves or (not node.gone and node.retiring is None and node.id not in self._greeted):
-            self._agenda.note(node.id)
+            self.agenda.note(node.id)
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:

@@ -81,6 +81,7 @@ class BringUpReconciler:
             advance=self._advance,
             forget=lambda node: self._memories.pop(node, None),
         )
+        self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:
         """Move every machine that boots on by one step."""

@@ -23,15 +23,15 @@ class CommandReconciler:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
-        self._agenda: Agenda[CommandId] = Agenda()
+        self.agenda: Agenda[CommandId] = Agenda()
         for command in store.fleet().commands.values():
-            self._agenda.wake(command.id, _due_at(command))
+            self.agenda.wake(command.id, _due_at(command))
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Expire and forget what has come due."""
         now = self._clock.now()
-        due = self._agenda.due(now)
+        due = self.agenda.due(now)
         if due:
             fleet = self._store.fleet()
             known = [fleet.commands[name] for name in due if name in fleet.commands]
@@ -45,16 +45,16 @@ class CommandReconciler:
             )
             if not change.empty:
                 await self._store.commit(change, based_on=fleet.revision)
-            self._agenda.done(due)
-        return self._agenda.next_at()
+            self.agenda.done(due)
+        return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        return self._agenda.due_at()
+        return self.agenda.due_at()
 
     def _changed(self, committed: Committed) -> None:
         for command in committed.change.commands:
-            self._agenda.wake(command.id, _due_at(command))
+            self.agenda.wake(command.id, _due_at(command))
 
 
 def _due_at(command: Command) -> datetime:

@@ -40,6 +40,7 @@ class DrainWatch:
         self._nodes = NodeFollower(
             clock, store, concerns=_is_draining, advance=self._advance, forget=self._forget
         )
+        self.agenda = self._nodes.agenda
         self.planning = PoolPlanning(
             clock, store, name="drains", plan=self._plan, sees=seen_by_drains
         )

@@ -35,7 +35,7 @@ class IncidentReconciler:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
-        self._agenda: Agenda[IncidentId] = Agenda()
+        self.agenda: Agenda[IncidentId] = Agenda()
         self._on_node: dict[NodeId, dict[IncidentId, None]] = {}
         self._closed: dict[IncidentId, None] = {}
         for incident in store.fleet().incidents.values():
@@ -45,24 +45,24 @@ class IncidentReconciler:
     async def reconcile(self) -> datetime | None:
         """Close and forget what is due."""
         now = self._clock.now()
-        due = self._agenda.due(now)
+        due = self.agenda.due(now)
         for first in range(0, len(due), AT_ONCE):
             some = due[first : first + AT_ONCE]
             # Done before it is looked at: what happens meanwhile is a reason to look again.
-            self._agenda.done(some)
+            self.agenda.done(some)
             try:
                 await self._settle(some, now)
             except BaseException as error:
                 for name in some:
-                    self._agenda.note(name)
+                    self.agenda.note(name)
                 # Whatever moved one of them wakes us again; the rest need not wait for that.
                 if not isinstance(error, ConflictError):
                     raise
-        return self._agenda.next_at()
+        return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        return self._agenda.due_at()
+        return self.agenda.due_at()
 
     async def _settle(self, due: list[IncidentId], now: datetime) -> None:
         fleet = self._store.fleet()
@@ -84,7 +84,7 @@ class IncidentReconciler:
                 moved.append(after)
                 events.append(_closed_event(after, now))
                 continue
-            self._agenda.wake(name, max(quiet_at(incident), now + LOOK_AGAIN))
+            self.agenda.wake(name, max(quiet_at(incident), now + LOOK_AGAIN))
             if stands != incident:
                 moved.append(stands)
                 events.append(_moved_event(stands, words(stands, fleet.nodes), now))
@@ -99,7 +99,7 @@ class IncidentReconciler:
 
     def _note(self, incident: Incident) -> None:
         if incident.is_open:
-            self._agenda.wake(incident.id, quiet_at(incident))
+            self.agenda.wake(incident.id, quiet_at(incident))
             for node in incident.nodes:
                 self._on_node.setdefault(node, {})[incident.id] = None
             return
@@ -110,24 +110,24 @@ class IncidentReconciler:
                 self._on_node.pop(node, None)
         assert incident.closed_at is not None, incident.id
         self._closed[incident.id] = None
-        self._agenda.wake(incident.id, incident.closed_at + KEEP)
+        self.agenda.wake(incident.id, incident.closed_at + KEEP)
         while len(self._closed) > CLOSED_MAX:
             oldest = next(iter(self._closed))
             del self._closed[oldest]
-            self._agenda.note(oldest)
+            self.agenda.note(oldest)
 
     def _changed(self, committed: Committed) -> None:
         for incident in committed.change.incidents:
             self._note(incident)
         for name in committed.change.forget_incidents:
             self._closed.pop(name, None)
-            self._agenda.wake(name, None)
+            self.agenda.wake(name, None)
         moved = [node.id for node in committed.change.nodes]
         moved += [recovery.node for recovery in committed.change.recoveries]
         for node in moved:
             # Something may have been taken back, begun or held, or the machine may be gone.
             for name in self._on_node.get(node, ()):
-                self._agenda.note(name)
+                self.agenda.note(name)
 
 
 def _closed_event(incident: Incident, now: datetime) -> Event:

@@ -57,6 +57,7 @@ class LaunchReconciler:
         self._evidence = evidence
         self._in_vain: dict[str, int] = {}
         self._nodes = NodeFollower(clock, store, concerns=_is_open, advance=self._advance)
+        self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:
         """Move every open launch on by one step."""

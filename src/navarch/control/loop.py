@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import structlog
 
+from navarch.control.agenda import Agenda
 from navarch.core.errors import ConflictError, NavarchError, SupersededError
 from navarch.ports.clock import Clock, Entropy
 
@@ -50,6 +51,19 @@ class Foreseeing(Protocol):
 
         It must never be later than the truth: what it hides is not looked at in time.
         """
+        ...
+
+
+@runtime_checkable
+class Noting(Protocol):
+    """A reconciler for which nothing comes due but by its agenda.
+
+    Where that was not stirred, what it foresaw still holds, and it need not be asked again.
+    """
+
+    @property
+    def agenda(self) -> Agenda[Any]:
+        """What it has to look at."""
         ...
 
 
@@ -162,6 +176,7 @@ class Loop:
         self._reconciler = reconciler
         self._strict = strict
         self._foreseeing = reconciler if isinstance(reconciler, Foreseeing) else None
+        self._agenda = reconciler.agenda if isinstance(reconciler, Noting) else None
         if isinstance(reconciler, Listening):
             reconciler.on_sooner = self.poke
         self._turns = turns or Turns()
@@ -178,6 +193,10 @@ class Loop:
         """Ask for a round soon, unless there is nothing to do before the next one."""
         if self._called:
             return
+        if self._agenda is not None:
+            if not self._agenda.stirred:
+                return
+            self._agenda.stirred = False
         if self._foreseeing is not None and self._asleep_until is not None:
             due_at = self._foreseeing.due_at()
             if due_at is None or due_at >= self._asleep_until:

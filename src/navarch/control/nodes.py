@@ -30,34 +30,34 @@ class NodeFollower:
         self._concerns = concerns
         self._advance = advance
         self._forget = forget
-        self._agenda: Agenda[NodeId] = Agenda()
+        self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
         store.subscribe(self._changed)
 
     def look_at(self, node: NodeId) -> None:
         """Look at `node` in the next round."""
-        self._agenda.note(node)
+        self.agenda.note(node)
 
     def round(self) -> datetime | None:
         """Look at what needs a look; return when the next node comes due."""
         now = self._clock.now()
-        due = self._agenda.due(now)
+        due = self.agenda.due(now)
         fleet = self._store.fleet()
         for name in due:
             node = fleet.nodes.get(name)
             concerned = node is not None and self._concerns(node)
-            self._agenda.wake(name, self._advance(node, now) if node and concerned else None)
-        self._agenda.done(due)
-        return self._agenda.next_at()
+            self.agenda.wake(name, self._advance(node, now) if node and concerned else None)
+        self.agenda.done(due)
+        return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on some node needs a look."""
-        return self._agenda.due_at()
+        return self.agenda.due_at()
 
     def _note(self, node: Node) -> None:
         if self._concerns(node):
-            self._agenda.note(node.id)
+            self.agenda.note(node.id)
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:

@@ -30,6 +30,7 @@ class NoticeReconciler:
         self._nodes = NodeFollower(
             clock, store, concerns=lambda n: notice_due(n) is not None, advance=self._advance
         )
+        self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:
         """Tell what is due to be told."""

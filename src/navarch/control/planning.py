@@ -44,28 +44,28 @@ class PoolPlanning:
         self._clock = clock
         self._store = store
         self._plan = plan
-        self._agenda: Agenda[PoolName] = Agenda()
+        self.agenda: Agenda[PoolName] = Agenda()
         for pool in store.fleet().pools:
-            self._agenda.note(pool)
+            self.agenda.note(pool)
         store.subscribe(self._changed)
 
     def look_at(self, pool: PoolName) -> None:
         """Plan `pool` again in the next round, for a reason that the store does not know."""
-        self._agenda.note(pool)
+        self.agenda.note(pool)
 
     async def reconcile(self) -> datetime | None:
         """Plan what needs planning; return when the next pool comes due."""
         now = self._clock.now()
-        due = self._agenda.due(now)
+        due = self.agenda.due(now)
         if due:
             if self._begin is not None:
                 await self._begin(now)
             await self._plan_pools(due, now)
-        return self._agenda.next_at()
+        return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        return self._agenda.due_at()
+        return self.agenda.due_at()
 
     async def _plan_pools(self, due: list[PoolName], now: datetime) -> None:
         fleet = self._store.fleet()
@@ -73,28 +73,28 @@ class PoolPlanning:
         check_plans(plans, fleet)
         change = changes(plans, fleet, now=now)
         # Crossed off first: what the commit itself changes must be looked at again.
-        self._agenda.done(due)
+        self.agenda.done(due)
         try:
             if not change.empty:
                 await self._store.commit(change, based_on=fleet.revision)
         except BaseException:
             for name in due:
-                self._agenda.note(name)
+                self.agenda.note(name)
             raise
         for plan in plans:
-            self._agenda.wake(plan.pool, plan.wake_at)
+            self.agenda.wake(plan.pool, plan.wake_at)
 
     def _changed(self, committed: Committed) -> None:
         change, before = committed.change, committed.before
         for pool in change.pools:
-            self._agenda.note(pool.name)
+            self.agenda.note(pool.name)
         for node in change.nodes:
             if node.pool is not None and self._looks_different(node, before):
-                self._agenda.note(node.pool)
+                self.agenda.note(node.pool)
         for name in change.forget_nodes:
             forgotten = before.nodes.get(name)
             if forgotten is not None and forgotten.pool is not None:
-                self._agenda.note(forgotten.pool)
+                self.agenda.note(forgotten.pool)
 
     def _looks_different(self, node: Node, fleet: Fleet) -> bool:
         before = fleet.nodes.get(node.id)

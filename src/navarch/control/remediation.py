@@ -209,8 +209,20 @@ class RemediationReconciler:
         for each in change.pools:
             self._agenda.note(each.name)
         for node in looked_at:
-            if node.pool is not None:
+            if node.pool is not None and not _leaves_as_before(node, committed.before):
                 self._agenda.note(node.pool)
+
+
+def _leaves_as_before(node: Node, fleet: Fleet) -> bool:
+    """Return whether `node` is on its way out and was so before: nothing is decided about it."""
+    before = fleet.nodes.get(node.id)
+    return (
+        node.retiring is not None
+        and node.held is None
+        and before is not None
+        and before.retiring is not None
+        and before.held is None
+    )
 
 
 def ground_of(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> Ground:

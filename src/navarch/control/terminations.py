@@ -36,6 +36,7 @@ class TerminationReconciler:
             advance=self._advance,
             forget=lambda node: self._asked_at.pop(node, None),
         )
+        self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:
         """Ask for every machine that must go and has not been asked for lately."""

@@ -126,6 +126,10 @@ def seen_by_size(node: Node) -> object:
 
     How often something was seen, who was told of it and what an agent said last is not in it.
     """
+    if node.retiring is not None and node.gang is None:
+        # It counts no more. How it comes by its end is not looked at, only that it has.
+        gone_since = node.since if node.gone else None
+        return gone_since, node.retiring, node.replaces, node.registered_at, node.launch
     held_against = [(c.check, c.health, c.reason) for c in node.conditions]
     return (
         (node.phase, node.since, node.retiring, node.replaces, node.registered_at),
