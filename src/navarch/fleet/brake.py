@@ -5,10 +5,10 @@ until it is given up. So after a few in a row the pool stops buying, waits, and 
 fails doubles the wait. The first whose agent reports in lets the pool buy as before.
 
 If the fault lies with one place, the pool can do better than wait: one machine is tried elsewhere
-at once, and the place is left alone for a while.
+at once. The place is left alone for a while, and then tried with one machine at a time, whatever
+comes up elsewhere.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -34,6 +34,24 @@ class Brake:
     until: datetime
     allowance: int
     """How many machines may be bought now: none, or as many as it takes to see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shunned:
+    """A place where several machines in a row did not come up."""
+
+    tried_at: datetime
+    """When the next may be tried there, one at a time."""
+    last_until: datetime
+    """Until then only where nothing else can be had."""
+    trying: bool = False
+    """Whether one is on its way."""
+
+    def bar(self, now: datetime) -> str | None:
+        """Return why nothing can be asked for there now, or None."""
+        if now < self.tried_at:
+            return f"machines did not come up there, the next is tried at {self.tried_at:%H:%M:%S}"
+        return "machines did not come up there, and one is being tried" if self.trying else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +94,12 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
     if len(failures) < MACHINES_MAX:
         return None
     strikes, since = _strikes(failures)
-    pause = min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
+    pause = _pause(strikes)
     coming = [node for node in known if _is_coming(node) and not came_too_late(pool, node, now)]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
         # There is a place at which nothing has failed: no need to wait, nor for what was asked for
-        # where it does before that was known. If it is sold out, still one is tried at a time.
+        # where it does before that was known. Those where it does are shunned.
         pause = timedelta(0)
         coming = [x for x in coming if _place(x) not in failed_at or _asked_at(x) >= since]
     until = since + pause
@@ -97,28 +115,49 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
     )
 
 
-def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> frozenset[Scope]:
-    """Return the places where several machines in a row did not come up lately.
+def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> dict[Scope, Shunned]:
+    """Return the places where several machines in a row did not come up.
 
-    A pool that lists others tries those first. What comes up there says nothing of these, so they
-    are shunned until a machine comes up at them, or nobody has tried them for an hour.
+    What comes up elsewhere says nothing of these: each has a brake of its own, until a machine
+    comes up there.
     """
     known = list(nodes)
     failures = _failures(pool, known, now)
     if len(failures) < MACHINES_MAX:
-        return frozenset()
-    came_up_at: dict[Scope, datetime] = {}
+        return {}
+    came_up_at: dict[Scope | None, datetime] = {}
     for node in known:
-        if node.launch is not None and node.registered_at is not None:
-            place = scopes(node.launch.offering)[0]
+        if node.registered_at is not None:
+            place = _place(node)
             came_up_at[place] = max(node.registered_at, came_up_at.get(place, node.registered_at))
-    counts: Counter[Scope] = Counter()
+    failures_at: dict[Scope, list[_Failure]] = {}
     for failure in failures:
-        launch = failure.node.launch
-        if launch is not None and now < failure.at + LONGEST_PAUSE:
-            place = scopes(launch.offering)[0]
-            counts[place] += place not in came_up_at or failure.at > came_up_at[place]
-    return frozenset(place for place, count in counts.items() if count >= MACHINES_MAX)
+        failed_at = _place(failure.node)
+        mended_at = came_up_at.get(failed_at)
+        if failed_at is not None and (mended_at is None or failure.at > mended_at):
+            failures_at.setdefault(failed_at, []).append(failure)
+    return {
+        place: _shunned(pool, place, found, known, now)
+        for place, found in failures_at.items()
+        if len(found) >= MACHINES_MAX
+    }
+
+
+def _shunned(
+    pool: Pool, place: Scope, failures: Sequence[_Failure], known: Iterable[Node], now: datetime
+) -> Shunned:
+    strikes, since = _strikes(failures)
+    return Shunned(
+        tried_at=since + _pause(strikes),
+        last_until=failures[-1].at + LONGEST_PAUSE,
+        trying=any(
+            _place(node) == place
+            and _asked_at(node) >= since
+            and _is_coming(node)
+            and not came_too_late(pool, node, now)
+            for node in known
+        ),
+    )
 
 
 def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[_Failure]:
@@ -155,6 +194,11 @@ def _strikes(failures: Sequence[_Failure]) -> tuple[int, datetime]:
         if failure.asked_at >= since:
             strikes, since = strikes + 1, failure.at
     return strikes, since
+
+
+def _pause(strikes: int) -> timedelta:
+    """Return how long nothing is tried after so many strikes."""
+    return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 
 
 def _is_coming(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -12,14 +13,14 @@ from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.brake import Brake, came_too_late, too_late
+from navarch.fleet.brake import Brake, Shunned, came_too_late, too_late
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.gangs import Group, group, plan_gangs, surplus_gangs, worth_keeping
 from navarch.fleet.pacing import pause
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire, SetBrake
 from navarch.fleet.roll import NOBODY, Beside
-from navarch.fleet.selection import Choice, Market
-from navarch.fleet.stockouts import Scope, Stockouts
+from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
+from navarch.fleet.stockouts import Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionScheduler
 from navarch.provision.first_available import FirstAvailable
 
@@ -44,7 +45,7 @@ def plan_pool(
     surveyed: Collection[ProviderName] = (),
     loads: Loads = lambda _: {},
     brake: Brake | None = None,
-    shunned: Collection[Scope] = (),
+    shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
     beside: Beside = NOBODY,
 ) -> Plan:
     """Return what brings `pool` closer to its size.
@@ -151,11 +152,11 @@ class _Launches:
         scheduler: ProvisionScheduler,
         market: Market,
         brake: Brake | None,
-        shunned: Collection[Scope],
+        shunned: Mapping[Scope, Shunned],
         beside: Mapping[ProviderName, int],
     ) -> None:
         self._pool = pool
-        self._shunned = shunned
+        self._shunned = dict(shunned)
         self._brake = brake
         self._allowance = None if brake is None else brake.allowance
         self.now = now
@@ -201,6 +202,10 @@ class _Launches:
         """Return an attempt to buy one more machine for a gang; None if that may not be."""
         if self._is_braked(1):
             return None
+        place = self._shunned.get(scopes(gang.offering)[0])
+        if place is not None and self.now < place.tried_at:
+            self._turned_away = True
+            return None
         price = None if instead_of is None else _price(instead_of)
         if self._market.join(self._pool, gang, instead_of=price) is not None:
             self._turned_away = True
@@ -211,6 +216,9 @@ class _Launches:
         self._held[offering.provider] += 1
         if self._allowance is not None:
             self._allowance -= 1
+        place = scopes(offering)[0]
+        if place in self._shunned:
+            self._shunned[place] = replace(self._shunned[place], trying=True)
         return Launch(
             token=next(self._new_tokens),
             node=node,

@@ -1,7 +1,7 @@
 """Which offering to ask for next, and the table behind the choice."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,6 +10,7 @@ from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.fleet.brake import Shunned
 from navarch.fleet.stockouts import Closure, Scope, Stockouts, scopes
 from navarch.ports.provision import ProvisionOption, ProvisionScheduler
 
@@ -68,8 +69,10 @@ class Closed:
         return f"half open, and others are trying: {self.closure.reason}"
 
 
+NOTHING_SHUNNED: Mapping[Scope, Shunned] = {}
+
 Bar = Closed | str
-"""What keeps a pool from buying something: a closure, or the words of a veto."""
+"""What keeps a pool from buying something: a closure, or the words of somebody who objects."""
 
 Obstacle = tuple[Offering, Bar | None]
 """What a pool would have bought, and what kept it from doing so."""
@@ -94,7 +97,8 @@ class Row:
     def __str__(self) -> str:
         offering = self.option.offering
         verdict = self.obstacle or "can be asked for"
-        verdict += ", but machines did not come up there lately" if self.shunned else ""
+        if self.shunned and self.bar is None:
+            verdict += ", but machines did not come up there lately"
         terms = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
         terms += f" {offering.reservation}" if offering.reservation else ""
         price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
@@ -182,7 +186,7 @@ class Market:
         *,
         gang: int = 0,
         instead_of: Decimal | None = None,
-        shunned: Collection[Scope] = (),
+        shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
 
@@ -191,15 +195,15 @@ class Market:
         same provider, then whoever else there is, each in the pool's own order. A `gang` of
         so many machines goes where no gang of that size has failed lately, if it can.
         `instead_of` is what a broken machine cost by the hour whose place the new one takes.
-        What is `shunned` is taken only where nothing else can be had.
+        What is `shunned` is taken only where nothing else can be had, and one at a time.
         """
         known = self._known(pool, gang)
-        if all(self._bar(pool, each, gang, instead_of) is not None for each in known):
+        if all(self._bar(pool, each, gang, instead_of, shunned) is not None for each in known):
             # The usual case in a drought, and looked at often: nothing needs to be weighed.
             first = known[0]
             self.turned_away[pool.name] = (
                 first.offering,
-                self._bar(pool, first, gang, instead_of),
+                self._bar(pool, first, gang, instead_of, shunned),
             )
             return None
         rows = self._rows(pool, scheduler, held, gang, instead_of, shunned)
@@ -267,7 +271,7 @@ class Market:
         held: Mapping[ProviderName, int],
         gang: int = 0,
         instead_of: Decimal | None = None,
-        shunned: Collection[Scope] = (),
+        shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
     ) -> list[Row]:
         known = self._known(pool, gang)
         options = [
@@ -288,7 +292,7 @@ class Market:
         first = scored[0][1].offering
         scored.sort(
             key=lambda x: (
-                scopes(x[1].offering)[0] in shunned,
+                self._comes_last(x[1].offering, shunned),
                 known[x[1].position].failed_before,
                 not x[1].offering.reservation,
                 -x[0],
@@ -300,8 +304,8 @@ class Market:
             Row(
                 option=option,
                 score=score,
-                bar=self._bar(pool, known[option.position], gang, instead_of),
-                shunned=scopes(option.offering)[0] in shunned,
+                bar=self._bar(pool, known[option.position], gang, instead_of, shunned),
+                shunned=self._comes_last(option.offering, shunned),
             )
             for score, option in scored
         ]
@@ -322,14 +326,26 @@ class Market:
             return None
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
+    def _comes_last(self, offering: Offering, shunned: Mapping[Scope, Shunned]) -> bool:
+        place = shunned.get(scopes(offering)[0])
+        return place is not None and self._now < place.last_until
+
     def _bar(
-        self, pool: Pool, known: _Standing, gang: int, instead_of: Decimal | None
+        self,
+        pool: Pool,
+        known: _Standing,
+        gang: int,
+        instead_of: Decimal | None,
+        shunned: Mapping[Scope, Shunned],
     ) -> Bar | None:
         """Return what keeps `pool` from buying this, if anything does."""
         for scope, closure in known.against:
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at or self._probing(scope, closure.since) >= closure.allowance:
                 return Closed(closure, opens_at, self._now)
+        place = shunned.get(scopes(known.offering)[0])
+        if place is not None and (why := place.bar(self._now)) is not None:
+            return why
         machines = gang or 1
         wish = Wish(pool=pool, offering=known.offering, instead_of=instead_of)
         return self._veto(wish, machines) or self._no_room(known.offering, machines)

@@ -1,19 +1,24 @@
 """A pool whose machines do not come up stops buying them."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.refusal import Refusal
 from navarch.fleet.brake import FIRST_PAUSE, LONGEST_PAUSE, MACHINES_MAX, Brake, find_brake, shunned
-from navarch.fleet.plan import Request, Retire, SetBrake
+from navarch.fleet.plan import Plan, Request, Retire, SetBrake
 from navarch.fleet.planner import plan_pool
+from navarch.fleet.selection import Market
+from navarch.fleet.stockouts import Stockouts
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HERE = Offering(provider=ProviderName("here"), instance_type="h100-8x")
@@ -210,13 +215,12 @@ def test_a_place_where_no_machine_comes_up_is_shunned_and_only_that() -> None:
     assert not shunned(POOL, failures[1:], now=NOW), "two may be an accident"
 
 
-def test_a_place_is_shunned_until_a_machine_comes_up_there_or_an_hour_has_passed() -> None:
+def test_a_place_is_shunned_until_a_machine_comes_up_there_and_comes_last_for_an_hour() -> None:
     failures = [failed(number, at=-5) for number in range(MACHINES_MAX)]
     assert shunned(POOL, [*failures, served(8, at=-6)], now=NOW)
     assert not shunned(POOL, [*failures, served(8, at=-4)], now=NOW)
-    an_hour_later = NOW + LONGEST_PAUSE - timedelta(minutes=5)
-    assert shunned(POOL, failures, now=an_hour_later - timedelta(seconds=1))
-    assert not shunned(POOL, failures, now=an_hour_later)
+    (place,) = shunned(POOL, failures, now=NOW).values()
+    assert place.last_until == NOW - timedelta(minutes=5) + LONGEST_PAUSE
 
 
 def test_what_is_shunned_is_bought_only_where_nothing_else_can_be_had() -> None:
@@ -251,3 +255,77 @@ def test_no_more_than_one_is_tried_at_a_time_where_the_other_place_is_sold_out()
     assert bought(brake_on(*failures, asked_before, pool=both), *failures, pool=both) == 1
     asked_since = a_node(8, Phase.BOOTING, asked=-0.5)
     assert bought(brake_on(*failures, asked_since, pool=both), *failures, pool=both) == 0
+
+
+def asked_where(plan: Plan) -> list[Offering]:
+    return [action.launch.offering for action in plan.actions if isinstance(action, Request)]
+
+
+def test_a_place_that_failed_is_not_tried_without_pause_while_the_other_is_sold_out() -> None:
+    failures = [failed(number, at=-1) for number in range(MACHINES_MAX)]
+    both = replace(POOL, offerings=(HERE, THERE))
+    tokens = (Token(f"new-{number}") for number in range(1000))
+    pauses, at = [], NOW - timedelta(minutes=1)
+    for number in range(10, 16):
+        minute = next(
+            minute
+            for minute in range(1, 100)
+            if asked_where(
+                plan_sold_out(THERE, both, failures, tokens, at + timedelta(minutes=minute))
+            )
+        )
+        pauses.append(timedelta(minutes=minute))
+        at += timedelta(minutes=minute + 2)
+        failures.append(failed(number, at=(at - NOW) / timedelta(minutes=1)))
+    assert pauses == [FIRST_PAUSE * 2**doublings for doublings in range(4)] + [LONGEST_PAUSE] * 2
+
+
+def plan_sold_out(
+    place: Offering, pool: Pool, nodes: list[Node], tokens: Iterator[Token], now: datetime
+) -> Plan:
+    """Plan at a time when `place` is known to have nothing."""
+    sold_out = Stockouts().after_refusal(place, Refusal.CAPACITY, "sold out", asked_at=now, now=now)
+    return plan_pool(
+        pool,
+        nodes,
+        now=now,
+        new_tokens=tokens,
+        market=Market(sold_out, now=now),
+        brake=find_brake(pool, nodes, now=now),
+        shunned=shunned(pool, nodes, now=now),
+    )
+
+
+def test_what_comes_up_elsewhere_does_not_let_a_pool_buy_at_once_where_machines_fail() -> None:
+    nodes = [failed(number, at=-9) for number in range(MACHINES_MAX)]
+    nodes.append(stood_at(THERE, served(9, at=-1)))
+    both = replace(POOL, offerings=(HERE, THERE))
+    tokens = (Token(f"new-{number}") for number in range(1000))
+    assert brake_on(*nodes, pool=both) is None
+    assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == [HERE]
+    nodes.append(a_node(10, Phase.BOOTING, asked=-1))
+    assert asked_where(plan_sold_out(THERE, both, nodes, tokens, NOW)) == []
+
+
+def test_an_hour_after_the_last_failure_one_is_tried_there_first_and_the_rest_elsewhere() -> None:
+    nodes = [failed(number, at=-61) for number in range(MACHINES_MAX)]
+    nodes.append(stood_at(THERE, served(9, at=-1)))
+    both = replace(POOL, offerings=(HERE, THERE))
+    tokens = (Token(f"new-{number}") for number in range(1000))
+    shy = shunned(both, nodes, now=NOW)
+    plan = plan_pool(both, nodes, now=NOW, new_tokens=tokens, shunned=shy)
+    assert asked_where(plan) == [HERE] + [THERE] * 8
+
+
+def test_a_gang_that_lacks_a_member_where_machines_fail_waits_like_everybody_else() -> None:
+    gang = Gang(id="training-g0", nodes=2, offering=HERE)
+    nodes = [failed(number, at=-1) for number in range(MACHINES_MAX)]
+    nodes.append(a_node(9, Phase.BOOTING, asked=-2, gang=gang, waiting=True))
+    pool = replace(POOL, offerings=(HERE, THERE), gang=2, nodes_wanted=2)
+    tokens = (Token(f"new-{number}") for number in range(1000))
+    shy = shunned(pool, nodes, now=NOW)
+    plan = plan_pool(pool, nodes, now=NOW, new_tokens=tokens, shunned=shy)
+    assert asked_where(plan) == []
+    later = NOW + FIRST_PAUSE
+    shy = shunned(pool, nodes, now=later)
+    assert asked_where(plan_pool(pool, nodes, now=later, new_tokens=tokens, shunned=shy)) == [HERE]
