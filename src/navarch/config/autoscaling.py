@@ -1,6 +1,7 @@
 """Autoscaling: how a pool's size follows its load, as a tree of strategies."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
 from typing import ClassVar, TypeAlias
 
 from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
@@ -23,6 +24,7 @@ from navarch.core.schedule import Day, Window, is_time_zone
 PERCENT = Integer(least=0, most=100, example="80")
 HOUR = Integer(least=0, most=24, example="9")
 NODES = Integer(least=0, most=100_000)
+A_MONDAY = datetime(2024, 1, 1)  # noqa: DTZ001 - the clock on the wall, whatever the zone
 
 
 def _zone_remedy(text: str) -> str | None:
@@ -97,7 +99,18 @@ def _schedule_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator
         )
 
 
-@block(rules=(_window_not_empty, _schedule_in_order))
+def days_once(days: tuple[Day, ...]) -> Iterator[Fault]:
+    """Yield the days of a list that stand in it before."""
+    for place, day in enumerate(days):
+        if day in days[:place]:
+            yield Fault(
+                at=("days", place),
+                message=f"{day.value} stands twice",
+                remedy="keep the first of the two",
+            )
+
+
+@block(rules=(_window_not_empty, _schedule_in_order, days_once))
 class WindowConfig:
     """Hours of the day in which other bounds hold."""
 
@@ -120,7 +133,22 @@ _MEMBER: Kind["AutoscalingConfig"] = Tagged(
 )
 
 
-@block()
+def _every_window_holds(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fault]:
+    """Yield the windows that those before them hide: the first that holds decides."""
+    hours = [A_MONDAY + timedelta(hours=hour) for hour in range(7 * 24)]
+    for place, config in enumerate(schedule):
+        before = [_window(each) for each in schedule[:place]]
+        held = [hour for hour in hours if _window(config).holds(hour)]
+        if before and all(any(window.holds(hour) for window in before) for hour in held):
+            yield Fault(
+                at=("schedule", place),
+                message="this window never holds: the first that holds decides, "
+                "and those before it have all of its hours",
+                remedy="move it up, or leave it out",
+            )
+
+
+@block(rules=(_every_window_holds,))
 class ScheduledConfig:
     """Follows the clock, and within the hour's bounds another strategy."""
 

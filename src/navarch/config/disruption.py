@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from navarch.config.autoscaling import TIME_ZONE, DayName
+from navarch.config.autoscaling import TIME_ZONE, DayName, days_once
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
@@ -27,7 +27,17 @@ def _hours_remedy(text: str) -> str | None:
 HOURS = Text(noun="hours of the day", example="09:00-17:30", check=_hours_remedy)
 
 
-@block()
+def _reasons_once(reasons: tuple[Cause, ...]) -> Iterator[Fault]:
+    for place, reason in enumerate(reasons):
+        if reason in reasons[:place]:
+            yield Fault(
+                at=("reasons", place),
+                message=f"{reason.value} stands twice",
+                remedy="keep the first of the two",
+            )
+
+
+@block(rules=(days_once, _reasons_once))
 class DisruptionBudgetConfig:
     """How many nodes may be out of use or on their way out at once, and when so few."""
 

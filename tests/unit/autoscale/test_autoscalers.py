@@ -363,6 +363,17 @@ def test_cost_aware_is_small_outside_the_hours_that_pay(
     assert cost_aware.recommend(a_state(5, now=now, utilization=used)).target_nodes == target
 
 
+def test_cost_aware_gives_the_answer_of_the_documented_example() -> None:
+    """At three in the morning, ten nodes, half of them busy, with a peak from nine to six."""
+    settings = CostAwareSettings(peak_start=9, peak_end=18, scale_up_at=80, off_peak_nodes=2)
+    state = a_state(10, high=20, now=SATURDAY.replace(hour=3), utilization=50.0)
+
+    advice = CostAware(settings=settings).recommend(state)
+
+    assert advice == Recommendation(target_nodes=2, reason="off-peak hours, scaling to minimum")
+    assert CostAware(settings=settings).recommend(replace(state, min_nodes=3)).target_nodes == 3
+
+
 def test_every_strategy_can_be_built_from_what_is_stored() -> None:
     reactive = Autoscaling(reactive=ReactiveSettings())
     asked = Autoscaling(

@@ -165,6 +165,23 @@ MISSED = [
         "must be hours of the day",
         "leave hours out",
     ),
+    (
+        a_pool(
+            GOOD + SCALER + "{type: scheduled, schedule: [{start: 9, end: 17, min_nodes: 2}, "
+            "@{days: [mon, tue], start: 10, end: 12, min_nodes: 4}]}"
+        ),
+        "never holds",
+        "move it up",
+    ),
+    (
+        a_pool(
+            GOOD + SCALER + "{type: scheduled, schedule: [{start: 22, end: 6, min_nodes: 2}, "
+            "{days: [sat], start: 6, end: 8, max_nodes: 3}, "
+            "@{days: [sat], start: 3, end: 8, min_nodes: 4}]}"
+        ),
+        "never holds",
+        "leave it out",
+    ),
     # Weights
     (
         a_pool("providers: [{name: c, weight: @0}]\ninstance_type: x\nmax_nodes: 1"),
@@ -180,6 +197,31 @@ MISSED = [
         a_pool("providers: [{name: c, priority: @-1}]\ninstance_type: x\nmax_nodes: 1"),
         "priority",
         "0 to 1000000",
+    ),
+    # Numbers that are none
+    *(
+        (a_pool(GOOD + text.replace("N", f"@{number}")), words, "for example")
+        for number in (".nan", ".inf", "-.inf")
+        for text, words in (
+            (SCALER + "{type: reactive, scale_up_at: N}", "scale_up_at"),
+            (SCALER + "{type: predictive, growth_factor: N}", "growth_factor"),
+            ("disruption: {savings_min: N}", "savings_min"),
+            ("disruption: {budgets: [{share_max: N}]}", "share_max"),
+            ("strategy: carbon-aware\ncarbon_g_per_kwh: {r: N}", "carbon_g_per_kwh"),
+        )
+    ),
+    *(
+        (
+            a_pool(f"providers: [{{name: c, weight: @{number}}}]\ninstance_type: x\nmax_nodes: 1"),
+            "weight",
+            "1 to 1000000",
+        )
+        for number in (".nan", "1.5")
+    ),
+    (
+        "budgets: [{of: fleet, limit_per_month: @.nan}]\n" + a_pool(GOOD),
+        "limit_per_month",
+        "for example",
     ),
     # Names that a cloud would not take
     (
@@ -218,6 +260,21 @@ MISSED = [
         '"r" stands twice',
         "keep the first",
     ),
+    (
+        a_pool(GOOD + SCALER + "{type: scheduled, schedule: [{days: [mon, @monday], end: 5}]}"),
+        "monday stands twice",
+        "keep the first",
+    ),
+    (
+        a_pool(GOOD + "disruption: {budgets: [{days: [sat, sun, @sat]}]}"),
+        "saturday stands twice",
+        "keep the first",
+    ),
+    (
+        a_pool(GOOD + "disruption: {budgets: [{reasons: [maintenance, @maintenance]}]}"),
+        "maintenance stands twice",
+        "keep the first",
+    ),
     # The strategy, when the file is read
     (a_pool(GOOD + "strategy: @cheapest"), "unknown provider strategy: cheapest", "write "),
     (a_pool(GOOD + "strategy: @carbon-aware"), "needs carbon_g_per_kwh", "add carbon_g_per_kwh:"),
@@ -250,6 +307,21 @@ MISSED = [
             "ssh_timeout",
             "ssh_connect_timeout",
             "command_timeout",
+        )
+    ),
+    *(
+        (
+            f"server: {{stockouts: {{{name}: @-5m}}}}\n" + a_pool(GOOD),
+            f"{name} must be a duration",
+            "1h30m",
+        )
+        for name in (
+            "sold_out_first",
+            "sold_out_longest",
+            "fault_first",
+            "fault_longest",
+            "gang_first",
+            "gang_longest",
         )
     ),
     (a_pool(GOOD + "disruption: {lifetime_max: @-1h}"), "lifetime_max", "1h30m"),
