@@ -4,9 +4,9 @@ usage: python -m bench.pools [planning] [definitions] [ledger] [market] [storms]
            [--seeds 100] [--days 30] [--launches 1000000] [--storms 1000] [--repeat 9] [--first 0]
        python -m bench.pools merge FILE ...
 
-Without a name all but `leftovers` run, which takes about an hour of one core; `leaks` is half of
-it. The last key of what is printed, `figures`, says of each promise whether it was kept (null: as
-far as this part of a run can tell), and the exit status is 1 if one was not.
+Without a name all run, which takes about an hour and a half of one core; `leaks` is a third of it.
+The last key of what is printed, `figures`, says of each promise whether it was kept (null: nothing
+is promised, or this part of a run is too short to tell), and the exit status is 1 if one was not.
 
 The long ones can be cut into parts and put together again, `--first` being the seed to begin with:
 
@@ -34,9 +34,6 @@ from bench.pools_merge import MergeError, merge
 from bench.pools_planning import planning
 from bench.pools_storms import storms
 
-ASIDE = ("leftovers",)
-"""What promises nothing, and is run only if it is named."""
-
 
 def main() -> None:
     given = _parser().parse_args()
@@ -61,7 +58,7 @@ def _run(given: argparse.Namespace) -> dict[str, dict[str, object]]:
     if unknown:
         sys.exit(f"no such part: {', '.join(unknown)}; there are {', '.join(parts)}")
     results = {}
-    for name in given.parts or [name for name in parts if name not in ASIDE]:
+    for name in given.parts or parts:
         print(f"{name} …", file=sys.stderr, flush=True)
         results[name] = parts[name]()
     return results

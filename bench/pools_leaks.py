@@ -9,6 +9,7 @@ that every machine that still runs has leaked.
 
 import gc
 import random
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -63,6 +64,8 @@ def leaks(launches: int, first: int) -> dict[str, object]:
         total.add(_world(seed))
         gc.collect()
         seed += 1
+        if total.worlds % 20 == 0:
+            print(f"  {total.launches:,} launches", file=sys.stderr, flush=True)
     return {
         "seeds": f"{first}..{seed - 1}",
         "worlds": total.worlds,

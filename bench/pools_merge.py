@@ -7,8 +7,17 @@ from pathlib import Path
 
 Result = dict[str, object]
 
-AVERAGES = ("time_to_capacity_s", "of_that_avoidable_s", "refused_calls")
+AVERAGES = (
+    "time_to_capacity_s",
+    "of_that_avoidable_s",
+    "time_to_whole_demand_s",
+    "refused_calls",
+    "mean_seconds_saved",
+)
 """Means over the traces of a part; the parts may be of different lengths."""
+
+ROUNDED = ("cpu_s", "machine_hours")
+"""Sums of which a tenth is enough to know. The others show whether a promise was kept."""
 
 WHOLE = ("planning", "ledger", "definitions")
 """What is quick, and is never cut into parts."""
@@ -42,6 +51,9 @@ def _together(name: str, parts: list[Result]) -> Result:
         raise MergeError(f"{name} was run {len(parts)} times; give one of them")
     if len(parts) == 1:
         return parts[0]
+    odd = {key for part in parts for key in part if any(key not in other for other in parts)}
+    if odd:
+        raise MergeError(f"{name}: one file has {min(odd)} and another has not; run both again")
     weights = [_number(part.get("traces", 1)) for part in parts]
     return {
         **_joined(parts, weights),
@@ -73,7 +85,9 @@ def _value(key: str, values: list[object], weights: list[float]) -> object:
         if len(set(numbers)) > 1:
             raise MergeError(f"traces of {sorted(set(numbers))} days cannot be put together")
         return numbers[0]
-    return round(sum(numbers), 1) if isinstance(values[0], float) else int(sum(numbers))
+    if key in ROUNDED:
+        return round(sum(numbers), 1)
+    return sum(numbers) if any(isinstance(value, float) for value in values) else int(sum(numbers))
 
 
 def _ranges(name: str, seeds: list[str]) -> str:

@@ -7,6 +7,7 @@ capacity all the time, though not at every call.
 """
 
 import random
+import sys
 import time
 
 from navarch.core.ids import NodeId, PoolName
@@ -32,6 +33,8 @@ def storms(count: int, first: int = 0) -> dict[str, object]:
         crashes += world.crashes
         known = {node.instance for node in world.fleet().nodes.values() if not node.gone}
         leaked += sum(machine.id not in known for machine in world.cloud.alive())
+        if (seed + 1 - first) % 50 == 0:
+            print(f"  {seed + 1 - first:,} storms", file=sys.stderr, flush=True)
     return {
         "seeds": f"{first}..{first + count - 1}",
         "storms": count,

@@ -1,0 +1,93 @@
+"""A promise is said to be kept only by a run that was long enough to show it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from bench.pools_goals import figures
+
+WON = {
+    "seeds_won_in_time": 100,
+    "seeds_won_in_time_of_whole_demands": 100,
+    "seeds_won_in_calls": 100,
+    "seeds_not_won": [],
+    "mean_seconds_saved": 20.0,
+}
+KEPT: dict[str, dict[str, Any]] = {
+    "market": {"traces": 100, "against_blocklist": WON, "against_cache": WON},
+    "leaks": {
+        "launches": 1_000_000,
+        "machines_leaked": 0,
+        "machine_hours_unaccounted_for": 0.0,
+    },
+    "storms": {"storms": 1000, "under_floor": 0},
+    "planning": {"median_ms": 44.0, "max_ms": 60.0},
+    "ledger": {"launches": 1_000_000, "wrong_by": "0"},
+    "definitions": {"refused": 112, "definitions": 112},
+}
+
+
+def verdicts(results: Mapping[str, Mapping[str, Any]]) -> set[object]:
+    return {figure["pass"] for figure in figures(results)}
+
+
+def test_a_whole_run_shows_that_every_promise_is_kept() -> None:
+    shown = figures(KEPT)
+
+    assert {figure["part"] for figure in shown} == KEPT.keys()
+    assert {figure["pass"] for figure in shown} == {True}
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        ("market", {"against_cache": WON | {"seeds_won_in_time": 99}}),
+        ("market", {"against_cache": WON | {"seeds_won_in_time_of_whole_demands": 99}}),
+        ("market", {"against_blocklist": WON | {"seeds_won_in_calls": 99}}),
+        ("leaks", {"machines_leaked": 1}),
+        ("leaks", {"machine_hours_unaccounted_for": 1 / 3600}),
+        ("storms", {"under_floor": 1}),
+        ("planning", {"median_ms": 200.0}),
+        ("ledger", {"wrong_by": "0.01"}),
+        ("definitions", {"refused": 111}),
+        ("definitions", {"refused": 0, "definitions": 0}),
+    ],
+)
+def test_one_that_is_broken_is_said_to_be(part: str, found: dict[str, object]) -> None:
+    assert False in verdicts({part: KEPT[part] | found})
+
+
+@pytest.mark.parametrize(
+    ("part", "found"),
+    [
+        (
+            "market",
+            {"traces": 99}
+            | {
+                name: {key: 99 if key.startswith("seeds_won") else x for key, x in WON.items()}
+                for name in ("against_blocklist", "against_cache")
+            },
+        ),
+        ("leaks", {"launches": 999_999}),
+        ("storms", {"storms": 999}),
+    ],
+    ids=["market", "leaks", "storms"],
+)
+def test_a_run_that_was_too_short_shows_nothing_if_all_went_well(
+    part: str, found: dict[str, object]
+) -> None:
+    assert verdicts({part: KEPT[part] | found}) == {None}
+
+
+def test_a_short_run_can_show_that_a_promise_is_broken() -> None:
+    assert verdicts({"storms": {"storms": 3, "under_floor": 1}}) == {False}
+
+
+def test_what_the_next_demand_finds_left_over_is_shown_and_no_promise() -> None:
+    lost = WON | {"seeds_not_won": [19, 62]}
+    (first, second) = figures(
+        {"leftovers": {"traces": 100, "against_blocklist": lost, "against_cache": WON}}
+    )
+
+    assert first["found"] == "98 of 100 won in time and calls, 20.0 s sooner on average"
+    assert (first["pass"], second["pass"]) == (None, None)
