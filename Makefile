@@ -57,7 +57,7 @@ bench-llama: setup ## 54 days of published failures on 2,048 simulated nodes, as
 	$(BIN)/python -m bench.llama3 $(ARGS)
 
 bench-pools: setup ## capacity, leaks, storms and planning rounds of pools, as JSON; ARGS="market" for one
-	$(BIN)/python -m bench.pools $(ARGS)
+	@$(BIN)/python -m bench.pools $(ARGS)
 
 bench-scheduler: setup ## placements, cycles, searches for victims, against the scalar reference, as JSON
 	$(BIN)/python -m bench.scheduler $(ARGS)

@@ -12,10 +12,15 @@ from navarch.core.job import Job, JobState
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.queue import Queue
+from navarch.core.topology import LABEL, Topology
+from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.placement import gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.scheduler.cluster import TopologyConstraint
 from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, SchedulerConfig
+from navarch.scheduler.cycle import run_cycle
+from navarch.scheduler.decision import Bind
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
 
 SETTINGS = Scheduling()
@@ -74,6 +79,25 @@ def test_what_a_job_holds_no_other_gets_until_it_has_ended() -> None:
     assert where(after(fleet), "next") == ()
     ended = replace(holder, state=JobState.FINISHED, nodes=())
     assert where(after(apply(fleet, Change(jobs=[ended]))), "next") == ("n0",)
+
+
+def test_racks_and_switches_are_offered_to_the_scheduler() -> None:
+    """Of three nodes that are free, those two are taken that stand in one rack."""
+    nodes = [
+        a_node(f"n{number}", topology=Topology(block="b", rack=rack, switch=f"{rack}-s"))
+        for number, rack in enumerate("xyzy")
+    ]
+    busy = a_job("busy", on=("n2",))
+    cluster = fleet_cluster(a_fleet(*nodes, busy, a_job("gang", tasks=2)), {}, now=NOW)
+    nearness = TopologyConstraint(topology=NETWORK.name, required_level=f"{LABEL}rack")
+    jobs = [
+        replace(job, root=replace(job.root, topology=nearness)) if job.name == "gang" else job
+        for job in cluster.jobs
+    ]
+
+    decisions = run_cycle(replace(cluster, jobs=tuple(jobs)), SETTINGS.config).decisions
+
+    assert sorted(each.node for each in decisions if isinstance(each, Bind)) == ["n1", "n3"]
 
 
 def test_several_jobs_share_a_node_as_long_as_its_gpus_last() -> None:

@@ -9,6 +9,7 @@ from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
+from navarch.core.topology import LABEL, LEVELS
 from navarch.scheduler.cluster import (
     Cluster,
     JobSpec,
@@ -19,6 +20,7 @@ from navarch.scheduler.cluster import (
     ResourceShare,
     SubGroupSpec,
     TaskSpec,
+    Topology,
 )
 from navarch.scheduler.plugins.gpu_type_quota import TYPE_LABEL
 from navarch.scheduler.quantity import UNLIMITED
@@ -28,6 +30,9 @@ from navarch.scheduler.status import TaskStatus
 POOL = "pool"
 GPU_TYPE = TYPE_LABEL
 """The label under which quotas per type of GPU look for it."""
+
+NETWORK = Topology(name="network", levels=tuple(f"{LABEL}{level}" for level in LEVELS))
+"""Where nodes stand, as their providers say: for whoever wants tasks near each other."""
 
 _PLENTY = 1 << 40
 """Jobs ask for GPUs only, so that nothing else of a machine runs out."""
@@ -55,6 +60,7 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
         nodes=tuple(nodes),
         queues=queue_specs(queues.values()),
         jobs=tuple(job_spec(job) for job in alive if there.issuperset(job.nodes)),
+        topologies=(NETWORK,),
     )
 
 
