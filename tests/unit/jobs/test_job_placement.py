@@ -18,7 +18,13 @@ from navarch.fleet.jobs.demand import growth, work_of
 from navarch.fleet.jobs.placement import gpus_held, plan_jobs
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.scheduler.cluster import TopologyConstraint
-from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters, SchedulerConfig
+from navarch.scheduler.config import (
+    DEFAULT_PLUGINS,
+    OWN_PLUGINS,
+    Parameters,
+    PluginConfig,
+    SchedulerConfig,
+)
 from navarch.scheduler.cycle import run_cycle
 from navarch.scheduler.decision import Bind
 from navarch.testing.worlds import H100, NOW, a_job, a_node, a_pool
@@ -138,6 +144,34 @@ def test_a_job_that_names_a_type_of_gpu_gets_no_other() -> None:
 
     assert where(after(a_fleet(a100, a_job("j", gpu_type="h100"))), "j") == ()
     assert where(after(a_fleet(a100, a_node("h0"), a_job("j", gpu_type="h100"))), "j") == ("h0",)
+
+
+@pytest.mark.parametrize("called", ["H100", "NVIDIA H100 80GB HBM3", "h100-sxm"])
+def test_a_type_of_gpu_is_meant_as_people_write_it(called: str) -> None:
+    node = a_node("n0")
+    assert node.launch is not None
+    offering = replace(H100, gpu_type=called)
+    node = replace(node, launch=replace(node.launch, offering=offering))
+    pool = a_pool("training", offerings=(offering,))
+    job = a_job("j", gpu_type="h100")
+    fleet = apply(Fleet(), Change(pools=[pool], nodes=[node], jobs=[job]))
+
+    assert where(after(fleet), "j") == ("n0",)
+    assert where(after(a_fleet(node, replace(job, gpu_type="h100-4x"))), "j") == ()
+    assert [work.gpus for work in work_of(fleet, pool.name)] == [job.gpus]
+    assert growth(fleet, job)[0].startswith("more nodes in pool training")
+
+
+def test_a_quota_per_type_of_gpu_holds_for_jobs_of_the_fleet_however_it_is_written() -> None:
+    quota = PluginConfig(name="gputypequota", arguments={"limits": "default/h100=8"})
+    bounded = Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS)))
+    nodes = [a_node("n0"), a_node("n1")]
+    offering = replace(H100, gpu_type="NVIDIA H100 80GB HBM3")
+    nodes = [replace(n, launch=replace(n.launch, offering=offering)) for n in nodes if n.launch]
+
+    fleet = after(a_fleet(*nodes, a_job("first", gpus=8), a_job("second", gpus=8)), bounded)
+
+    assert sorted(map(len, (where(fleet, "first"), where(fleet, "second")))) == [0, 1]
 
 
 def test_a_job_whose_node_is_gone_waits_again_and_is_placed_elsewhere() -> None:

@@ -107,6 +107,38 @@ def test_a_queue_gets_no_more_gpus_of_a_type_than_its_quota() -> None:
     assert any("4 GPUs of type H100, in use are 4" in text for text in reasons(result, waiting))
 
 
+@pytest.mark.parametrize(
+    ("limit", "started"),
+    [
+        ("h100=8", 1),
+        ("NVIDIA-H100-80GB-HBM3=8", 1),
+        ("h100-8x=8", 1),
+        ("h100-4x=8", 2),
+        ("L4=8", 2),
+    ],
+)
+def test_a_type_in_a_quota_is_meant_as_people_write_it(limit: str, started: int) -> None:
+    cluster = a_cluster(
+        nodes=[typed(name, "NVIDIA-H100-80GB-HBM3") for name in "ab"],
+        queues=[a_queue("team")],
+        jobs=[a_job(f"job{i}", queue="team", gpus=8) for i in range(2)],
+    )
+
+    assert len(placed(cycle(cluster, "gputypequota", limits=f"team/{limit}"))) == started
+
+
+def test_of_two_quotas_for_one_gpu_the_narrower_holds() -> None:
+    cluster = a_cluster(
+        nodes=[typed("a", "H100-SXM")],
+        queues=[a_queue("team")],
+        jobs=[a_job(f"job{i}", queue="team", gpus=2) for i in range(4)],
+    )
+
+    result = cycle(cluster, "gputypequota", limits="team/h100=6,team/h100-sxm=4")
+
+    assert len(placed(result)) == 2
+
+
 def test_a_quota_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(InvalidError, match="queue/type=GPUs"):
         cycle(a_cluster(nodes={"a": 8}), "gputypequota", limits="top:H100=4")

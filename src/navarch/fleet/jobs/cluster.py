@@ -1,12 +1,14 @@
 """The fleet and its jobs as the scheduler sees them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
+from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
 from navarch.core.node import Node, Phase
+from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
 from navarch.core.topology import LABEL, LEVELS
@@ -34,6 +36,11 @@ GPU_TYPE = TYPE_LABEL
 NETWORK = Topology(name="network", levels=tuple(f"{LABEL}{level}" for level in LEVELS))
 """Where nodes stand, as their providers say: for whoever wants tasks near each other."""
 
+_WISHED = "gpu-type/"
+"""With a type of GPU behind it, the label of nodes whose GPUs are what somebody means by that type.
+`h100` means every H100, whatever a cloud calls it, so that one label with one name will not do."""
+_YES = "yes"
+
 _PLENTY = 1 << 40
 """Jobs ask for GPUs only, so that nothing else of a machine runs out."""
 
@@ -49,8 +56,9 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
     Nodes that take no jobs now are among them: whoever asks why a job waits wants to know.
     """
     alive = [job for job in fleet.jobs.values() if not job.over]
+    wishes = {job.gpu_type for job in alive if job.gpu_type}
     nodes = [
-        node_spec(node, fleet.pools.get(node.pool) if node.pool else None)
+        node_spec(node, fleet.pools.get(node.pool) if node.pool else None, wishes=wishes)
         for node in fleet.nodes.values()
         if node.registered_at is not None and node.phase in (Phase.READY, Phase.DRAINING)
     ]
@@ -64,12 +72,24 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
     )
 
 
-def node_spec(node: Node, pool: Pool | None = None, *, cordoned: bool = False) -> NodeSpec:
-    """Return a node with its GPUs; whatever else it has is plenty."""
+def node_spec(
+    node: Node,
+    pool: Pool | None = None,
+    *,
+    cordoned: bool = False,
+    wishes: Collection[str] = (),
+) -> NodeSpec:
+    """Return a node with its GPUs, labelled with those of `wishes` that they fulfil.
+
+    Whatever else it has is plenty.
+    """
     gpus = node.gpus if node.gpus is not None else node.place.gpus if node.place else 0
     labels = {**(pool.labels if pool else {}), **node.labels}
     labels |= dict(node.topology.labels) if node.topology else {}
     labels |= {POOL: node.pool or "", GPU_TYPE: node.place.gpu_type if node.place else ""}
+    labels |= {
+        _WISHED + wish: _YES for wish in wishes if node.place and is_of_type(node.place, wish)
+    }
     return NodeSpec(
         name=node.id,
         cpu_milli=_PLENTY,
@@ -132,10 +152,19 @@ def job_spec(job: Job) -> JobSpec:
             name: job.nodes[number] if placed else None
             for number, name in enumerate(job.task_names)
         },
-        selector={
-            key: value for key, value in ((POOL, job.pool), (GPU_TYPE, job.gpu_type)) if value
-        },
+        selector=_selector(job),
     )
+
+
+def _selector(job: Job) -> dict[str, str]:
+    selector = {POOL: str(job.pool)} if job.pool else {}
+    return selector | ({_WISHED + job.gpu_type: _YES} if job.gpu_type else {})
+
+
+def is_of_type(offering: Offering, wish: str) -> bool:
+    """Say whether the machines of an offering have what somebody means by a type of GPU."""
+    wanted = parse_gpu_type(wish)
+    return wanted.covers(offering.gpu_type, offering.gpus, offering.instance_type)
 
 
 def gang_spec(

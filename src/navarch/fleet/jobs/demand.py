@@ -6,6 +6,7 @@ from navarch.core.ids import PoolName
 from navarch.core.job import Job, JobState
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.fleet.jobs.cluster import is_of_type
 
 
 def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:
@@ -61,4 +62,5 @@ def _suitable(fleet: Fleet, job: Job) -> list[Pool]:
 
 
 def _suits(offering: Offering, job: Job) -> bool:
-    return offering.gpus >= job.gpus and (not job.gpu_type or offering.gpu_type == job.gpu_type)
+    right_type = not job.gpu_type or is_of_type(offering, job.gpu_type)
+    return offering.gpus >= job.gpus and right_type

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from navarch.catalogue.gpus import parse_gpu_type
 from navarch.core.errors import InvalidError
 from navarch.scheduler.arguments import argument
 from navarch.scheduler.events import Event, EventHandler
@@ -24,12 +25,19 @@ class GpuTypeQuota:
     name: ClassVar[str] = "gputypequota"
 
     limits: str = field(default="", metadata=argument("limits"))
-    """`queue/type=GPUs`, several separated by commas, as in `research/H100=16,research/A100=64`."""
+    """`queue/type=GPUs`, several separated by commas, as in `research/h100=16,research/a100=64`.
+
+    `h100` means every H100, whatever the label calls it; of several that apply each holds.
+    """
     label: str = field(default=TYPE_LABEL, metadata=argument("label"))
 
     _session: Session = field(init=False, repr=False)
     _limits: dict[tuple[str, str], int] = field(init=False, repr=False, default_factory=dict)
     _used: dict[tuple[str, str], int] = field(init=False, repr=False, default_factory=dict)
+    _meant: dict[tuple[str, int], list[tuple[str, str]]] = field(
+        init=False, repr=False, default_factory=dict
+    )
+    """Limits that are about nodes with such a label and so many GPUs."""
 
     def on_session_open(self, session: Session) -> None:
         """Count what queues have, and register."""
@@ -61,27 +69,33 @@ class GpuTypeQuota:
         queue = self._session.queues.by_name.get(name)
         return [] if queue is None else [each.name for each in queue.lineage()]
 
+    def _limits_on(self, job: Job, node: Node) -> list[tuple[str, str]]:
+        """Return the limits that count when a task of the job is on the node."""
+        called = node.labels.get(self.label)
+        if not called:
+            return []
+        machine = (called, node.spec.gpu_count)
+        if machine not in self._meant:
+            self._meant[machine] = [
+                limit for limit in self._limits if parse_gpu_type(limit[1]).covers(*machine)
+            ]
+        lineage = self._lineage(job.queue)
+        return [limit for limit in self._meant[machine] if limit[0] in lineage]
+
     def _count(self, event: Event, sign: int) -> None:
         node = self._session.nodes[event.node]
-        kind = node.labels.get(self.label)
-        if kind is None:
-            return
         amount = int(node.quota_of(event.task.request).gpu)
-        for queue in self._lineage(event.task.job.queue):
-            if (queue, kind) in self._used:
-                self._used[queue, kind] += sign * amount
+        for limit in self._limits_on(event.task.job, node):
+            self._used[limit] += sign * amount
 
     def _check(self, task: Task, job: Job, node: Node) -> str | None:
-        kind = node.labels.get(self.label)
-        if kind is None:
-            return None
         amount = int(node.quota_of(task.request).gpu)
-        for queue in self._lineage(job.queue):
-            limit = self._limits.get((queue, kind))
-            if limit is not None and self._used[queue, kind] + amount > limit:
+        for limit in self._limits_on(job, node):
+            if self._used[limit] + amount > self._limits[limit]:
+                queue, kind = limit
                 return (
-                    f"queue {queue} may use {gpus(limit):g} GPUs of type {kind}, "
-                    f"in use are {gpus(self._used[queue, kind]):g}"
+                    f"queue {queue} may use {gpus(self._limits[limit]):g} GPUs of type {kind}, "
+                    f"in use are {gpus(self._used[limit]):g}"
                 )
         return None
 
