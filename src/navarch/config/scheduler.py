@@ -147,7 +147,7 @@ class SchedulerConfig:
     seconds_per_action: float | None = key(
         Real(least=0.001),
         default=5.0,
-        doc="how long an action may try whose work to stop before it gives up",
+        doc="how long an action may look for room, and whose work to stop, before it gives up",
     )
 
 

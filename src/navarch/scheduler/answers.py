@@ -308,6 +308,14 @@ class Answers(ExtensionPoints):
         """Say whether nobody objects to the outcome of a simulated preemption."""
         return all(hook.fn(scenario) for hook in self._hooks["preempt_scenario_validator"])
 
+    def consolidation_victim_filter(self, pending: Job, victim: Job) -> bool:
+        """Say whether nobody objects to moving `victim`."""
+        return all(hook.fn(pending, victim) for hook in self._hooks["consolidation_victim_filter"])
+
+    def consolidation_scenario_validator(self, scenario: Scenario) -> bool:
+        """Say whether nobody objects to the outcome of a simulated move."""
+        return all(hook.fn(scenario) for hook in self._hooks["consolidation_scenario_validator"])
+
     def bind_annotations(self, task: Task, node: str) -> dict[str, str]:
         """Return what plugins want written on the bind of `task`."""
         merged: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""How long an action may look for victims, and what it left undone."""
+"""How long an action may look for places and victims, and what it left undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GaveUp:
-    """An action stopped looking for victims before it had looked everywhere."""
+    """An action stopped before it had looked at every job, or everywhere for one."""
 
     action: str
     job: str
@@ -23,7 +23,7 @@ class GaveUp:
 
 
 class Budget:
-    """What one action may still spend on simulations.
+    """What one action may still spend.
 
     The number of simulations is always counted: the same snapshot gives up at the same point.
     Time is only measured if somebody gives the session a clock.
@@ -53,6 +53,15 @@ class Budget:
         most = self._simulations_max
         if most is not None and self.simulations >= most:
             return f"{most} simulations"
+        return self.late()
+
+    @property
+    def timed(self) -> bool:
+        """Whether time is measured at all."""
+        return self._clock is not None and self._seconds_max is not None
+
+    def late(self) -> str | None:
+        """Return how long the action was given, if that is over."""
         seconds = self._seconds_max
         if self._clock is None or seconds is None:
             return None

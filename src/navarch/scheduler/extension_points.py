@@ -368,6 +368,18 @@ class ExtensionPoints:
         """Judge the outcome of a simulated preemption."""
         self._add("preempt_scenario_validator", fn, scope, vectorised=vectorised)
 
+    def add_consolidation_victim_filter_fn(
+        self, fn: VictimFilter, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Say whether a job may be moved to make room."""
+        self._add("consolidation_victim_filter", fn, scope, vectorised=vectorised)
+
+    def add_consolidation_scenario_validator_fn(
+        self, fn: ScenarioValidator, *, scope: Scope = "global", vectorised: bool = False
+    ) -> None:
+        """Judge the outcome of a simulated move."""
+        self._add("consolidation_scenario_validator", fn, scope, vectorised=vectorised)
+
     def add_on_job_solution_start_fn(
         self, fn: Callable[[], None], *, scope: Scope = "global", vectorised: bool = False
     ) -> None:

@@ -121,6 +121,18 @@ _ROWS: Final = (
         "(scenario) -> bool",
         "after a simulation that placed the job",
     ),
+    Point(
+        "consolidation_victim_filter",
+        Combine.ALL,
+        "(pending, victim) -> bool",
+        "for each job that could be moved",
+    ),
+    Point(
+        "consolidation_scenario_validator",
+        Combine.ALL,
+        "(scenario) -> bool",
+        "after a simulation that placed the job and everybody who had to move",
+    ),
     Point("on_job_solution_start", Combine.EACH, "() -> None", "before reclaim looks for victims"),
     Point(
         "get_queue_allocated_resources",

@@ -155,7 +155,13 @@ class Session(Answers):
 
     def is_over_budget(self, action: str, job: Job) -> bool:
         """Say whether an action has to stop, and write down on whose behalf it was looking."""
-        reason = self.budget.exhausted()
+        return self._gives_up(action, job, self.budget.exhausted())
+
+    def is_out_of_time(self, action: str, job: Job) -> bool:
+        """Say the same of an action that simulates nothing, so that only its time counts."""
+        return self._gives_up(action, job, self.budget.late())
+
+    def _gives_up(self, action: str, job: Job, reason: str | None) -> bool:
         if reason is None:
             return False
         self.gave_up.append(

@@ -330,6 +330,30 @@ def test_time_counts_only_where_there_is_a_clock() -> None:
     assert gave_up.reason == "5 seconds"
 
 
+def test_placing_gives_up_after_its_time_and_says_at_which_job() -> None:
+    config = SchedulerConfig(actions=("allocate",), parameters=Parameters(seconds_per_action=15))
+    jobs = [a_job(f"job{i}", age=9 - i) for i in range(3)]
+    cluster = a_cluster(nodes={"a": 8}, jobs=jobs)
+    ticks = iter(range(0, 10_000, 10))
+
+    late = run_cycle(cluster, config, clock=lambda: float(next(ticks)))
+
+    assert placed(late) == {"job0-0": "a"}
+    (gave_up,) = late.gave_up
+    assert (gave_up.action, gave_up.job, gave_up.reason) == ("allocate", "job1", "15 seconds")
+    in_time = run_cycle(cluster, config, clock=lambda: 0.0)
+    assert (len(placed(in_time)), in_time.gave_up) == (3, ())
+
+
+def test_the_number_of_simulations_does_not_bound_placing() -> None:
+    result = run(
+        a_cluster(nodes={"a": 8}, jobs=[a_job("job")]), Parameters(simulations_per_action=0)
+    )
+
+    assert placed(result) == {"job-0": "a"}
+    assert result.gave_up == ()
+
+
 def test_chains_of_moves_are_found_where_candidates_are_tried_together() -> None:
     cluster = a_cluster(
         nodes=[a_node("a", 4, labels={"rack": "r"}), a_node("b", 4), a_node("c", 2)],

@@ -56,7 +56,7 @@ def the_task(session: Session) -> Task:
 def test_there_are_27_points_and_each_can_be_registered_at() -> None:
     session = bare_session()
 
-    assert len(POINTS) == 27
+    assert len(POINTS) == 29
     for name in POINTS:
         getattr(session, f"add_{name}_fn")(lambda *_: None, scope="static")
     assert set(session.registrations()) == set(POINTS)

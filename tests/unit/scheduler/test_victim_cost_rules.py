@@ -7,8 +7,8 @@ import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler import CycleResult, PluginConfig, SchedulerConfig, run_cycle
-from navarch.scheduler.cluster import Cluster, NodeSpec
-from navarch.scheduler.config import DEFAULT_PLUGINS
+from navarch.scheduler.cluster import Cluster, JobSpec, NodeSpec
+from navarch.scheduler.config import DEFAULT_PLUGINS, Parameters
 from navarch.scheduler.plan import reasons
 from navarch.scheduler.snapshot.snapshot import Snapshot, dump_snapshot, load_snapshot
 from navarch.scheduler.worlds import NOW, a_cluster, a_job, a_node, a_queue, placed, stopped
@@ -78,6 +78,29 @@ def test_a_job_loses_no_more_tasks_than_it_allows() -> None:
 
     assert stopped(cycle(world(3), "victimcost")) == []
     assert len(stopped(cycle(world(4), "victimcost"))) == 4
+
+
+def moved(*jobs: JobSpec, nodes: dict[str, int]) -> list[str]:
+    """Return who is moved elsewhere so that others fit."""
+    plugins = (*DEFAULT_PLUGINS, PluginConfig(name="victimcost"))
+    parameters = Parameters(max_consolidation_victims=16)
+    config = SchedulerConfig(plugins=plugins, parameters=parameters)
+    return stopped(run_cycle(a_cluster(nodes=nodes, jobs=jobs), config))
+
+
+@pytest.mark.parametrize(("allowed", "times"), [(None, 1), (1, 1), (0, 0)])
+def test_nobody_is_moved_who_allows_no_disruption(allowed: int | None, times: int) -> None:
+    running = [a_job(name, on=name, disruptions_allowed=allowed) for name in "ab"]
+
+    assert len(moved(*running, a_job("big", gpus=2), nodes={"a": 2, "b": 2})) == times
+
+
+@pytest.mark.parametrize(("allowed", "who"), [(2, ["pair-0", "pair-1"]), (1, [])])
+def test_a_gang_that_may_lose_one_is_not_moved_as_a_whole(allowed: int, who: list[str]) -> None:
+    pair = a_job("pair", tasks=2, on="a", disruptions_allowed=allowed)
+    fixed = a_job("fixed", on="b", disruptions_allowed=0)
+
+    assert sorted(moved(pair, fixed, a_job("big", gpus=3), nodes={"a": 3, "b": 3})) == who
 
 
 def test_a_job_that_has_waited_long_enough_comes_first() -> None:

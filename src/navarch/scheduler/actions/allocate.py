@@ -20,7 +20,10 @@ def allocate(session: Session) -> None:
         session.note_job_misfit(lost, _lost(session, lost))
     queue = pending_jobs(session, "allocate")
     express = Express(session, "allocate")
+    timed = session.budget.timed
     while (job := queue.pop()) is not None:
+        if timed and session.is_out_of_time("allocate", job):
+            return
         if _allocate_job(session, job, express):
             queue.push(job)
 

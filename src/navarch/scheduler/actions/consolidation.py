@@ -38,7 +38,9 @@ def _consolidate_for(session: Session, job: Job) -> bool:
         job,
         action="consolidation",
         victim_queue=lambda: _movable_jobs(session, job),
-        validate=_everybody_has_a_place,
+        validate=lambda scenario: (
+            _everybody_has_a_place(scenario) and session.consolidation_scenario_validator(scenario)
+        ),
         reason=lambda victim: consolidation_reason(job, victim),
     )
     statement = solver.solve()
@@ -56,7 +58,11 @@ def _enough_gpus(session: Session, job: Job) -> bool:
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
     """Return whom to move, in order: at most as many as the configuration allows."""
-    jobs = [other for other in interruptible_jobs(session) if other.name != job.name]
+    jobs = [
+        other
+        for other in interruptible_jobs(session)
+        if other.name != job.name and session.consolidation_victim_filter(job, other)
+    ]
     queue = JobQueue.of(session, jobs, victims=True)
     limit = session.parameters.max_consolidation_victims
     if limit is None or len(jobs) <= limit:

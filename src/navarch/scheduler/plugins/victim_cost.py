@@ -40,8 +40,10 @@ class VictimCost:
         session.add_victim_cost_fn(self._cost)
         session.add_reclaim_victim_filter_fn(_may_be_disturbed)
         session.add_preempt_victim_filter_fn(_may_be_disturbed)
+        session.add_consolidation_victim_filter_fn(_may_be_disturbed)
         session.add_reclaim_scenario_validator_fn(_keeps_budgets)
         session.add_preempt_scenario_validator_fn(_keeps_budgets)
+        session.add_consolidation_scenario_validator_fn(_keeps_budgets)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
