@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from navarch.sim.jobs.job import Job
 from navarch.sim.scenario.work import JobConfig
@@ -60,3 +62,52 @@ def test_checkpoints_and_starts_take_their_time(every: int) -> None:
     assert takes == (2 + 60 + saves) * 60
     assert job.kept_s == 3600
     assert job.overhead_s == (2 + saves) * 60
+
+
+@pytest.mark.parametrize("every", [None, minutes(7)], ids=["no checkpoints", "checkpoints"])
+def test_a_slow_gpu_makes_work_take_longer_but_no_start_and_no_checkpoint(
+    every: timedelta | None,
+) -> None:
+    job = a_job(checkpoint_every=every, checkpoint_takes=minutes(1), restart_takes=minutes(2))
+    job.start(NOW, 0.5)
+    usual_s = job.run_s()
+
+    assert job.left_s(NOW) == pytest.approx(usual_s + 3600)
+    job.finish(NOW + timedelta(seconds=job.left_s(NOW)))
+    assert job.slowed_s == pytest.approx(3600)
+    assert job.overhead_s == pytest.approx(usual_s - 3600)
+
+
+def test_only_what_was_done_while_a_gpu_was_slow_took_longer() -> None:
+    job = a_job(checkpoint_every=minutes(10))
+    job.start(NOW)
+    job.go_on_at(0.5, NOW + minutes(15))
+    job.go_on_at(1.0, NOW + minutes(35))
+
+    assert job.left_s(NOW + minutes(35)) == pytest.approx(35 * 60)
+    job.stop(NOW + minutes(44), saved=False)
+    assert (job.kept_s, job.lost_s) == pytest.approx((30 * 60, 4 * 60))
+    assert job.slowed_s == pytest.approx(10 * 60)
+
+
+@given(
+    paces=st.lists(st.tuples(st.floats(0.1, 1.0), st.floats(0.0, 2000.0)), max_size=8),
+    every=st.none() | st.integers(1, 60).map(minutes),
+)
+def test_all_time_from_start_to_end_is_kept_lost_overhead_or_slowed(
+    paces: list[tuple[float, float]], every: timedelta | None
+) -> None:
+    job = a_job(checkpoint_every=every, checkpoint_takes=minutes(1), restart_takes=minutes(2))
+    now = NOW
+    job.start(now)
+    for pace, seconds in paces:
+        job.go_on_at(pace, now)
+        now += timedelta(seconds=min(seconds, job.left_s(now)))
+    job.stop(now, saved=False)
+    first_s = (now - NOW).total_seconds()
+    assert job.kept_s + job.lost_s + job.overhead_s + job.slowed_s == pytest.approx(first_s)
+    assert job.slowed_s >= -1e-6
+
+    job.start(now)
+    job.finish(now + timedelta(seconds=job.left_s(now)))
+    assert job.kept_s == pytest.approx(3600)

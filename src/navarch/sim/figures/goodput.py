@@ -22,6 +22,8 @@ class JobRecord:
     waited_s: float = 0.0
     overhead_s: float = 0.0
     """Time spent on starting and on checkpoints."""
+    slowed_s: float = 0.0
+    """Time that its work took longer, because a GPU was slower than it should be."""
     starts: int = 0
     interruptions: int = 0
 
@@ -36,6 +38,7 @@ class Goodput:
     kept_gpu_hours: float = 0.0
     lost_gpu_hours: float = 0.0
     overhead_gpu_hours: float = 0.0
+    slowed_gpu_hours: float = 0.0
     waited_gpu_hours: float = 0.0
     ettr: float | None = None
     """Effective training time ratio: kept work over the time from submission to the end."""
@@ -55,6 +58,7 @@ def goodput_of(jobs: Iterable[JobRecord], *, ended: datetime) -> Goodput:
         kept_gpu_hours=round(kept / 3600, 6),
         lost_gpu_hours=round(sum(job.lost_s * job.gpus for job in known) / 3600, 6),
         overhead_gpu_hours=round(sum(job.overhead_s * job.gpus for job in known) / 3600, 6),
+        slowed_gpu_hours=round(sum(job.slowed_s * job.gpus for job in known) / 3600, 6),
         waited_gpu_hours=round(sum(job.waited_s * job.gpus for job in known) / 3600, 6),
         ettr=round(kept / spent, 6) if spent else None,
     )

@@ -30,14 +30,22 @@ class Job:
     """Where each task runs."""
     since: datetime | None = None
     """When it began to wait or to run."""
+    pace: float = 1.0
+    """How fast it works, as a share of what it should: all wait for its slowest GPU."""
+    paces: int = 0
+    """How often that has changed."""
     finished: datetime | None = None
     kept_s: float = 0.0
     lost_s: float = 0.0
     waited_s: float = 0.0
     overhead_s: float = 0.0
+    slowed_s: float = 0.0
     starts: int = 0
     interruptions: int = 0
     attempt: int = 0
+    _way_s: float = 0.0
+    """How far it had come in this run when its pace last changed, as time at full pace."""
+    _paced_at: datetime | None = None
 
     @property
     def tasks(self) -> list[str]:
@@ -50,17 +58,22 @@ class Job:
         return self.config.tasks * self.config.gpus
 
     def run_s(self) -> float:
-        """Return how long it runs from a start to its end, if nothing happens."""
+        """Return how long it runs from a start to its end at full pace, if nothing happens."""
         left = self.config.duration.total_seconds() - self.kept_s
         every = self._every_s
         saves = max(math.ceil(left / every) - 1, 0) if every else 0
         takes = self.config.checkpoint_takes.total_seconds()
         return self.config.restart_takes.total_seconds() + left + saves * takes
 
-    def progress(self, ran_s: float) -> tuple[float, float]:
-        """Return the work done since a start, and the part of it that is saved."""
+    def left_s(self, now: datetime) -> float:
+        """Return how long it still runs at its present pace, if nothing happens."""
+        whole, come = self.run_s(), self._way(now)
+        return max(self._at_pace(whole, 1.0, self.pace) - self._at_pace(come, 1.0, self.pace), 0.0)
+
+    def progress(self, way_s: float) -> tuple[float, float]:
+        """Return the work done in so long at full pace, and the part of it that is saved."""
         left = self.config.duration.total_seconds() - self.kept_s
-        worked = max(ran_s - self.config.restart_takes.total_seconds(), 0.0)
+        worked = max(way_s - self.config.restart_takes.total_seconds(), 0.0)
         every = self._every_s
         if not every:
             return min(worked, left), 0.0
@@ -72,27 +85,35 @@ class Job:
     def saved_at(self, now: datetime) -> datetime | None:
         """Return when a job that runs last saved its work, in this run."""
         assert self.since is not None, self.name
-        done, saved = self.progress((now - self.since).total_seconds())
+        done, saved = self.progress(self._way(now))
         return now - timedelta(seconds=done - saved) if saved else None
 
-    def start(self, now: datetime) -> None:
+    def start(self, now: datetime, pace: float = 1.0) -> None:
         """Begin to run."""
         if self.since is not None:
             self.waited_s += (now - self.since).total_seconds()
         self.state, self.since = JobState.RUNNING, now
+        self.pace, self._way_s, self._paced_at = pace, 0.0, now
         self.starts += 1
         self.attempt += 1
+
+    def go_on_at(self, pace: float, now: datetime) -> None:
+        """Work faster or slower from now on."""
+        self._way_s, self._paced_at = self._way(now), now
+        self.pace = pace
+        self.paces += 1
 
     def stop(self, now: datetime, *, saved: bool) -> None:
         """Be interrupted and wait again; `saved` if there was time for a last checkpoint."""
         assert self.since is not None, self.name
-        ran_s = (now - self.since).total_seconds()
-        done, kept = self.progress(ran_s)
+        way_s = self._way(now)
+        done, kept = self.progress(way_s)
         if saved and self._every_s:
             kept = done
         self.kept_s += kept
         self.lost_s += done - kept
-        self.overhead_s += ran_s - done
+        self.overhead_s += way_s - done
+        self.slowed_s += (now - self.since).total_seconds() - way_s
         self.interruptions += 1
         self.attempt += 1
         self.nodes.clear()
@@ -101,22 +122,25 @@ class Job:
     def finish(self, now: datetime) -> None:
         """Be done."""
         assert self.since is not None, self.name
-        ran_s = (now - self.since).total_seconds()
+        way_s = self._way(now)
         left = self.config.duration.total_seconds() - self.kept_s
-        self.overhead_s += ran_s - left
+        self.overhead_s += way_s - left
+        self.slowed_s += (now - self.since).total_seconds() - way_s
         self.kept_s += left
         self.nodes.clear()
         self.state, self.since, self.finished = JobState.FINISHED, now, now
 
     def record(self, now: datetime) -> JobRecord:
         """Return how it stands."""
-        kept, waited, overhead = self.kept_s, self.waited_s, self.overhead_s
+        kept, waited = self.kept_s, self.waited_s
+        overhead, slowed = self.overhead_s, self.slowed_s
         if self.since is not None and self.state is JobState.WAITING:
             waited += (now - self.since).total_seconds()
         elif self.since is not None and self.state is JobState.RUNNING:
-            ran_s = (now - self.since).total_seconds()
-            done, _ = self.progress(ran_s)
-            kept, overhead = kept + done, overhead + ran_s - done
+            way_s = self._way(now)
+            done, _ = self.progress(way_s)
+            kept, overhead = kept + done, overhead + way_s - done
+            slowed += (now - self.since).total_seconds() - way_s
         return JobRecord(
             name=self.name,
             queue=self.config.queue,
@@ -127,9 +151,34 @@ class Job:
             lost_s=round(self.lost_s, 6),
             waited_s=round(waited, 6),
             overhead_s=round(overhead, 6),
+            slowed_s=round(slowed, 6),
             starts=self.starts,
             interruptions=self.interruptions,
         )
+
+    def _way(self, now: datetime) -> float:
+        """Return how far it has come in this run, as time at full pace."""
+        assert self._paced_at is not None, self.name
+        passed_s = (now - self._paced_at).total_seconds()
+        if self.pace == 1.0:
+            return self._way_s + passed_s
+        return self._at_pace(self._at_pace(self._way_s, 1.0, self.pace) + passed_s, self.pace, 1.0)
+
+    def _at_pace(self, ran_s: float, pace: float, other: float) -> float:
+        """Return when it would be at `other` pace where it is after `ran_s` at `pace`.
+
+        Only work takes longer on slow GPUs: a start and a checkpoint wait for disks and networks.
+        """
+        if pace == other:
+            return ran_s
+        begin = min(ran_s, self.config.restart_takes.total_seconds())
+        every, takes = self._every_s, self.config.checkpoint_takes.total_seconds()
+        if not every:
+            return begin + (ran_s - begin) * pace / other
+        span, other_span = every / pace, every / other
+        whole, within = divmod(ran_s - begin, span + takes)
+        worked, saving = min(within, span), max(within - span, 0.0)
+        return begin + whole * (other_span + takes) + worked * pace / other + saving
 
     @property
     def _every_s(self) -> float:

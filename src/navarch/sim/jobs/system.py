@@ -41,6 +41,8 @@ class JobSystem(SimWorkloads):
     fleet: Callable[[], Fleet] = Fleet
     broken: Callable[[NodeId], bool] = lambda _: False
     """Whether a program on that machine would end at once."""
+    speed: Callable[[NodeId], float] = lambda _: 1.0
+    """How fast that machine's slowest GPU works, as a share of what it should."""
     queues: Mapping[str, Queue] = field(default_factory=dict)
     config: SchedulerConfig = field(default_factory=own_config)
     """How jobs are placed: as the fleet's own are, unless somebody lists plugins."""
@@ -125,6 +127,15 @@ class JobSystem(SimWorkloads):
             self._stop(job, saved=False)
         self.look()
 
+    def slowed(self, node: NodeId) -> None:
+        """Have the jobs on a machine go as fast as they now can, together."""
+        for job in self._on(node):
+            pace = self._pace(job.nodes)
+            if pace != job.pace:
+                job.go_on_at(pace, self.clock.now())
+                if not self._is_doomed(job.nodes):
+                    self._finish_in_time(job)
+
     def force_load(self, pool: PoolName, percent: float) -> None:
         """Have a pool's nodes say that they are so busy, whatever runs on them."""
         self.forced_load[pool] = percent
@@ -189,12 +200,29 @@ class JobSystem(SimWorkloads):
         job.nodes = nodes
         self._busy = None
         self.on_load(nodes.values())
-        job.start(self.clock.now())
-        if any(self.broken(node) for node in nodes.values()):
+        job.start(self.clock.now(), self._pace(nodes))
+        if self._is_doomed(nodes):
             takes_s = max(job.config.restart_takes.total_seconds(), FAILS_AFTER_S)
             self._later(job, takes_s, self._fail)
         else:
-            self._later(job, job.run_s(), self._finish)
+            self._finish_in_time(job)
+
+    def _is_doomed(self, nodes: Mapping[str, NodeId]) -> bool:
+        return any(self.broken(node) for node in nodes.values())
+
+    def _pace(self, nodes: Mapping[str, NodeId]) -> float:
+        """Return how fast a job on these machines is: each step waits for the slowest GPU."""
+        return min(self.speed(node) for node in nodes.values())
+
+    def _finish_in_time(self, job: Job) -> None:
+        """End a job when its work is done, unless its pace changes before."""
+        paces = job.paces
+
+        def finish(job: Job) -> None:
+            if job.paces == paces:
+                self._finish(job)
+
+        self._later(job, job.left_s(self.clock.now()), finish)
 
     def _later(self, job: Job, seconds: float, then: Callable[[Job], None]) -> None:
         attempt = job.attempt

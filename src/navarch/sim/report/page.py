@@ -196,13 +196,17 @@ def _jobs(outcome: Outcome) -> Markup:
             "finished" if job.finished else "not finished",
             span_of(job.kept_s),
             span_of(job.lost_s),
+            span_of(job.slowed_s),
             span_of(job.waited_s),
             job.starts,
             job.interruptions,
         )
         for job in outcome.jobs[:HISTORIES_MAX]
     ]
-    head = ("job", "queue", "GPUs", "", "kept", "lost", "waited", "starts", "interruptions")
+    head = (
+        *("job", "queue", "GPUs", "", "kept", "lost", "slowed", "waited"),
+        *("starts", "interruptions"),
+    )
     return section(
         "jobs",
         "Jobs",

@@ -59,6 +59,7 @@ class Stage:
     asked_out: dict[NodeId, datetime] = field(default_factory=dict)
     exchanged: dict[NodeId, NodeId] = field(default_factory=dict)
     on_injury: list[OnInjury] = field(default_factory=list)
+    on_mend: list[Callable[[NodeId], None]] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
     _around: dict[tuple[Scope, str], dict[NodeId, None]] = field(default_factory=dict)
     """The machines that are up, by rack, zone, region and provider."""
@@ -225,6 +226,13 @@ class Stage:
         slow = any(wound.failure.slows(gpu) for wound in self._wounds.get(node, ()))
         return 1.0 - SLOWER_BY if slow else 1.0
 
+    def slowest(self, node: NodeId) -> float:
+        """Return how fast the slowest GPU of a machine is, as a share of what it should be."""
+        wounds = self._wounds.get(node)
+        if not wounds:
+            return 1.0
+        return min(self.speed(node, gpu) for gpu in range(self.agents[node].gpus))
+
     # Breaking and mending
 
     def injure(self, node: NodeId, failure: Failure, *, cause: str, depth: int = 0) -> bool:
@@ -282,6 +290,8 @@ class Stage:
             agent.reboot(self._next_boot())
             for wound in left:
                 self._show(agent, wound.failure)
+        for listener in self.on_mend:
+            listener(node)
         return len(mended)
 
     def install_driver(self, node: NodeId, driver: str) -> None:

@@ -115,6 +115,7 @@ class VirtualTheatre:
             self.world.metrics = metrics or JobsMeter(store, self.jobs)
         self.stage = self._stage()
         self.jobs.broken = self.stage.stops_work
+        self.jobs.speed = self.stage.slowest
         acts = Acts(
             stage=self.stage,
             fleet=scenario.fleet,
@@ -211,6 +212,8 @@ class VirtualTheatre:
         self.census.on_unhealthy.append(self.play.exchange)
         self.census.on_change.append(self.jobs.look)
         stage.on_injury.append(self._struck)
+        if self.scenario.has_stragglers:
+            stage.on_mend.append(self.jobs.slowed)
         stage.on_end.append(self.jobs.struck)
 
     # What happens around the stage
@@ -265,6 +268,8 @@ class VirtualTheatre:
     def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
         if failure.stops_work:
             self.jobs.struck(node)
+        elif self.scenario.has_stragglers:
+            self.jobs.slowed(node)
 
     def _crash(self, down_s: float) -> None:
         self.world.down_s = down_s
