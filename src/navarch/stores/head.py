@@ -21,7 +21,11 @@ class Head:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self._recent: deque[tuple[int, frozenset[str]]] = deque(maxlen=RECENT_MAX)
+        self._recent: deque[tuple[int, frozenset[str]]] = deque()
+        self._moved: dict[str, int] = {}
+        """In which of the recent revisions each thing moved last, so that a change asks for
+        what it depends on and not for every commit since: a fleet that registers at once makes
+        thousands between a reading and its commit."""
         self._listeners: list[Callable[[Committed], None]] = []
 
     def check(self, change: Change, based_on: int, *, beside: Set[str] = frozenset()) -> None:
@@ -36,23 +40,30 @@ class Head:
         if not wanted.isdisjoint(beside):
             moved = ", ".join(sorted(wanted & beside))
             raise ConflictError(f"based on {based_on}, but somebody is moving {moved}")
-        for revision, touched in reversed(self._recent):
-            if revision <= based_on:
-                return
-            if not wanted.isdisjoint(touched):
-                moved = ", ".join(sorted(wanted & touched))
-                raise ConflictError(f"based on {based_on}, but revision {revision} moved {moved}")
+        revision = max((self._moved.get(what, 0) for what in wanted), default=0)
+        if revision > based_on:
+            moved = ", ".join(sorted(what for what in wanted if self._moved.get(what) == revision))
+            raise ConflictError(f"based on {based_on}, but revision {revision} moved {moved}")
 
     def advance(self, change: Change) -> Fleet:
         """Make `change`, which is durable by now, the newest revision."""
         before = self.fleet
         touched = self.touched(change)
         self.fleet = apply(before, change)
-        self._recent.append((self.fleet.revision, touched))
+        self._remember(self.fleet.revision, touched)
         committed = Committed(before=before, after=self.fleet, change=change)
         for listener in tuple(self._listeners):
             listener(committed)
         return self.fleet
+
+    def _remember(self, revision: int, touched: frozenset[str]) -> None:
+        self._recent.append((revision, touched))
+        self._moved.update(dict.fromkeys(touched, revision))
+        if len(self._recent) > RECENT_MAX:
+            forgotten, things = self._recent.popleft()
+            for what in things:
+                if self._moved[what] == forgotten:
+                    del self._moved[what]
 
     def touched(self, change: Change) -> frozenset[str]:
         """Return everything that `change` moves."""
