@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from navarch.sim.figures.figures import Figures
 from navarch.sim.figures.goodput import JobRecord
+from navarch.sim.figures.spread import Spread
 
 FORMAT = 1
 
@@ -118,6 +119,10 @@ class Outcome:
     heartbeats_sent: int = 0
     heartbeats_lost: int = 0
     """Those that no answer came to, for whatever reason."""
+    heartbeat_answers: Spread = field(default_factory=Spread)
+    """How long answers took, over a wire."""
+    silence_max_s: float = 0.0
+    """The longest time between two answers to one agent, over a wire."""
     real_time: bool = False
     source: str = ""
     """The scenario's file, beside which others are that it names."""

@@ -54,4 +54,6 @@ assertions:
     assert outcome["real_time"] is True
     assert outcome["heartbeats_lost"] == 0
     assert outcome["heartbeats_sent"] >= 20
+    assert outcome["heartbeat_answers"]["count"] == outcome["heartbeats_sent"]
+    assert 0.9 < outcome["silence_max_s"] < 3
     assert 7 < outcome["simulated_s"] < 30, "forty seconds, five times as fast"

@@ -332,7 +332,7 @@ ELSEWHERE = {
     "FleetNode.recording": "test_recorded_machines",
     "Scenario.policy": "test_schema: refused, or handed over",
     "CloudConfig.capacity_trace": "test_schema: the same as capacity",
-    "Stress.time_scale": "test_wire: real time",
+    "Stress.time_scale": "test_sim_programs: real time",
     "Stress.log_file": "test_cli_sim: a file",
     "Stress.report_file": "test_cli_sim: a file",
     "Stress.html_report_file": "test_cli_sim: a page",

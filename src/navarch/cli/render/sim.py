@@ -33,6 +33,11 @@ def render_outcome(outcome: Outcome, canvas: Canvas) -> str:
     if outcome.heartbeats_sent:
         sent, lost = outcome.heartbeats_sent, outcome.heartbeats_lost
         lines.append(f"Heartbeats: {sent} sent, {lost} not answered")
+        took = outcome.heartbeat_answers
+        lines.append(
+            f"Answers: half within {_millis(took.p50_s)}, 95 % within {_millis(took.p95_s)}, "
+            f"all within {_millis(took.max_s)}; {outcome.silence_max_s:.1f} s apart at most"
+        )
     if rows:
         columns = (Column(name="FIGURE"), Column(name="VALUE", right=True))
         lines += ["", render_table(columns, rows, canvas)]
@@ -47,6 +52,10 @@ def _failed(outcome: Outcome) -> str:
 
 def _line(what: str, reason: str, holds: bool) -> str:
     return f"  {'ok  ' if holds else 'FAIL'}  {what}: {reason}"
+
+
+def _millis(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1000 * seconds:.0f} ms"
 
 
 def _number(value: float | None) -> str:

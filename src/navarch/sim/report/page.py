@@ -150,6 +150,8 @@ def _figures(outcome: Outcome) -> Markup:
     if outcome.heartbeats_sent:
         rows.append(("heartbeats sent", outcome.heartbeats_sent))
         rows.append(("heartbeats not answered", outcome.heartbeats_lost))
+        rows.append(("95 % of answers within, in seconds", outcome.heartbeat_answers.p95_s))
+        rows.append(("answers to one agent apart at most, in seconds", outcome.silence_max_s))
     if outcome.crashes:
         rows.append(("crashes of the control plane", outcome.crashes))
     return table(("figure", "value"), rows)

@@ -76,6 +76,8 @@ class StageAgent:
     beats: int = 0
     beats_lost: int = 0
     """Heartbeats that no answer came to."""
+    on_answer: Callable[[float], None] | None = None
+    """Hears of every answer to a heartbeat when that was sent, by the clock."""
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
     pulse: Pulse | None = None
     """When it beats, if that can be computed; else each beat is some time after the last."""
@@ -205,11 +207,14 @@ class StageAgent:
 
     async def _beat(self) -> None:
         self.beats += 1
+        sent = self.clock.monotonic()
         try:
             commands = await self.send(self._heartbeat)
         except NavarchError:
             self.beats_lost += 1
             raise
+        if self.on_answer is not None:
+            self.on_answer(sent)
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)

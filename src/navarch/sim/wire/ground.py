@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from navarch.agent.links import LINKS, open_link
@@ -16,6 +17,7 @@ from navarch.ports.link import Link
 from navarch.providers.simulated import Machine
 from navarch.sim.clock import SeededEntropy
 from navarch.sim.stage.agent import StageAgent
+from navarch.sim.wire.answers import Answers
 
 T = TypeVar("T")
 
@@ -54,6 +56,7 @@ class WireGround:
     cut_off: set[NodeId] = field(default_factory=set)
     links: dict[NodeId, Link] = field(default_factory=dict)
     agents: list[StageAgent] = field(default_factory=list)
+    answers: Answers = field(default_factory=Answers)
     _lives: dict[InstanceId, asyncio.Task[None]] = field(default_factory=dict)
 
     def entropy(self, purpose: str) -> Entropy:
@@ -77,13 +80,12 @@ class WireGround:
         """Let an agent speak once its machine is up."""
         agent.clock = self.clock.clock  # What it says, it says in real time.
         agent.obedient = True
+        agent.on_answer = partial(self._answered, agent.node)
         self.agents.append(agent)
 
         async def live() -> None:
             await self.clock.sleep(after_s)
             self.on_up(agent)
-            # Agents that came up together would beat together: real ones do not.
-            await agent.clock.sleep(agent.entropy.uniform(0.0, agent.interval_s))
             await agent.run()
 
         self._lives[agent.machine.id] = self.tasks.create_task(live())
@@ -93,6 +95,9 @@ class WireGround:
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.cancel()
+
+    def _answered(self, node: NodeId, sent: float) -> None:
+        self.answers.heard(node, sent=sent, answered=self.clock.clock.monotonic())
 
     async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
         """Make an operator's request."""

@@ -199,5 +199,7 @@ async def _outcome(
         happenings=tuple(play.acts.happenings),
         heartbeats_sent=sum(agent.beats for agent in ground.agents),
         heartbeats_lost=sum(agent.beats_lost for agent in ground.agents),
+        heartbeat_answers=ground.answers.spread(),
+        silence_max_s=round(ground.answers.silence_max_s, 3),
         real_time=True,
     )
