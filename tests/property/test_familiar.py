@@ -28,7 +28,9 @@ machines = st.dictionaries(
     st.sampled_from(list(InstanceStatus)),
 )
 operations = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([None, *PHASES]))
-rounds = st.lists(st.tuples(operations, machines), min_size=1, max_size=8)
+repeated = st.integers(0, 2)
+"""How many machines of a listing are listed again at its end."""
+rounds = st.lists(st.tuples(operations, machines, repeated), min_size=1, max_size=8)
 
 
 def an_instance(name: str, twin: int, status: InstanceStatus) -> Instance:
@@ -79,7 +81,7 @@ def told(lesson: Lesson) -> tuple[object, ...]:
 @given(rounds, st.booleans(), st.booleans())
 def test_what_is_passed_over_would_have_taught_nothing(
     few: int,
-    rounds: list[tuple[dict, dict]],  # type: ignore[type-arg]
+    rounds: list[tuple[dict, dict, int]],  # type: ignore[type-arg]
     kept: bool,
     sorted_by_name: bool,
 ) -> None:
@@ -90,7 +92,7 @@ def test_what_is_passed_over_would_have_taught_nothing(
 
 
 def check(
-    rounds: list[tuple[dict, dict]],  # type: ignore[type-arg]
+    rounds: list[tuple[dict, dict, int]],  # type: ignore[type-arg]
     *,
     kept: bool,
     sorted_by_name: bool,
@@ -98,7 +100,7 @@ def check(
     describe = cache(an_instance) if kept else an_instance
     fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
     known_here, seen = familiar.Familiar(SIM, ()), Seen()
-    for changes, listed in rounds:
+    for changes, listed, again in rounds:
         nodes = [a_version_of(name, phase) for name, phase in changes.items() if phase]
         nodes = [node for node in nodes if not _is_gone(fleet, node)]
         fleet = apply(fleet, Change(nodes=nodes))
@@ -106,7 +108,10 @@ def check(
             known_here.changed(node)
         known = sorted(listed.items()) if sorted_by_name else listed.items()
         instances = [describe(name, twin, status) for (name, twin), status in known]
+        instances += instances[:again]
         news = known_here.sift(instances, fleet)
+        unfamiliar = {instance.id for instance in news.instances}
+        assert news.instances == [each for each in instances if each.id in unfamiliar]
         whole = learn(fleet, instances, None, seen)
         sifted = learn(fleet, list(news.instances), list(news.missing), seen)
         assert told(sifted) == told(whole)

@@ -1,6 +1,6 @@
 """Machines that have nothing new to teach: seen before, just so, with their node just so."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from navarch.core.fleet import Fleet
@@ -17,6 +17,9 @@ class Novelties:
     missing: Sequence[NodeId]
     """Nodes whose machines should have been listed."""
 
+
+Part = tuple[Sequence[Instance], Sequence[Instance]]
+"""Of two listings what the one has and what the other has in its place."""
 
 FEW = 32
 """So many stretches of a listing may have changed before all that follows is looked at."""
@@ -37,6 +40,7 @@ class Familiar:
         self._provider = provider
         self._listed: Sequence[Instance] = ()
         self._by_id: dict[InstanceId, Instance] = {}
+        self._places = _Places()
         self._node_of: dict[InstanceId, NodeId] = {}
         self._machine_of: dict[NodeId, InstanceId] = {}
         self._unfamiliar: dict[InstanceId, None] = {}
@@ -74,9 +78,9 @@ class Familiar:
 
     def _in_order(self) -> list[Instance]:
         """Return what is unfamiliar in the order of the listing: of twins the first is kept."""
-        if len(self._unfamiliar) > 1:
+        if len(self._by_id) != len(self._listed):
             return [instance for instance in self._listed if instance.id in self._unfamiliar]
-        return [self._by_id[name] for name in self._unfamiliar]
+        return [self._by_id[name] for name in self._places.sort(self._unfamiliar, self._listed)]
 
     def learnt(
         self, changed: Iterable[NodeId], fleet: Fleet, *, unsettled: set[InstanceId]
@@ -92,13 +96,15 @@ class Familiar:
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
         """Take in a listing, but for what is described as before, which nearly everything is."""
-        before, after = _apart(self._listed, listed)
+        parts = _apart(self._listed, listed)
         if len(self._by_id) != len(self._listed):
             # Some machine was listed twice: which of its descriptions counts is not for parts.
-            before, after = self._listed, listed
+            parts = [(self._listed, listed)]
         self._listed = listed
+        self._places.follow(parts)
+        before = (instance for gone, _ in parts for instance in gone)
         old = {instance.id: self._by_id.pop(instance.id, instance) for instance in before}
-        for instance in after:
+        for instance in (instance for _, come in parts for instance in come):
             if old.pop(instance.id, None) != instance:
                 self._unfamiliar[instance.id] = None
             self._by_id[instance.id] = instance
@@ -124,16 +130,54 @@ def _machine(node: Node | None) -> InstanceId | None:
     return None if node is None or node.launch is None else node.launch.instance
 
 
-def _apart(
-    before: Sequence[Instance], after: Sequence[Instance]
-) -> tuple[Sequence[Instance], Sequence[Instance]]:
+class _Places:
+    """In which order machines were listed, at the cost of what has changed.
+
+    Each has a number, and the numbers grow along the listing. They stay as they are while
+    machines are taken out, described anew where they stand or appended, which is what most
+    clouds do; after anything else they are given anew, once somebody asks.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[InstanceId, int] | None = None
+        self._next = 0
+
+    def follow(self, parts: Sequence[Part]) -> None:
+        """Take in that a listing has changed, in its last part at the end."""
+        *within, (gone, come) = parts
+        if any(now and _names(was) != _names(now) for was, now in within):
+            self._numbers = None
+        if self._numbers is None:
+            return
+        taken_out = [instance for was, now in within if not now for instance in was]
+        for instance in (*taken_out, *gone):
+            self._numbers.pop(instance.id, None)
+        for instance in come:
+            self._numbers[instance.id] = self._next
+            self._next += 1
+
+    def sort(self, names: Collection[InstanceId], listed: Sequence[Instance]) -> list[InstanceId]:
+        """Return names in the order in which they are listed."""
+        if len(names) < 2:
+            return list(names)
+        if self._numbers is None:
+            self._numbers = {instance.id: place for place, instance in enumerate(listed)}
+            self._next = len(listed)
+        return sorted(names, key=self._numbers.__getitem__)
+
+
+def _names(instances: Iterable[Instance]) -> list[InstanceId]:
+    return [instance.id for instance in instances]
+
+
+def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
     """Return both without what is alike in both, one stretch after another.
 
     Machines are taken out, described anew where they stand, put in or appended. Where that explains
-    little, as when another order was chosen, the rest of both is returned.
+    little, as when another order was chosen, the rest of both is the last part. The last part
+    reaches to the end, and may be empty.
     """
-    gone: list[Instance] = []
-    come: list[Instance] = []
+    parts: list[Part] = []
     here = there = 0
     for _ in range(FEW):
         alike = _alike(before, here, after, there)
@@ -144,10 +188,9 @@ def _apart(
         put_in = 0 if taken_out else _found(before[here], after, there)
         if not taken_out and not put_in:
             taken_out = put_in = 1
-        gone += before[here : here + taken_out]
-        come += after[there : there + put_in]
+        parts.append((before[here : here + taken_out], after[there : there + put_in]))
         here, there = here + taken_out, there + put_in
-    return [*gone, *before[here:]], [*come, *after[there:]]
+    return [*parts, (before[here:], after[there:])]
 
 
 def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:
