@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def best_rows(ranking: Ranking, count: int) -> Rows:
     """Return the nodes that the next `count` tasks could go to, in order of their names."""
-    rows: Rows = np.flatnonzero(ranking.scores != NEVER)
+    rows = ranking.fitting()
     if len(rows) <= count:
         return rows
     scores = ranking.scores.take(rows)

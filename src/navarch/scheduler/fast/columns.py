@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -331,16 +330,14 @@ class Extent:
 
     def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
         """Take into account that nodes have other amounts free."""
-        known = self.values
-        before = [known[row] for row in rows]
-        for row, value, old in zip(rows, values, before, strict=True):
-            if old != NONE:
+        known, counts = self.values, self.counts
+        for row, value in zip(rows, values, strict=True):
+            before = known[row]
+            if before not in (NONE, value):
                 known[row] = value
-        after = [known[row] for row in rows]
-        counts = Counter(self.counts)
-        counts.update(after)
-        counts.subtract(before)
-        self.counts = {value: count for value, count in counts.items() if count and value != NONE}
+                counts[value] = counts.get(value, 0) + 1
+                counts[before] -= 1
+        self.counts = {value: count for value, count in counts.items() if count}
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
 

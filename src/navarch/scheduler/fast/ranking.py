@@ -81,6 +81,9 @@ class Ranking:
         """How many such tasks each node could hold once those leaving have gone."""
         self.total_room = 0
         self._room_seen = -1
+        self._fitting: Rows = np.empty(0, dtype=np.intp)
+        """Nodes outside of which it fits nowhere, as long as nothing has come free since."""
+        self._fitting_grown = -1
 
     @property
     def foreseeable(self) -> bool:
@@ -103,9 +106,12 @@ class Ranking:
         columns.sync()
         self._seen = now
         extents = self._measure()
-        if known < 0 or extents != self._extents or (known != now and not columns.whole):
+        if known < 0 or (known != now and not columns.whole):
             self._extents = extents
-            self._rescore(None)
+            self._rescore_all()
+        elif extents != self._extents:
+            self._extents = extents
+            self._rescore_fitting()
         elif known != now:
             if now - known <= MANY:
                 self._catch_up(set(columns.log.rows[known:]))
@@ -226,18 +232,42 @@ class Ranking:
             fit = np.minimum(fit, self._ask_predicate(hook, table))
         return fit > NO
 
-    def _rescore(self, rows: Rows | None) -> None:
+    def _rescore_all(self) -> None:
         columns = self._columns
-        if rows is None:
-            self.scores = np.full(len(columns.nodes), NEVER)
-            self.later = np.zeros(len(columns.nodes), dtype=np.bool_)
-            self._room_seen = -1
-            # On a full cluster few nodes are left to ask about.
-            rows = np.flatnonzero(fits(columns.free, self.need) & (self._allowed > NO))
-            if len(rows) == len(columns.nodes):
-                self._rescore_table(columns.table(), None, self._allowed)
-                return
-        table = columns.table(rows)
+        self.scores = np.full(len(columns.nodes), NEVER)
+        self.later = np.zeros(len(columns.nodes), dtype=np.bool_)
+        self._room_seen = -1
+        # On a full cluster few nodes are left to ask about.
+        rows = np.flatnonzero(fits(columns.free, self.need) & (self._allowed > NO))
+        self._fitting, self._fitting_grown = rows, columns.log.grown
+        if len(rows) == len(columns.nodes):
+            self._rescore_table(columns.table(), None, self._allowed)
+        else:
+            self._rescore_table(columns.table(rows), rows, self._allowed.take(rows))
+
+    def _rescore_fitting(self) -> None:
+        """Score all nodes again that still have what the task asks for."""
+        if self._fitting_grown != self._columns.log.grown:
+            self._rescore_all()
+            return
+        rows = self._fitting
+        still = fits(pick(self._columns.free, rows), self.need)
+        self.scores[rows[~still]] = NEVER
+        self._room_seen = -1
+        self._fitting = rows = rows[still]
+        self._rescore_table(self._columns.table(rows), rows, self._allowed.take(rows))
+
+    def fitting(self) -> Rows:
+        """Return the nodes that have a score, in order of their names."""
+        if self._fitting_grown != self._columns.log.grown:
+            self._fitting = np.flatnonzero(fits(self._columns.free, self.need))
+            self._fitting_grown = self._columns.log.grown
+        rows = self._fitting
+        scored: Rows = rows[self.scores.take(rows) != NEVER]
+        return scored
+
+    def _rescore(self, rows: Rows) -> None:
+        table = self._columns.table(rows)
         self._rescore_table(table, rows, fits(table.free, self.need) * self._allowed.take(rows))
 
     def _rescore_table(
@@ -262,10 +292,11 @@ class Ranking:
         self._room_seen = len(log.rows)
         changed = log.rows[known:] if known >= 0 else []
         if known < 0 or not self._columns.whole or len(changed) > len(self.room) // 4:
-            rows = np.flatnonzero(self.scores != NEVER)
+            rows = self.fitting()
+            room = _room(pick(self._columns.free, rows), self.need)
             self.room = np.zeros(len(self.scores), dtype=np.int64)
-            self.room[rows] = _room(pick(self._columns.free, rows), self.need)
-            self.total_room = int(self.room.sum())
+            self.room[rows] = room
+            self.total_room = int(room.sum())
         elif changed:
             rows = np.array(list(set(changed)), dtype=np.intp)
             room = self._room_in(pick(self._columns.free, rows), self.scores.take(rows))

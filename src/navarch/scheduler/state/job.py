@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar, overload
 from navarch.scheduler.cluster import JobSpec, SubGroupSpec, TaskSpec, TopologyConstraint
 from navarch.scheduler.quantity import NOTHING, Amounts
 from navarch.scheduler.request import Request
-from navarch.scheduler.state.kind import Kinds, looks_of
+from navarch.scheduler.state.kind import Kinds, end_of_equals
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import (
     ACTIVE_ALLOCATED_MASK,
@@ -342,9 +342,9 @@ class Job:
             return False
         first = specs[0]
         if len(specs) > 1:
-            looks = list(map(looks_of, specs))
-            if looks[-1] != looks[0] or looks.count(looks[0]) != len(looks):
-                return self._look_closer(looks, kinds)
+            end = end_of_equals(specs, 0)
+            if end < len(specs):
+                return self._look_closer(end, kinds)
         pod_set = self.pod_sets[first.sub_group]
         pod_set.owner, pod_set.found = self, first.status
         pod_set.hold(None, len(specs))
@@ -356,23 +356,26 @@ class Job:
                 self.turn_charge = (0, self.charge_each)
         return True
 
-    def _look_closer(self, looks: Sequence[tuple[Any, ...]], kinds: Kinds) -> bool:
-        """Sort tasks of several looks into kinds; say whether there are only a few."""
+    def _look_closer(self, end: int, kinds: Kinds) -> bool:
+        """Sort tasks of several looks into kinds; say whether there are only a few.
+
+        The first `end` tasks look alike.
+        """
         first, specs = self.spec.tasks[0], self.spec.tasks
+        if first.status is not TaskStatus.PENDING:
+            return False
         found: dict[int, list[TaskSpec]] = {}
-        alike: set[object] = set()
         start = 0
         for _ in range(FEW_LOOKS):
-            spec, look, rest = specs[start], looks[start], looks[start:]
-            end = len(looks)
-            if rest[-1] != look or rest.count(look) != len(rest):
-                end = start + next(i for i, other in enumerate(rest) if other != look)
+            spec = specs[start]
+            if not _looks_apart_in_kind_only(spec, first):
+                return False
             found.setdefault(kinds.number(spec), []).extend(specs[start:end])
-            alike.add((spec.status, spec.sub_group, spec.created_at))
             start = end
-            if end == len(looks):
+            if start == len(specs):
                 break
-        if start < len(looks) or len(alike) > 1 or first.status is not TaskStatus.PENDING:
+            end = end_of_equals(specs, start)
+        else:
             return False
         pod_set = self.pod_sets[first.sub_group]
         pod_set.owner, pod_set.found, pod_set.looks = (
@@ -559,6 +562,15 @@ class Job:
 
 
 _uid = attrgetter("uid")
+
+
+def _looks_apart_in_kind_only(spec: TaskSpec, first: TaskSpec) -> bool:
+    """Say whether two tasks are in the same state, pod set and of the same age."""
+    return (spec.status, spec.sub_group, spec.created_at) == (
+        first.status,
+        first.sub_group,
+        first.created_at,
+    )
 
 
 def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:

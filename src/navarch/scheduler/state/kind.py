@@ -1,6 +1,6 @@
 """Telling tasks apart by what they ask for: equal tasks get equal answers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -29,6 +29,48 @@ TRAITS: Final = (
 traits_of = attrgetter(*TRAITS)
 looks_of = attrgetter(*TRAITS, "status", "created_at")
 """Everything but its name, and the place it was found in."""
+
+
+def end_of_equals(specs: Sequence[TaskSpec], start: int) -> int:
+    """Return how far tasks go on that look like the one at `start`: all but name and place equal.
+
+    Most snapshots say equal things with the very same objects, so those are compared first, each
+    by name: reading attributes one by one is four times as quick as making tuples of them.
+    """
+    first = specs[start]
+    request, sub_group, status = first.request, first.sub_group, first.status
+    labels, selector, created_at = first.labels, first.node_selector, first.created_at
+    node_affinity, affinity, apart = first.node_affinity_in, first.affinity, first.anti_affinity
+    preferred, tolerations, ports = first.preferred_affinity, first.tolerations, first.host_ports
+    config_maps, nominated = first.config_maps, first.nominated_node
+    mig, claims, priority = first.legacy_mig, first.claims, first.order_priority
+    looks: tuple[object, ...] | None = None
+    for index in range(start + 1, len(specs)):
+        spec = specs[index]
+        if (
+            spec.request is request
+            and (spec.labels is labels or spec.labels == labels)
+            and (spec.node_selector is selector or spec.node_selector == selector)
+            and spec.status is status
+            and spec.sub_group is sub_group
+            and spec.created_at is created_at
+            and spec.node_affinity_in is node_affinity
+            and spec.affinity is affinity
+            and spec.anti_affinity is apart
+            and spec.preferred_affinity is preferred
+            and spec.tolerations is tolerations
+            and spec.host_ports is ports
+            and spec.config_maps is config_maps
+            and spec.nominated_node is nominated
+            and spec.legacy_mig is mig
+            and spec.claims is claims
+            and spec.order_priority is priority
+        ):
+            continue
+        looks = looks or looks_of(first)
+        if looks_of(spec) != looks:
+            return index
+    return len(specs)
 
 
 class Kinds:

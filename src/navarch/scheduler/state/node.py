@@ -24,7 +24,7 @@ WHOLE_GPU: Final = "-2"
 # Made for every node that a task goes to: the plain way, keyword by keyword, takes thrice as long.
 _placement = tuple.__new__
 _booking = tuple.__new__
-ALLOCATED, BINDING = TaskStatus.ALLOCATED, TaskStatus.BINDING
+ALLOCATED, BINDING, NOW = TaskStatus.ALLOCATED, TaskStatus.BINDING, Hold.NOW
 
 
 class Pool:
@@ -110,7 +110,7 @@ class Node:
         taken = self._taken
         if taken is None:
             name = self.name
-            bookings = (_booking(Booking, (name, Hold.NOW, (), ())),)
+            bookings = (_booking(Booking, (name, NOW, (), ())),)
             taken = self._taken = _placement(Placement, (ALLOCATED, name, (), bookings, True))
             self._bound = _placement(Placement, (BINDING, name, (), bookings, False))
         return taken
