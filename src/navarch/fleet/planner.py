@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
@@ -218,7 +218,7 @@ class _Launches:
             self._allowance -= 1
         place = scopes(offering)[0]
         if place in self._shunned:
-            self._shunned[place] = replace(self._shunned[place], trying=True)
+            self._shunned[place] = evolve(self._shunned[place], trying=True)
         return Launch(
             token=next(self._new_tokens),
             node=node,
