@@ -70,11 +70,17 @@ class Census:
     def note(self, node: Node) -> None:
         """Take in what has become of `node`."""
         before = self._known.get(node.id)
-        if before is not None:
-            self._forget_present(before)
         self._known[node.id] = node
-        if not node.gone and node.registered_at is not None:
-            self._add_present(node)
+        is_here = _is_present(node)
+        if before is None or not is_here or self._counts_as(before) != self._counts_as(node):
+            if before is not None:
+                self._forget_present(before)
+            if is_here:
+                self._add_present(node)
+        else:
+            # Most of what happens to a node changes no count.
+            self._hide(before)
+            self._show(node)
         self._note_act(node)
         self._note_traits(node)
 
@@ -87,7 +93,7 @@ class Census:
             self._with_people.add(recovery.node)
         else:
             self._with_people.discard(recovery.node)
-        if known is not None and not known.gone and known.registered_at is not None:
+        if known is not None and _is_present(known):
             self._add_present(known)
 
     def drop(self, node: NodeId) -> None:
@@ -136,6 +142,25 @@ class Census:
         self.having.update((key, trait.value) for key, trait in node.traits.items())
         if self._is_out(node):
             self._out.update(places)
+        self._show(node)
+
+    def _forget_present(self, node: Node) -> None:
+        if not _is_present(node):
+            return
+        places = domains_of(node)
+        self.sizes.subtract(places)
+        self.having.subtract((key, trait.value) for key, trait in node.traits.items())
+        if self._is_out(node):
+            self._out.subtract(places)
+        self._hide(node)
+
+    def _counts_as(self, node: Node) -> tuple[object, ...]:
+        """Return what decides whether and where a node is counted."""
+        where = (node.pool, node.place, node.labels, node.topology)
+        return _is_present(node), *where, node.traits, self._is_out(node)
+
+    def _show(self, node: Node) -> None:
+        """Note a node where there is something to look at."""
         if node.pool is not None and (node.conditions or node.held or node.cordoned):
             self.pools.setdefault(node.pool, {})[node.id] = node
         if node.held is not None:
@@ -149,14 +174,7 @@ class Census:
             for fault, condition in faults.items():
                 self.showing.setdefault(fault, {})[node.id] = (node, condition)
 
-    def _forget_present(self, node: Node) -> None:
-        if node.gone or node.registered_at is None:
-            return
-        places = domains_of(node)
-        self.sizes.subtract(places)
-        self.having.subtract((key, trait.value) for key, trait in node.traits.items())
-        if self._is_out(node):
-            self._out.subtract(places)
+    def _hide(self, node: Node) -> None:
         if node.pool is not None:
             self.pools.get(node.pool, {}).pop(node.id, None)
         self.waiting.pop(node.id, None)
@@ -189,3 +207,7 @@ class Census:
                 value = (key, trait.value)
                 self.first_had[value] = min(self.first_had.get(value, trait.since), trait.since)
                 trait = trait.past
+
+
+def _is_present(node: Node) -> bool:
+    return not node.gone and node.registered_at is not None
