@@ -1,5 +1,6 @@
 """Which offering to ask for next, and the table behind the choice."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,12 +79,36 @@ Obstacle = tuple[Offering, Bar | None]
 """What a pool would have bought, and what kept it from doing so."""
 
 
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What a strategy thinks of an option; of one that it cannot score, nothing is worse."""
+
+    value: float = -math.inf
+    fault: str = ""
+    """What became of the strategy instead."""
+
+    def __str__(self) -> str:
+        # Adding nothing makes a negative zero a plain one.
+        return f"no score ({self.fault})" if self.fault else f"score {self.value + 0.0:.6g}"
+
+
+def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
+    """Return the score of an option. A strategy that fails must not keep every pool from buying."""
+    try:
+        value: object = scheduler.score(option)
+    except Exception as error:  # noqa: BLE001 - a strategy may be anybody's code
+        return Score(fault=repr(error))
+    if not isinstance(value, int | float) or math.isnan(value):
+        return Score(fault=f"{value!r} is no score")
+    return Score(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One option as it was weighed."""
 
     option: ProvisionOption
-    score: float
+    score: "Score"
     bar: "Bar | None"
     """What keeps it from being had now; None if nothing does."""
     shunned: bool = False
@@ -102,11 +127,7 @@ class Row:
         terms = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
         terms += f" {offering.reservation}" if offering.reservation else ""
         price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
-        return (
-            f"{offering}{terms}, {price}, "
-            # Adding nothing makes a negative zero a plain one.
-            f"score {self.score + 0.0:.6g}, odds {self.option.odds:.0%}: {verdict}"
-        )
+        return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,8 +307,8 @@ class Market:
             for place, each in enumerate(known)
         ]
         scored = sorted(
-            ((scheduler.score(option), option) for option in options),
-            key=lambda pair: (-pair[0], pair[1].position),
+            ((_score(scheduler, option), option) for option in options),
+            key=lambda pair: (-pair[0].value, pair[1].position),
         )
         first = scored[0][1].offering
         scored.sort(
@@ -295,7 +316,7 @@ class Market:
                 self._comes_last(x[1].offering, shunned),
                 known[x[1].position].failed_before,
                 not x[1].offering.reservation,
-                -x[0],
+                -x[0].value,
                 _distance(x[1].offering, first),
                 x[1].position,
             )

@@ -27,7 +27,8 @@ class ProvisionScheduler(Protocol):
     """Scores options; the highest that can be had is asked for. Pure.
 
     Between equal scores the one nearest to the first choice wins: another zone of its
-    region, then another region of its provider, then another provider.
+    region, then another region of its provider, then another provider. What it fails to score
+    comes last, and the table behind the choice says why.
 
     ```python
     class Cheapest:

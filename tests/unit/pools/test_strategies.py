@@ -11,7 +11,7 @@ from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
 from navarch.fleet.selection import ROWS_MAX, Market
 from navarch.fleet.stockouts import Stockouts
-from navarch.ports.provision import ProvisionScheduler
+from navarch.ports.provision import ProvisionOption, ProvisionScheduler
 from navarch.provision.availability import Availability
 from navarch.provision.carbon_aware import CarbonAware
 from navarch.provision.cost import Cost
@@ -153,3 +153,33 @@ def test_a_quota_for_other_machines_does_not_close_a_reservation_nor_the_other_w
     assert not list(after.against(reserved, NOW))
     after = Stockouts().after_refusal(reserved, Refusal.CAPACITY, "full", asked_at=NOW, now=NOW)
     assert not list(after.against(usual, NOW))
+
+
+class OfYours:
+    """A strategy that somebody wrote, with mistakes in it."""
+
+    def score(self, option: ProvisionOption) -> float:
+        match option.offering.zone:
+            case "raises":
+                raise KeyError(option.offering.zone)
+            case "nan":
+                return float("nan")
+            case "word":
+                return "dear"  # type: ignore[return-value]
+            case _:
+                return -5.0
+
+
+def test_a_strategy_that_fails_ranks_what_it_cannot_score_last_and_stops_nobody() -> None:
+    places = [place("aws", "us", zone) for zone in ("raises", "nan", "word", "sound")]
+    assert order_of(OfYours(), *places) == ["sound", "raises", "nan", "word"]
+    pool = a_pool(size=1, offerings=tuple(places))
+    choice = Market(Stockouts(), now=NOW).choose(pool, OfYours(), {})
+    assert choice is not None
+    assert choice.table.splitlines() == [
+        "→ h100-8x at aws in sound, 10/h, score -5, odds 50%: can be asked for",
+        "  h100-8x at aws in raises, 10/h, no score (KeyError('raises')), odds 50%: "
+        "can be asked for",
+        "  h100-8x at aws in nan, 10/h, no score (nan is no score), odds 50%: can be asked for",
+        "  h100-8x at aws in word, 10/h, no score ('dear' is no score), odds 50%: can be asked for",
+    ]
