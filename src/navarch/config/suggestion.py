@@ -18,8 +18,11 @@ MOVED: Mapping[str, str] = {
     "global": 'write "defaults" or "server"',
     "grpc_port": 'write "grpc_address"',
     "instance_types": 'write "instance_type"',
+    "regions": 'write "region", or "regions" in an entry of "providers"',
+    "weight": 'write it in an entry of "providers"',
+    "priority": 'write it in an entry of "providers"',
 }
-"""Keys that older guides mention, and what has become of them."""
+"""Keys that older guides mention, or that stand elsewhere, and what to write instead."""
 
 _LENGTH_MAX = 64
 

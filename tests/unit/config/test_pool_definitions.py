@@ -223,6 +223,9 @@ MISSED = [
         "limit_per_month",
         "for example",
     ),
+    # Keys of a provider's entry
+    (a_pool(GOOD + "@regions: [r, s]"), 'unknown key "regions"', 'in an entry of "providers"'),
+    (a_pool(GOOD + "@weight: 3"), 'unknown key "weight"', 'in an entry of "providers"'),
     # Names that a cloud would not take
     (
         a_pool(GOOD).replace("  p:", "  @My_Pool:"),
