@@ -16,6 +16,11 @@ from navarch.core.ids import JobName
 from navarch.ports.api import FleetApi, Why
 
 KINDS = ("node", "pool", "launch", "gang", "incident", "job")
+LISTED_BY = {
+    "node": "navarch list --all",
+    "pool": "navarch pool list",
+    "job": "navarch job list --all",
+}
 
 
 @click.command("why", cls=Command)
@@ -79,7 +84,7 @@ def parse_subject(words: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
 
 async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> Why:
     if len(kinds) == 1:
-        return await api.why(about(kinds[0], name))
+        return await _known_story(api, kinds[0], name)
     stories = [(about(kind, name), await _story(api, about(kind, name))) for kind in kinds]
     # A launch answers to the name of its node as well; here the node is meant.
     found = [story for asked, story in stories if story is not None and story.about == asked]
@@ -96,6 +101,18 @@ async def _the_only_story(api: FleetApi, kinds: tuple[str, ...], name: str) -> W
             f"{name} is a {names}; say which, as in: navarch why {first} {name}", BAD_USAGE
         )
     return found[0]
+
+
+async def _known_story(api: FleetApi, kind: str, name: str) -> Why:
+    try:
+        return await api.why(about(kind, name))
+    except NotFoundError as error:
+        if kind not in LISTED_BY:
+            raise
+        raise CommandError(
+            f"there is and was no {kind} named {name!r}; `{LISTED_BY[kind]}` shows the {kind}s",
+            NOT_FOUND,
+        ) from error
 
 
 async def _story(api: FleetApi, subject: Subject) -> Why | None:

@@ -12,6 +12,8 @@ class Refusal:
     reason: str
     nodes: int
     examples: tuple[str, ...]
+    """The first few of `names`, for people."""
+    names: tuple[str, ...] = ()
     would_admit: int = 0
     """How many of the tasks those nodes could take if only this rule were not."""
 
@@ -22,11 +24,24 @@ class Shortfall:
 
     node: str
     lacks: str
+    """In words, what the figures below say."""
+    gpus: float = 0.0
+    cpu_cores: float = 0.0
+    memory_gb: float = 0.0
+    pods: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DomainRoom:
+    """How many of the tasks one domain of a topology could hold; nothing if that is not known."""
+
+    name: str
+    room: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """The best failed attempt: all that could be placed before one could not."""
+    """The best failed attempt: all that could be placed, and the first that could not."""
 
     placed: int
     of: int
@@ -36,6 +51,22 @@ class Attempt:
     asks_for: str = ""
     refusals: tuple[Refusal, ...] = ()
     closest: tuple[Shortfall, ...] = ()
+    within: str = ""
+    """The domain that came closest, where the tasks must be in one."""
+    domains: tuple[DomainRoom, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueBound:
+    """A quota or limit that the job would go beyond."""
+
+    queue: str
+    kind: str
+    """`limit`, or `quota`, which bounds work that may not be interrupted."""
+    resource: str
+    bound: float
+    used: float
+    asked: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +81,12 @@ class Explanation:
     decisions: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     """What was said about the job as a whole: queues, topology, actions that gave up."""
+    bound: QueueBound | None = None
+    ahead: int = 0
+    """How many waiting jobs of its queue are served before it."""
+    in_front: tuple[str, ...] = ()
+    """The first few of them."""
     attempt: Attempt | None = None
+    """Where a queue refuses the job: what would happen if it did not."""
     remedies: tuple[str, ...] = ()
     """What would have to change; each alone would do, unless it says otherwise."""

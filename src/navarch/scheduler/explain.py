@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cmp_to_key
 from typing import TYPE_CHECKING, Final
 
 from navarch.core.errors import NotFoundError
-from navarch.core.explanation import Attempt, Explanation, Refusal, Shortfall
+from navarch.core.explanation import (
+    Attempt,
+    DomainRoom,
+    Explanation,
+    QueueBound,
+    Refusal,
+    Shortfall,
+)
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
 from navarch.scheduler.decision import Bind, DecisionLog, Evict, Nominate
 from navarch.scheduler.fit import Fit, Misfit
 from navarch.scheduler.gang import charge, tasks_to_place
+from navarch.scheduler.lacking import describe_task, how_much, is_large_enough, room, shortfall
 from navarch.scheduler.placing import JobPlacing
 from navarch.scheduler.plan import describe
-from navarch.scheduler.quantity import GPU, Amounts, gpus
-from navarch.scheduler.request import GpuKind, Request
+from navarch.scheduler.quantity import Amounts, gpus
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from navarch.scheduler.capacity import CapacityVerdict
     from navarch.scheduler.cluster import Cluster
+    from navarch.scheduler.fit import JobMisfit
     from navarch.scheduler.registry import PluginRegistry
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
@@ -27,9 +40,11 @@ if TYPE_CHECKING:
     from navarch.scheduler.state.task import Task
 
 EXAMPLES: Final = 5
-"""How many nodes are named for one rule."""
+"""How many nodes are named for one rule, and how many jobs."""
 CLOSEST: Final = 3
 """How many nodes are named that lack the least."""
+QUEUE_BOUNDS: Final = "is_task_allocation_on_node_over_capacity"
+"""Where queues refuse tasks node by node."""
 
 
 def why_job(
@@ -55,8 +70,9 @@ def why_pending(
     """Return for every job that a cycle leaves waiting how far it got, and why, by name."""
     log = DecisionLog()
     session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
+    line = Line.of(session)
     return [
-        explain_job(session, name, [describe(d) for d in log.decisions if _is_about(d, name)])
+        explain_job(session, name, [describe(d) for d in log.decisions if _is_about(d, name)], line)
         for name in sorted(session.jobs)
         if session.jobs[name].has_pending
     ]
@@ -68,7 +84,33 @@ def _is_about(decision: object, job: str) -> bool:
     return decision.job == job or getattr(decision, "beneficiary", None) == job
 
 
-def explain_job(session: Session, name: str, decisions: Sequence[str] = ()) -> Explanation:
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The jobs that wait, in the order in which each queue serves them."""
+
+    queues: dict[str, list[str]]
+
+    @classmethod
+    def of(cls, session: Session) -> Line:
+        """Return who waits at the end of a session."""
+        waiting: dict[str, list[Job]] = {}
+        for job in session.jobs.values():
+            if job.has_pending and job.ready:
+                waiting.setdefault(job.queue, []).append(job)
+        key = session.job_key() or cmp_to_key(session.compare_jobs)
+        return cls(
+            {queue: [job.name for job in sorted(jobs, key=key)] for queue, jobs in waiting.items()}
+        )
+
+    def before(self, job: Job) -> list[str]:
+        """Return those of its queue that are served first."""
+        names = self.queues.get(job.queue, [])
+        return names[: names.index(job.name)] if job.name in names else []
+
+
+def explain_job(
+    session: Session, name: str, decisions: Sequence[str] = (), line: Line | None = None
+) -> Explanation:
     """Return why a job is as it is at the end of a session; nothing is changed.
 
     Raises:
@@ -76,7 +118,7 @@ def explain_job(session: Session, name: str, decisions: Sequence[str] = ()) -> E
     """
     job = session.jobs.get(name)
     if job is None:
-        raise NotFoundError(f"no job is called {name!r}; there are {len(session.jobs)} jobs")
+        raise NotFoundError(f"no job is called {name!r}; {_there_are(session.jobs)}")
     state = _state(job)
     if not job.has_pending:
         return Explanation(
@@ -86,7 +128,16 @@ def explain_job(session: Session, name: str, decisions: Sequence[str] = ()) -> E
             summary=f"job {name} has all its tasks placed",
             decisions=tuple(decisions),
         )
-    return _Case(session, job, tuple(decisions)).explain(state)
+    case = _Case(session, job, (line or Line.of(session)).before(job))
+    return replace(case.explain(), state=state, decisions=tuple(decisions))
+
+
+def _there_are(jobs: Iterable[str]) -> str:
+    names = sorted(jobs)
+    if not names:
+        return "there are no jobs"
+    more = f" and {len(names) - EXAMPLES} more" if len(names) > EXAMPLES else ""
+    return f"there are {', '.join(names[:EXAMPLES])}{more}"
 
 
 def _state(job: Job) -> str:
@@ -100,44 +151,52 @@ def _state(job: Job) -> str:
 class _Case:
     """One job that waits."""
 
-    def __init__(self, session: Session, job: Job, decisions: tuple[str, ...]) -> None:
+    def __init__(self, session: Session, job: Job, in_front: Sequence[str]) -> None:
         self._session = session
         self._job = job
-        self._decisions = decisions
+        self._in_front = in_front
         self._tasks = tasks_to_place(session, job, real=True)
         self._remedies: list[str] = []
         self._reasons: list[str] = []
 
-    def explain(self, state: str) -> Explanation:
+    def explain(self) -> Explanation:
         job = self._job
         attempt: Attempt | None = None
+        bound: QueueBound | None = None
         if not job.ready:
             self._lacks_members()
-        elif self._queue_allows():
-            attempt = self._attempt()
-            self._suggest(attempt)
+        elif self._session.queues.leaf(job.queue) is None:
+            self._reasons.append(f"queue {job.queue} cannot have jobs, or does not exist")
+            self._remedies.append("put the job into a queue that has none below it")
+        else:
+            bound = self._bound()
+            attempt = self._attempt() if bound is None else self._attempt_beyond_bounds()
+            self._tell_who_goes_first(attempt)
         self._reasons += self._said()
         return Explanation(
             job=job.name,
             queue=job.queue,
-            state=state,
-            summary=self._summary(attempt),
-            decisions=self._decisions,
+            state="",
+            summary=f"job {job.name} waits{self._summary(attempt, bound)}",
             reasons=tuple(dict.fromkeys(self._reasons)),
+            bound=bound,
+            ahead=len(self._in_front),
+            in_front=tuple(self._in_front[:EXAMPLES]),
             attempt=attempt,
             remedies=tuple(self._remedies),
         )
 
-    def _summary(self, attempt: Attempt | None) -> str:
-        name = self._job.name
-        if attempt is None:
-            return f"job {name} waits: {self._reasons[0]}"
+    def _summary(self, attempt: Attempt | None, bound: QueueBound | None) -> str:
+        if attempt is None or bound is not None:
+            return f": {self._reasons[0]}"
+        if attempt.within:
+            found = f"{attempt.placed} of {attempt.of} tasks would find a place"
+            return f": within {attempt.within}, {found}"
         if attempt.placed == attempt.of:
-            return f"job {name} waits, though all of its {attempt.of} tasks would fit one by one"
-        return (
-            f"job {name} waits: {attempt.placed} of {attempt.of} tasks that start together would "
-            f"find a place"
-        )
+            return f", though all of its {attempt.of} tasks would fit one by one"
+        if attempt.of == 1:
+            return ": its task finds no place"
+        return f": {attempt.placed} of {attempt.of} tasks that start together would find a place"
 
     def _lacks_members(self) -> None:
         for pod_set in self._job.pod_sets.values():
@@ -147,97 +206,165 @@ class _Case:
                 self._reasons.append(f"{text}, there are {len(pod_set.tasks)}")
                 self._remedies.append(f"create {max(1, missing)} more tasks of {pod_set.name}")
 
-    def _queue_allows(self) -> bool:
-        if self._session.queues.leaf(self._job.queue) is None:
-            self._reasons.append(f"queue {self._job.queue} cannot have jobs, or does not exist")
-            self._remedies.append("put the job into a queue that has none below it")
-            return False
+    def _bound(self) -> QueueBound | None:
+        """Return the quota or limit that the job would go beyond, if there is one."""
         verdict = self._session.is_job_over_capacity(self._job, self._tasks)
         if verdict.schedulable:
-            return True
+            return None
+        kind = "limit" if verdict.reason == "OverLimit" else "quota"
         self._reasons.append(verdict.message)
-        over = verdict.used + verdict.requested - verdict.bound
-        bound = "limit" if verdict.reason == "OverLimit" else "quota"
         self._remedies.append(
-            f"raise the {bound} of queue {verdict.queue} by {over:g} {verdict.resource}, or wait "
-            f"until jobs in it give back as much"
+            f"raise the {kind} of queue {verdict.queue} by {_beyond(verdict)}, or wait until jobs "
+            f"in it give back as much"
         )
-        return False
+        if kind == "quota":
+            self._remedies.append(
+                "let the job be interrupted: work that may be interrupted may use more than the "
+                "quota"
+            )
+        return QueueBound(
+            queue=verdict.queue,
+            kind=kind,
+            resource=verdict.resource,
+            bound=verdict.bound,
+            used=verdict.used,
+            asked=verdict.requested,
+        )
+
+    def _attempt_beyond_bounds(self) -> Attempt:
+        """Find out whether the queue is all that stands in the way."""
+        with self._session.without(QUEUE_BOUNDS):
+            attempt, missing = self._try()
+        if missing:
+            self._remedies.append(f"raising it alone is not enough: {_places(missing)}")
+        return attempt
 
     def _attempt(self) -> Attempt:
-        """Place the tasks one after another, and look closely at the first that has no place."""
+        attempt, missing = self._try()
+        if missing:
+            self._suggest(attempt, missing)
+            return attempt
+        confined = [m for m in self._misfits() if any(size is not None for _, size in m.rooms)]
+        if confined:
+            return self._closest_domain(confined[-1])
+        self._remedies.append("nothing about nodes: see what was said about the job")
+        return attempt
+
+    def _try(self) -> tuple[Attempt, list[tuple[int, str]]]:
+        """Place what can be placed, one task after another; look closely at the first that cannot.
+
+        Also return how many of the rest there are, by what they ask for. Of equal tasks the first
+        that finds no place speaks for all.
+        """
         session = self._session
+        failed: Attempt | None = None
+        placed: list[str] = []
+        missing: Counter[int] = Counter()
+        asking: dict[int, str] = {}
         with session.attempt("why") as statement:
             placing = JobPlacing(session, statement, self._job, real=True)
-            placed: list[str] = []
             for task in self._tasks:
-                if not placing.place_one(task):
-                    return self._failed(task, placed)
-                placed.append(str(task.node))
-            return Attempt(placed=len(placed), of=len(self._tasks), on=tuple(placed))
+                kind = session.kinds.number(task.spec)
+                if not missing[kind] and placing.place_one(task):
+                    placed.append(str(task.node))
+                    continue
+                missing[kind] += 1
+                asking.setdefault(kind, describe_task(task))
+                failed = failed or self._failed(task, placed)
+        attempt = failed or Attempt(placed=0, of=len(self._tasks), on=())
+        whole = replace(attempt, placed=len(placed), on=tuple(placed))
+        return whole, [(missing[kind], asked) for kind, asked in asking.items()]
 
     def _failed(self, task: Task, placed: list[str]) -> Attempt:
+        """Return which rule refuses which nodes to a task, and which nodes lack the least."""
         session = self._session
         refused: dict[tuple[str, str], list[Node]] = {}
+        closest: list[Shortfall] = []
         beforehand = session.pre_predicate(task, self._job)
-        closest: list[tuple[float, str, str]] = []
         if beforehand is not None:
             refused[beforehand.plugin, beforehand.reason] = list(session.node_list)
         else:
             for node in session.node_list:
-                objection = session.predicate(task, self._job, node)
-                if not node.fits_eventually(task.request):
-                    refused.setdefault(("resources", "not enough resources"), []).append(node)
-                    ours = node.name in placed
-                    large = _is_large_enough(node, task.request)
-                    if large and not ours and _is_about_room(objection):
-                        closest.append(_shortfall(task.request, node))
-                elif objection is not None and session.fit(task, self._job, node) is Fit.NO:
-                    key = (objection.plugin, str(objection.reason))
-                    refused.setdefault(key, []).append(node)
-        closest.sort()
+                refusal = self._refusal(task, node)
+                if refusal is None:
+                    continue
+                refused.setdefault(refusal, []).append(node)
+                if refusal == NOT_FREE and node.name not in placed:
+                    closest.append(shortfall(task.request, node))
         return Attempt(
-            placed=len(placed),
+            placed=0,
             of=len(self._tasks),
-            on=tuple(placed),
+            on=(),
             failed_task=task.uid,
-            asks_for=describe_request(task.request),
+            asks_for=describe_task(task),
             refusals=tuple(
-                Refusal(
-                    rule=rule,
-                    reason=reason,
-                    nodes=len(nodes),
-                    examples=tuple(node.name for node in nodes[:EXAMPLES]),
-                    would_admit=0
-                    if rule == "resources"
-                    else sum(_room(node, task.request) for node in nodes),
-                )
+                _told(rule, reason, nodes, task)
                 for (rule, reason), nodes in sorted(
                     refused.items(), key=lambda item: (-len(item[1]), item[0])
                 )
             ),
-            closest=tuple(
-                Shortfall(node=name, lacks=lacks) for _, name, lacks in closest[:CLOSEST]
-            ),
+            closest=tuple(sorted(closest, key=how_much)[:CLOSEST]),
         )
 
-    def _suggest(self, attempt: Attempt) -> None:
-        if attempt.placed == attempt.of:
-            self._remedies.append("nothing about nodes: see what was said about the job")
-            return
-        missing = attempt.of - attempt.placed
-        count = "one more place" if missing == 1 else f"{missing} more places"
-        self._remedies.append(f"{count} for a task that asks for {attempt.asks_for}")
+    def _refusal(self, task: Task, node: Node) -> tuple[str, str] | None:
+        """Return who refuses the node and why; what will not pass rather than what will."""
+        objection = self._session.predicate(task, self._job, node)
+        if node.fits_eventually(task.request):
+            if objection is None or self._session.fit(task, self._job, node) is not Fit.NO:
+                return None
+            return (objection.plugin, str(objection.reason))
+        if not _is_about_room(objection):
+            assert objection is not None, "an objection that is not there is not about anything"
+            return (objection.plugin, str(objection.reason))
+        return NOT_FREE if is_large_enough(node, task.request) else TOO_SMALL
+
+    def _closest_domain(self, misfit: JobMisfit) -> Attempt:
+        """Return how far the job gets in the domain that has most room."""
+        most, best = max((size, name) for name, size in misfit.rooms if size is not None)
+        asked = describe_task(self._tasks[0])
+        missing = len(self._tasks) - most
+        self._remedies.append(
+            f"{_count(missing)} within {best} for a task that asks for {asked}, or leave to "
+            f"spread wider than {misfit.level}"
+        )
+        return Attempt(
+            placed=most,
+            of=len(self._tasks),
+            on=(),
+            asks_for=asked,
+            within=best,
+            domains=tuple(DomainRoom(name=name, room=size) for name, size in misfit.rooms),
+        )
+
+    def _suggest(self, attempt: Attempt, missing: Sequence[tuple[int, str]]) -> None:
+        self._remedies.append(_places(missing))
+        if len(missing) == 1:
+            self._suggest_lifting(attempt, missing[0][0])
+        if len(self._remedies) == 1 and not attempt.closest:
+            self._suggest_lifting_and_freeing(attempt)
+        if attempt.closest:
+            nearest = attempt.closest[0]
+            only = "" if missing[0][0] == 1 else " (and as much elsewhere for the others)"
+            self._remedies.append(f"free {nearest.lacks} on {nearest.node}{only}")
+        self._suggest_victims()
+
+    def _suggest_lifting(self, attempt: Attempt, missing: int) -> None:
         rules = [refusal for refusal in attempt.refusals if refusal.would_admit]
         enough = [refusal for refusal in rules if refusal.would_admit >= missing]
         self._remedies += [_lift(refusal) for refusal in enough]
         if not enough and sum(refusal.would_admit for refusal in rules) >= missing:
             self._remedies.append("all of these: " + "; ".join(map(_lift, rules)))
-        if attempt.closest:
-            nearest = attempt.closest[0]
-            only = "" if missing == 1 else " (and as much elsewhere for the others)"
-            self._remedies.append(f"free {nearest.lacks} on {nearest.node}{only}")
-        self._suggest_victims()
+
+    def _suggest_lifting_and_freeing(self, attempt: Attempt) -> None:
+        """Name rules that keep the task off nodes that are full, too: both would have to change."""
+        task = self._job.tasks[attempt.failed_task]
+        for refusal in attempt.refusals:
+            nodes = [self._session.nodes[name] for name in refusal.names]
+            large = [node for node in nodes if is_large_enough(node, task.request)]
+            if large and refusal.rule != NOT_FREE[0]:
+                nearest = min((shortfall(task.request, node) for node in large), key=how_much)
+                free = f"free {nearest.lacks} on {nearest.node}"
+                self._remedies.append(f"{_lift(refusal)}, and {free}")
 
     def _suggest_victims(self) -> None:
         """Say what stands between the job and the places of others."""
@@ -265,17 +392,73 @@ class _Case:
         ]
         if not lower:
             self._reasons.append("no job of its queue has a lower priority and may be stopped")
+        else:
+            named = self._named([other.name for other in lower])
+            self._reasons.append(f"stopping work of lower priority would not do: {named}")
+
+    def _tell_who_goes_first(self, attempt: Attempt) -> None:
+        """Name those who are served before the job: what comes free is theirs first."""
+        session = self._session
+        count = len(self._in_front)
+        if count:
+            go = "1 job of its queue goes" if count == 1 else f"{count} jobs of its queue go"
+            self._reasons.append(f"{go} first: {self._named(self._in_front)}")
+        given = [
+            job.name
+            for job in session.jobs.values()
+            if job is not self._job and job.count(TaskStatus.BINDING)
+        ]
+        if given and attempt.placed < attempt.of:
+            self._reasons.append(f"room was given in this cycle to: {self._named(given)}")
+
+    def _named(self, names: Sequence[str]) -> str:
+        jobs = self._session.jobs
+        first = [f"{name} (priority {jobs[name].priority})" for name in names[:EXAMPLES]]
+        return ", ".join([*first, "..."] if len(names) > EXAMPLES else first)
+
+    def _misfits(self) -> Sequence[JobMisfit]:
+        return self._session.job_misfits.get(self._job.name, ())
 
     def _said(self) -> list[str]:
         """Return what actions wrote down about the job."""
-        session = self._session
-        misfits = session.job_misfits.get(self._job.name, ())
-        said = [misfit.render().strip() if misfit.details else misfit.summary for misfit in misfits]
+        said = [
+            misfit.render().strip() if misfit.details and not misfit.rooms else misfit.summary
+            for misfit in self._misfits()
+        ]
         said += [
             f"{gave_up.action} gave up after {gave_up.reason}, at job {gave_up.job}"
-            for gave_up in session.gave_up
+            for gave_up in self._session.gave_up
         ]
         return said
+
+
+NOT_FREE: Final = ("resources", "not enough is free")
+TOO_SMALL: Final = ("resources", "too small, even if nobody else were there")
+
+
+def _is_about_room(objection: Misfit | None) -> bool:
+    return objection is None or objection.passes or "pod slots" in objection.reason
+
+
+def _told(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> Refusal:
+    names = tuple(node.name for node in nodes)
+    about_room = rule == NOT_FREE[0]
+    return Refusal(
+        rule=rule,
+        reason=reason,
+        nodes=len(names),
+        examples=names[:EXAMPLES],
+        names=names,
+        would_admit=0 if about_room else sum(room(node, task.request) for node in nodes),
+    )
+
+
+def _count(missing: int) -> str:
+    return "one more place" if missing == 1 else f"{missing} more places"
+
+
+def _places(missing: Sequence[tuple[int, str]]) -> str:
+    return ", and ".join(f"{_count(n)} for a task that asks for {asked}" for n, asked in missing)
 
 
 def _lift(refusal: Refusal) -> str:
@@ -283,68 +466,11 @@ def _lift(refusal: Refusal) -> str:
     return f"lift what {refusal.rule} says of {where} ({refusal.reason})"
 
 
-def _is_large_enough(node: Node, request: Request) -> bool:
-    """Say whether the node could hold the request if nobody else were there."""
-    whole = node.allocatable
-    return (
-        whole.gpu >= request.gpu.whole
-        and whole.cpu >= request.cpu_milli
-        and whole.memory >= request.memory_bytes
-    )
-
-
-def _is_about_room(objection: Misfit | None) -> bool:
-    return objection is None or objection.passes or "pod slots" in objection.reason
-
-
-def _shortfall(request: Request, node: Node) -> tuple[float, str, str]:
-    """Return how much a node lacks, for sorting and in words."""
-    idle, coming = node.idle, node.releasing
-    lacks = {
-        "GPUs": (request.gpu.whole - idle.gpu - coming.gpu) / GPU,
-        "CPU cores": (request.cpu_milli - idle.cpu - coming.cpu) / 1000,
-        "GB of memory": (request.memory_bytes - idle.memory - coming.memory) / 10**9,
-        "pod slots": float(request.pods - idle.pods - coming.pods),
-    }
-    missing = {what: amount for what, amount in lacks.items() if amount > 0}
-    if not missing:
-        return (0.0, node.name, "a shared GPU or a slice")
-    words = " and ".join(f"{amount:g} {what}" for what, amount in missing.items())
-    return (sum(missing.values()), node.name, words)
-
-
-def _room(node: Node, request: Request) -> int:
-    """Return how many of the request the node could hold by its free amounts alone."""
-    idle, coming = node.idle, node.releasing
-    free = (
-        (idle.cpu + coming.cpu, request.cpu_milli),
-        (idle.memory + coming.memory, request.memory_bytes),
-        (idle.gpu + coming.gpu, request.gpu.whole),
-        (idle.pods + coming.pods, request.pods),
-    )
-    return max(0, min((have // need for have, need in free if need), default=1))
-
-
-def describe_request(request: Request) -> str:
-    """Return what a task asks for, for people."""
-    gpu = request.gpu
-    parts = []
-    match gpu.kind:
-        case GpuKind.WHOLE:
-            parts.append(f"{gpu.count} GPUs" if gpu.count != 1 else "1 GPU")
-        case GpuKind.FRACTION:
-            parts.append(f"{gpu.fraction:g} of {gpu.devices} GPU")
-        case GpuKind.MEMORY:
-            parts.append(f"{gpu.memory_mib} MiB of {gpu.devices} GPU")
-        case GpuKind.MIG:
-            parts += [f"{count} x {profile}" for profile, count in sorted(gpu.mig.items())]
-        case GpuKind.NONE:
-            pass
-    if request.cpu_milli:
-        parts.append(f"{request.cpu_milli / 1000:g} cores")
-    if request.memory_bytes:
-        parts.append(f"{request.memory_bytes / 10**9:g} GB")
-    return ", ".join(parts) or "a pod slot"
+def _beyond(verdict: CapacityVerdict) -> str:
+    over = verdict.used + verdict.requested - verdict.bound
+    if verdict.resource != "gpu":
+        return f"{over:g} {verdict.resource}"
+    return "1 GPU" if over == 1 else f"{over:g} GPUs"
 
 
 def _gpus(amounts: Amounts) -> str:

@@ -40,6 +40,10 @@ class JobMisfit:
 
     summary: str
     details: tuple[tuple[str, str], ...] = ()
+    level: str = ""
+    """The level of a topology within one domain of which the job had to be."""
+    rooms: tuple[tuple[str, int | None], ...] = ()
+    """For each of its domains how many of the tasks it could hold, where that is known."""
 
     def render(self) -> str:
         """Return the text shown to the job's owner."""

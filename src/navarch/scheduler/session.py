@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from operator import attrgetter
@@ -32,7 +33,7 @@ from navarch.scheduler.statement import Statement
 from navarch.scheduler.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -136,6 +137,17 @@ class Session(Answers):
     def forget_rankings(self) -> None:
         """Ask plugins anew about every kind of task, since one of them has changed its mind."""
         self.__dict__.pop("engine", None)
+
+    @contextmanager
+    def without(self, point: str) -> Iterator[None]:
+        """Have nobody answer at `point` meanwhile, to find out what would be otherwise."""
+        hooks, self._hooks[point] = self._hooks[point], []
+        self.forget_rankings()
+        try:
+            yield
+        finally:
+            self._hooks[point] = hooks
+            self.forget_rankings()
 
     def close(self) -> None:
         """Let every plugin look back, in the order they were opened."""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
-from navarch.core.explanation import Explanation
+from navarch.core.explanation import Attempt, Explanation
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
@@ -19,6 +19,7 @@ from navarch.ports.jobs import JobRequest
 from navarch.ports.offload import Offload
 from navarch.ports.store import Store
 from navarch.scheduler.explain import why_job
+from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota
 from navarch.service.attempts import until_no_conflict
 
 TASKS_MAX = 10_000
@@ -162,9 +163,11 @@ class JobService:
                 fleet_cluster(fleet, scheduling.queues, now=now), scheduling.config, name
             )
         )
-        if found.attempt is None or found.attempt.placed == found.attempt.of:
+        attempt = found.attempt
+        if attempt is None or attempt.placed == attempt.of or _is_for_a_quota(attempt):
             return found
-        return evolve(found, remedies=(*found.remedies, *growth(fleet, job)))
+        more = growth(fleet, job, missing=attempt.of - attempt.placed)
+        return evolve(found, remedies=(*found.remedies, *more))
 
     async def _write(self, fleet: Fleet, job: Job, kind: str, reason: str) -> Job:
         event = Event(
@@ -213,6 +216,12 @@ def _found(fleet: Fleet, name: JobName) -> Job:
     if job is None:
         raise NotFoundError(f"job not found: {name}; `navarch job list --all` shows the jobs")
     return job
+
+
+def _is_for_a_quota(attempt: Attempt) -> bool:
+    """Say whether only quotas by type of GPU refuse nodes, as they would refuse new ones."""
+    rules = {refusal.rule for refusal in attempt.refusals}
+    return rules == {GpuTypeQuota.name}
 
 
 def _told(job: Job) -> Explanation:

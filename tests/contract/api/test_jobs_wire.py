@@ -82,6 +82,7 @@ def test_the_command_line_tells_why_a_job_waits_and_what_became_of_it() -> None:
             assert "has all its GPUs" in await say("why", "job", "big")
             assert "is cancelled" in await say("job", "cancel", "big", "--reason", "enough")
             assert "cancelled: enough" in await say("why", "job", "big")
-            assert "no job named 'nobody'" in await say("why", "job", "nobody", code=3)
+            lost = await say("why", "job", "nobody", code=3)
+            assert "no job named 'nobody'; `navarch job list --all` shows the jobs" in lost
 
     asyncio.run(main())

@@ -323,6 +323,21 @@ def test_growth_names_the_pools_that_could_help_and_how_far_they_may_grow() -> N
     assert "16 GPUs" in said(a_job("j", gpus=16))
 
 
+def test_growth_asks_for_as_many_nodes_as_the_tasks_without_a_place_need() -> None:
+    def said(missing: int, job: Job, **settings: object) -> str:
+        fleet = apply(Fleet(), Change(pools=[a_pool(nodes_max=9, **settings)], jobs=[job]))  # type: ignore[arg-type]
+        (only,) = growth(fleet, job, missing=missing)
+        return only
+
+    gang = a_job("gang", tasks=6, gpus=4)
+    assert "navarch pool scale training 5" in said(6, gang)  # two of them to a node
+    assert "navarch pool scale training 3" in said(2, gang)
+    assert "navarch pool scale training 8" in said(6, gang, gang=4)
+    assert said(20, gang) == (
+        "a higher max_nodes for pool training: it has 2 of at most 9 nodes and would need 12"
+    )
+
+
 def test_where_a_node_of_a_job_went_is_written_before_it_is_given_another() -> None:
     fleet = a_fleet(a_node("n1"), a_job("unlucky", on=("n0",)), a_job("other"))
 

@@ -16,6 +16,7 @@ from navarch.core.ownership import Cluster
 from navarch.core.queue import Queue
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.jobs import JobRequest
+from navarch.scheduler.config import OWN_PLUGINS, PluginConfig, SchedulerConfig
 from navarch.service.jobs import JobService
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
@@ -165,7 +166,7 @@ def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_he
         assert (found.attempt.placed, found.attempt.of, found.attempt.on) == (1, 2, ("n1",))
         refused = {(r.rule, r.reason): r.examples for r in found.attempt.refusals}
         assert refused[("predicates", "the node is cordoned")] == ("n2",)
-        assert set(refused[("resources", "not enough resources")]) == {"n0", "n1"}
+        assert set(refused[("resources", "not enough is free")]) == {"n0", "n1"}
         assert any("the node is cordoned" in remedy for remedy in found.remedies)
         assert any("navarch pool scale training 4" in remedy for remedy in found.remedies)
 
@@ -182,10 +183,27 @@ def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
 
         found = await case.jobs.explain_job(JobName("r1"))
 
-        assert found.attempt is None
-        assert any("raise the limit of queue r by 8" in remedy for remedy in found.remedies)
+        assert found.bound is not None
+        assert (found.bound.queue, found.bound.used, found.bound.bound) == ("r", 8, 8)
+        assert [remedy[:36] for remedy in found.remedies] == [
+            "raise the limit of queue r by 8 GPUs"
+        ]
 
     told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
+
+
+def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_them() -> None:
+    quota = PluginConfig(name="gputypequota", arguments={"limits": "default/h100=4"})
+
+    async def story(case: Case) -> None:
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[a_job("j", gpus=8)])
+
+        found = await case.jobs.explain_job(JobName("j"))
+
+        assert not any("navarch pool scale" in remedy for remedy in found.remedies)
+        assert any("lift what gputypequota says of n0" in remedy for remedy in found.remedies)
+
+    told(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
 
 
 @pytest.mark.parametrize(

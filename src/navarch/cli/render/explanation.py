@@ -7,6 +7,7 @@ from typing import Any, Final
 from navarch.core.explanation import Attempt, Explanation
 
 WIDTH: Final = 78
+DOMAINS_SHOWN: Final = 5
 
 
 def render_explanation(explanation: Explanation) -> dict[str, Any]:
@@ -19,19 +20,23 @@ def tell_explanation(explanation: Explanation) -> str:
     lines = [*_wrap(explanation.summary, "")]
     for title, texts in (
         ("decided in this cycle", explanation.decisions),
-        ("what was said", explanation.reasons),
+        ("what was said", _not_in(explanation.summary, explanation.reasons)),
     ):
         lines += _section(title, texts)
     if explanation.attempt is not None:
-        lines += _attempt(explanation.attempt)
+        refused = "refused on" if explanation.bound is None else "and would be refused on"
+        lines += _attempt(explanation.attempt, refused)
     lines += _section("what would help", explanation.remedies)
     return "\n".join(lines)
 
 
-def _attempt(attempt: Attempt) -> list[str]:
+def _attempt(attempt: Attempt, refused: str) -> list[str]:
+    if attempt.domains:
+        return _domains(attempt)
     if attempt.placed == attempt.of:
         return []
-    lines = ["", f"task {attempt.failed_task} asks for {attempt.asks_for}; refused on:"]
+    asked = f"task {attempt.failed_task} asks for {attempt.asks_for}; {refused}:"
+    lines = ["", *_wrap(asked, "")]
     for refusal in attempt.refusals:
         examples = ", ".join(refusal.examples)
         more = ", ..." if refusal.nodes > len(refusal.examples) else ""
@@ -46,6 +51,21 @@ def _attempt(attempt: Attempt) -> list[str]:
     return lines
 
 
+def _domains(attempt: Attempt) -> list[str]:
+    """Return how many of the tasks each domain has room for, most first."""
+    known = [each for each in attempt.domains if each.room is not None]
+    known.sort(key=lambda each: (-(each.room or 0), each.name))
+    lines = ["", f"a task asks for {attempt.asks_for}; of {attempt.of} there is room for"]
+    lines += [f"  {each.room} within {each.name}" for each in known[:DOMAINS_SHOWN]]
+    if len(known) > DOMAINS_SHOWN:
+        lines.append(f"  and no more within {len(known) - DOMAINS_SHOWN} others")
+    return lines
+
+
+def _not_in(summary: str, texts: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(text for text in texts if text not in summary)
+
+
 def _section(title: str, texts: tuple[str, ...]) -> list[str]:
     if not texts:
         return []
@@ -53,6 +73,11 @@ def _section(title: str, texts: tuple[str, ...]) -> list[str]:
 
 
 def _wrap(text: str, start: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=start, subsequent_indent=" " * len(start)) or [
-        start
-    ]
+    lines = textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,  # names of nodes and labels are full of them
+    )
+    return lines or [start]

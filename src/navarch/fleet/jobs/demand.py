@@ -1,5 +1,7 @@
 """What pools have to do for the fleet's own jobs, and what they could."""
 
+from math import ceil
+
 from navarch.autoscale.demand import Work
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
@@ -28,25 +30,32 @@ def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
     return suitable[0].name if suitable else None
 
 
-def growth(fleet: Fleet, job: Job) -> list[str]:
-    """Return what pools could do for a job that waits, for people to read."""
+def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[str]:
+    """Return what pools could do for a job with so many tasks without a place, for people."""
     suitable = _suitable(fleet, job)
     if not suitable:
         kind = f" of type {job.gpu_type}" if job.gpu_type else ""
         where = f"pool {job.pool}" if job.pool else "a pool"
         return [f"{where} with machines that have {job.gpus} GPUs{kind}: there is none yet"]
-    return [_growth(fleet, pool) for pool in suitable]
+    return [_growth(fleet, pool, _nodes_for(pool, job, missing)) for pool in suitable]
 
 
-def _growth(fleet: Fleet, pool: Pool) -> str:
+def _nodes_for(pool: Pool, job: Job, missing: int) -> int:
+    """Return how many more nodes so many tasks need, at least, in whole gangs of machines."""
+    most = max(offering.gpus for offering in pool.offerings if _suits(offering, job))
+    nodes = ceil(missing / (most // job.gpus))
+    return ceil(nodes / max(1, pool.gang)) * max(1, pool.gang)
+
+
+def _growth(fleet: Fleet, pool: Pool, nodes: int) -> str:
     members = fleet.in_pool(pool.name).values()
     coming = sum(node.counts and not node.serving for node in members)
     soon = f", of which {coming} take no work now" if coming else ""
     has = f"it has {pool.size} of at most {pool.nodes_max} nodes{soon}"
-    if pool.size >= pool.nodes_max:
-        return f"a higher max_nodes for pool {pool.name}: {has}"
-    more = pool.size + max(1, pool.gang)
-    return f"more nodes in pool {pool.name}: {has} (navarch pool scale {pool.name} {more})"
+    wanted = pool.size + nodes
+    if wanted > pool.nodes_max:
+        return f"a higher max_nodes for pool {pool.name}: {has} and would need {wanted}"
+    return f"more nodes in pool {pool.name}: {has} (navarch pool scale {pool.name} {wanted})"
 
 
 def _suitable(fleet: Fleet, job: Job) -> list[Pool]:

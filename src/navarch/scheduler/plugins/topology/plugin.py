@@ -167,9 +167,15 @@ class DomainSearch:
         if not fits(self._root, len(self._tasks)):
             text = f"{summary}: not enough resources in the cluster to allocate the job."
             return JobMisfit(summary=text)
-        domains = self._root.at_level(max(self._required, self._root.level))
-        details = [(domain.id, self._shortage(domain)) for domain in domains]
-        return JobMisfit(summary=f"{summary}.", details=tuple(sorted(details)))
+        domains = sorted(
+            self._root.at_level(max(self._required, self._root.level)), key=lambda d: d.id
+        )
+        return JobMisfit(
+            summary=f"{summary}.",
+            details=tuple((domain.id, self._shortage(domain)) for domain in domains),
+            level=level,
+            rooms=tuple((domain.id, domain.room) for domain in domains),
+        )
 
     def _shortage(self, domain: Domain) -> str:
         if domain.room is None:
