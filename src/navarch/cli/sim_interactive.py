@@ -22,12 +22,17 @@ from navarch.sim.pacing import PacedLoop
 from navarch.sim.scenario.event import Event, Params
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
+from navarch.sim.scenario.words import FailureType
 from navarch.sim.stage.virtual import VirtualTheatre
 
 HELP = """\
-inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE   partition NODE   heal NODE
-cordon NODE   uncordon NODE   drain NODE   terminate NODE   scale POOL NODES   crash
-speed N   pause   resume   wait SECONDS   status   help   quit"""
+inject NODE xid 79 [GPU]   inject NODE TYPE   recover NODE
+partition NODE   heal NODE   crash
+cordon NODE   uncordon NODE   drain NODE   terminate NODE
+scale POOL NODES   speed N   pause   resume   wait SECONDS
+status   help   quit"""
+
+HINT = "inject  recover  cordon  uncordon  drain  scale  speed  pause  help  quit"
 
 TWO_NODES = """
 name: interactive
@@ -161,6 +166,7 @@ class Table:
                 params = Params(failure_type="xid_error", xid_code=int(code), gpu_index=gpu)
                 return Event(action="inject_failure", target=node, params=params)
             case ["inject", node, kind]:
+                self._check_failure(kind)
                 return Event(action="inject_failure", target=node, params=Params(failure_type=kind))
             case ["recover", node]:
                 return Event(action="recover_failure", target=node)
@@ -178,6 +184,17 @@ class Table:
                 return Event(action="crash")
         raise InvalidError(f"{' '.join(words)!r} is not understood; type help")
 
+    def _check_failure(self, kind: str) -> None:
+        """Refuse what cannot be injected, or what nobody here would notice."""
+        known = [each for each in FailureType if each is not FailureType.CHECK]
+        if kind not in known:
+            raise InvalidError(f'unknown failure type "{kind}"; known are {", ".join(known)}')
+        if kind == FailureType.STRAGGLER and not self.theatre.scenario.has_stragglers:
+            raise InvalidError(
+                "a straggler shows only next to others of its job, in a scenario that has one; "
+                "try scenarios/straggler.yaml"
+            )
+
     async def _carry_out(self, event: Event) -> None:
         try:
             await self.theatre.play.acts.act(event)
@@ -192,12 +209,16 @@ class Table:
         size = shutil.get_terminal_size()
         canvas = Canvas(now=self.theatre.world.clock.now(), width=size.columns, color=True)
         lines = self.picture(canvas, height=size.lines - 2).splitlines()
-        # The bottom line is the typist's: everything is drawn above it, and the cursor goes back.
-        body = "".join(f"\x1b[{row + 1};1H{text}\x1b[K" for row, text in enumerate(lines))
-        clear = f"\x1b[{len(lines) + 1};1H\x1b[K" if len(lines) < size.lines - 2 else ""
+        room = size.lines - 1
+        screen = [*lines, *[""] * room][:room]
+        if len(lines) < room:
+            screen[-1] = HINT[: size.columns]
+        # The bottom line is the typist's: everything is drawn above it, over what was typed
+        # before and has been pushed up, and the cursor goes back.
+        body = "".join(f"\x1b[{row + 1};1H{text}\x1b[K" for row, text in enumerate(screen))
         first = "" if self._drawn_at >= 0 else f"\x1b[{size.lines};1H> "
         self._drawn_at = self._loop.time()
-        self._write(f"{first}\x1b7{body}{clear}\x1b8")
+        self._write(f"{first}\x1b7{body}\x1b8")
 
     def picture(self, canvas: Canvas, *, height: int = 40) -> str:
         """Return the fleet on one screen: the troubled nodes first."""

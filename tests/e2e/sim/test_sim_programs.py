@@ -22,12 +22,15 @@ def program(*words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
 
 def test_a_fleet_can_be_played_with() -> None:
     lines = ["wait 20", "inject node-1 xid 79", "wait 10", "status", "dance", "cordon node-2"]
+    lines += ["inject node-2 gremlin", "inject node-2 straggler"]
     done = program("sim", "interactive", typed="\n".join([*lines, "wait 5", "status", "quit"]))
 
     assert done.returncode == 0, done.stderr
     assert "1 active, 1 unhealthy" in done.stdout
     assert "1 cordoned, 1 unhealthy" in done.stdout
     assert "'dance' is not understood; type help" in done.stdout
+    assert 'unknown failure type "gremlin"; known are xid_error, temperature' in done.stdout
+    assert "a straggler shows only next to others of its job" in done.stdout
 
 
 def test_a_scenario_plays_against_a_real_server(tmp_path: Path) -> None:

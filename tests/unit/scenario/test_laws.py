@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.sim.clock import SeededEntropy
+from navarch.sim.scenario.assertion import AssertionType
 from navarch.sim.scenario.fleet_gen import FleetGen, Template
 from navarch.sim.scenario.startup import Pattern, Startup
 from navarch.sim.stage.chance import Chance, proportions
@@ -139,20 +140,58 @@ def test_a_node_that_has_failed_is_not_failed_again(seed: int) -> None:
     assert hurt
 
 
-def test_an_assertion_about_a_count_can_fail() -> None:
-    too_many = {"type": "node_count", "target": "all", "expected": "4"}
-    outcome = played(
-        changed(
-            FLEET,
-            (("assertions", 0), too_many),
-            (("events",), [{"at": "0s", "action": "start_fleet"}]),
-            (("network",), {}),
-        )
-    )
+CALM_FLEET = changed(
+    FLEET,
+    (("events",), [{"at": "0s", "action": "start_fleet"}]),
+    (("network",), {}),
+    (("control_plane",), {}),
+)
 
-    (verdict,) = outcome.verdicts
-    assert not verdict.holds
-    assert verdict.reason == "3 are"
+
+@pytest.mark.parametrize(
+    ("kind", "target", "holds", "fails", "found"),
+    [
+        ("node_status", "n3", "active", "cordoned", "it is active"),
+        ("node_status", "n9", None, "active", "node not found: n9"),
+        ("health_status", "n3", "healthy", "unhealthy", "it is healthy"),
+        ("node_count", "all", "3", "4", "3 are"),
+        ("node_count", "r1-a", "2", "3", "2 are"),
+        ("node_count", "gcp", "0", "3", "2 are"),
+        ("figure", "injured", "== 0", "== 1", "it is 0"),
+        ("figure", "availability", "> 0.5", "> 2", "it is 1"),
+        ("figure", "detection.max_s", None, "<= 1000", "there was nothing to measure"),
+        ("event", "node.registered", "== 3", "< 3", "there are 3"),
+        ("event", "node.registered: no such words", "== 0", ">= 1", "there are 0"),
+    ],
+)
+def test_every_kind_of_assertion_holds_and_fails(
+    kind: str, target: str, holds: str | None, fails: str, found: str
+) -> None:
+    for expected, good in ((holds, True), (fails, False)):
+        if expected is None:
+            continue
+        assertion = {"type": kind, "target": target, "expected": expected}
+        named = [*CALM_FLEET["fleet"], {"id": "n9", "after": "10m"}]
+        outcome = played(changed(CALM_FLEET, (("assertions", 0), assertion), (("fleet",), named)))
+
+        (verdict,) = outcome.verdicts
+        assert verdict.holds is good, verdict
+        assert outcome.passed is good
+        assert verdict.reason.startswith(found)
+
+
+def test_every_kind_of_assertion_is_tried() -> None:
+    (mark,) = test_every_kind_of_assertion_holds_and_fails.pytestmark  # type: ignore[attr-defined]
+    assert {case[0] for case in mark.args[1]} == set(AssertionType)
+
+
+def test_an_assertion_on_the_way_fails_the_run_however_it_ends() -> None:
+    start, early = CALM_FLEET["events"][0], {"at": "20s", "action": "assert", "target": "n3"}
+    params = {"expected_status": "draining"}
+    outcome = played(changed(CALM_FLEET, (("events",), [start, {**early, "params": params}])))
+
+    assert [verdict.holds for verdict in outcome.verdicts] == [False, True]
+    assert not outcome.passed
 
 
 def test_a_wait_in_vain_fails_the_run_and_says_what_was_found() -> None:
