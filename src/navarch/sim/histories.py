@@ -19,13 +19,14 @@ def node_histories(
     """Return what happened to every node that is still known, in order."""
     entries: dict[NodeId, list[tuple[datetime, int, NodeEntry]]] = {}
 
-    def add(node: NodeId, at: datetime, rank: int, kind: str, text: str) -> None:
-        entry = NodeEntry(at_s=round((at - began).total_seconds(), 3), kind=kind, text=text)
+    def add(node: NodeId, at: datetime, rank: int, kind: str, text: str, status: str = "") -> None:
+        at_s = round((at - began).total_seconds(), 3)
+        entry = NodeEntry(at_s=at_s, kind=kind, text=text, status=status)
         entries.setdefault(node, []).append((at, rank, entry))
 
     for node, career in read_careers(journal).items():
         for turn in career.turns:
-            add(node, turn.at, 1, turn.kind, turn.reason)
+            add(node, turn.at, 1, turn.kind, turn.reason, turn.status)
     for injury in injuries:
         add(injury.node, injury.at, 0, "failure", f"{injury.detail} ({injury.cause})")
         if injury.over is not None and injury.over > injury.at:

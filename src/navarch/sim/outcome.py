@@ -57,6 +57,7 @@ class NodeEntry:
     """The journal's, or `failure` and `mended` for what was done to the machine."""
     text: str
     status: str = ""
+    """How the node stood after it, by the journal; empty for what was done to the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,6 +116,13 @@ def test_another_seed_does_something_else() -> None:
     assert played(STRESS, seed=5).trace != played(STRESS, seed=6).trace
 
 
+@pytest.mark.parametrize("base", [FLEET, STRESS, POOL], ids=["fleet", "stress", "pool"])
+def test_the_history_of_a_node_ends_as_the_store_has_it(base: Plain) -> None:
+    for history in played(base, seed=5).nodes:
+        told = [entry for entry in history.entries if entry.kind not in ("failure", "mended")]
+        assert told[-1].status == history.status, history
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_node_that_has_failed_is_not_failed_again(seed: int) -> None:
     fierce = changed(

@@ -7,7 +7,7 @@ from datetime import datetime
 from navarch.core.event import Recorded
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.core.node import Phase
+from navarch.core.node import NodeStatus, Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,19 @@ class Turn:
     retiring: bool
     surplus: bool
     registered: bool
+
+    @property
+    def status(self) -> str:
+        """The word that operators saw, or the phase before the agent had registered."""
+        if not self.registered:
+            return self.phase
+        if self.phase == Phase.GONE:
+            return NodeStatus.TERMINATED
+        if self.phase in (Phase.DRAINING, Phase.TERMINATING):
+            return NodeStatus.DRAINING
+        if self.health == Health.UNHEALTHY:
+            return NodeStatus.UNHEALTHY
+        return NodeStatus.CORDONED if self.cordoned else NodeStatus.ACTIVE
 
     @property
     def serving(self) -> bool:

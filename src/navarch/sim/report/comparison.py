@@ -22,6 +22,7 @@ LOWER_IS_BETTER = (
     "gpu_hours.lost",
     "gpu_hours.wasted",
     "goodput.lost",
+    "goodput.slowed",
     "goodput.waited",
     "goodput.overhead",
     "goodput.interruptions",

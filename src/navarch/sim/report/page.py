@@ -262,7 +262,8 @@ def _by_number(name: str) -> tuple[str, int, str]:
 def _history(history: NodeHistory) -> Markup:
     place = " ".join(x for x in (history.pool, history.provider, history.zone) if x)
     what = f"{history.gpus} x {history.gpu_type or 'GPU'}"
-    broken = f", broken {history.failures} times" if history.failures else ""
+    often = "once" if history.failures == 1 else f"{history.failures} times"
+    broken = f", broken {often}" if history.failures else ""
     told = f"{history.status}, {history.health}{broken}"
     rows: list[tuple[object, ...]] = [
         (
