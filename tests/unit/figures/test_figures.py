@@ -9,7 +9,7 @@ from navarch.core.ids import NodeId
 from navarch.sim.figures.figures import measure
 from navarch.sim.figures.goodput import JobRecord, goodput_of
 from navarch.sim.figures.spread import spread_of
-from navarch.sim.figures.truth import Injury, Lease, Truth
+from navarch.sim.figures.truth import Injury, Lease, Order, Truth
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -109,7 +109,10 @@ def test_a_sound_machine_out_of_service_is_a_false_cordon() -> None:
 
     assert measure(told, a_truth()).false_cordons == 1
     assert measure(told, a_truth(injuries=(an_injury(40),))).false_cordons == 0
-    assert measure(told, a_truth(asked_out={NodeId("n"): at(49)})).false_cordons == 0
+    order = Order(at=at(49), over=at(55))
+    assert measure(told, a_truth(asked_out={NodeId("n"): [order]})).false_cordons == 0
+    early = Order(at=at(10), over=at(49))
+    assert measure(told, a_truth(asked_out={NodeId("n"): [early]})).false_cordons == 1
     assert measure(told, a_truth(injuries=(an_injury(60),))).false_cordons == 1, "too early"
 
 

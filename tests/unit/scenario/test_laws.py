@@ -201,6 +201,28 @@ def test_an_assertion_on_the_way_fails_the_run_however_it_ends() -> None:
     assert not outcome.passed
 
 
+def test_a_node_that_people_take_out_and_put_back_is_no_false_cordon() -> None:
+    orders = [
+        {
+            "at": at,
+            "action": "issue_command",
+            "target": "n3",
+            "params": {"command_type": kind},
+        }
+        for at, kind in (("10s", "cordon"), ("20s", "uncordon"), ("30s", "drain"))
+    ]
+    silent = {"at": "30s", "action": "partition", "target": "n1"}
+    outcome = played(
+        changed(
+            CALM_FLEET,
+            (("events",), [*CALM_FLEET["events"], *orders, silent]),
+            (("assertions",), []),
+        )
+    )
+
+    assert outcome.figures.false_cordons == 1, "only the one that could not be heard"
+
+
 def test_a_wait_in_vain_fails_the_run_and_says_what_was_found() -> None:
     outcome = played(changed(FLEET, (("network",), {})))
 

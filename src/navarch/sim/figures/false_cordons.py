@@ -39,9 +39,9 @@ def _all(
     careers: Mapping[NodeId, Career], injuries: Mapping[NodeId, list[Injury]], truth: Truth
 ) -> Iterator[FalseCordon]:
     for career in careers.values():
-        asked = truth.asked_out.get(career.node)
+        orders = truth.asked_out.get(career.node, ())
         for turn in career.departures():
-            if turn.surplus or (asked is not None and asked <= turn.at):
+            if turn.surplus or any(order.holds(turn.at) for order in orders):
                 continue
             if any(_explains(injury, turn.at) for injury in injuries.get(career.node, ())):
                 continue

@@ -1,6 +1,6 @@
 """What really happened, as only the world knows: what was broken, what was paid, who asked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -33,6 +33,18 @@ class Injury:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """Somebody wanted a node out of service, until they took that back."""
+
+    at: datetime
+    over: datetime | None = None
+
+    def holds(self, at: datetime) -> bool:
+        """Return whether it was in force at that moment."""
+        return self.at <= at and (self.over is None or at < self.over)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """One machine for as long as it existed, with whoever pays for it."""
 
@@ -55,7 +67,7 @@ class Truth:
     ended: datetime
     injuries: tuple[Injury, ...] = ()
     leases: tuple[Lease, ...] = ()
-    asked_out: Mapping[NodeId, datetime] = field(default_factory=dict)
-    """Nodes that an operator took out of service, or whose machines somebody took away, by when."""
+    asked_out: Mapping[NodeId, Sequence[Order]] = field(default_factory=dict)
+    """Nodes that an operator took out of service, or whose machines somebody took away."""
     exchanged: Mapping[NodeId, NodeId] = field(default_factory=dict)
     """Machines that their owner exchanged, by the ones they replaced."""

@@ -211,14 +211,14 @@ class Acts:
         node, reason = NodeId(event.target), args.get("reason", "the scenario says so")
         ground = self.stage.ground
         if kind in (CommandKind.CORDON, CommandKind.DRAIN, CommandKind.TERMINATE):
-            self.stage.asked_out.setdefault(node, ground.clock.now())
+            self.stage.ask_out(node)
             self.on_order(node)
         match kind:
             case CommandKind.CORDON:
                 await ground.ask(lambda api: api.cordon(node, reason=reason))
             case CommandKind.UNCORDON:
                 await ground.ask(lambda api: api.uncordon(node))
-                self.stage.asked_out.pop(node, None)
+                self.stage.ask_back(node)
             case CommandKind.DRAIN:
                 await ground.ask(lambda api: api.drain(node, reason=reason))
             case CommandKind.TERMINATE if self._is_bought(node):

@@ -13,7 +13,7 @@ from navarch.core.offering import Offering
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.simulated import Machine
 from navarch.service.agents import Timing
-from navarch.sim.figures.truth import Injury, Lease
+from navarch.sim.figures.truth import Injury, Lease, Order
 from navarch.sim.pulse import Pulse
 from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.words import FailureType, Scope
@@ -56,7 +56,7 @@ class Stage:
     agents: dict[NodeId, StageAgent] = field(default_factory=dict)
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
     injuries: list[Injury] = field(default_factory=list)
-    asked_out: dict[NodeId, datetime] = field(default_factory=dict)
+    asked_out: dict[NodeId, list[Order]] = field(default_factory=dict)
     exchanged: dict[NodeId, NodeId] = field(default_factory=dict)
     on_injury: list[OnInjury] = field(default_factory=list)
     on_mend: list[Callable[[NodeId], None]] = field(default_factory=list)
@@ -164,12 +164,24 @@ class Stage:
         agent = self.agents.get(node)
         if agent is None or agent.place is None:
             return
-        self.asked_out.setdefault(node, self.ground.clock.now())
+        self.ask_out(node)
         self.down(node)
         if by_command:
             agent.hung = True  # It is the agent itself that asks; it says nothing more.
         else:
             self.ground.stop_agent(agent.machine)
+
+    def ask_out(self, node: NodeId) -> None:
+        """Note that somebody wants a node out of service from now on."""
+        orders = self.asked_out.setdefault(node, [])
+        if not orders or orders[-1].over is not None:
+            orders.append(Order(at=self.ground.clock.now()))
+
+    def ask_back(self, node: NodeId) -> None:
+        """Note that they no longer do."""
+        orders = self.asked_out.get(node)
+        if orders and orders[-1].over is None:
+            orders[-1] = evolve(orders[-1], over=self.ground.clock.now())
 
     def leases(self) -> Iterator[Lease]:
         """Yield the machines that nobody here bought."""

@@ -251,7 +251,7 @@ class VirtualTheatre:
         node = NodeId(machine.request.name)
         agent = self.stage.agents.get(node)
         if agent is not None and agent.machine is machine:
-            self.stage.asked_out.setdefault(node, self.world.clock.now())
+            self.stage.ask_out(node)
             self.stage.down(node)
 
     def _load_changed(self, nodes: Iterable[NodeId]) -> None:
