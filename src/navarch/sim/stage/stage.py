@@ -21,6 +21,7 @@ from navarch.sim.stage.agent import StageAgent
 from navarch.sim.stage.failure import SLOWER_BY, Failure
 from navarch.sim.stage.ground import Ground
 from navarch.sim.stage.recorded import live_through
+from navarch.sim.stage.roster import Roster
 
 BY_DRIVER = "driver"
 """The cause of what another driver mends."""
@@ -54,6 +55,8 @@ class Stage:
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     """What a machine that nobody here bought costs, by the node's label `template`."""
     agents: dict[NodeId, StageAgent] = field(default_factory=dict)
+    roster: Roster = field(default_factory=Roster)
+    """The names of the same, for those who want one at a certain place."""
     facts: dict[NodeId, FleetNode] = field(default_factory=dict)
     injuries: list[Injury] = field(default_factory=list)
     asked_out: dict[NodeId, list[Order]] = field(default_factory=dict)
@@ -135,6 +138,7 @@ class Stage:
         if self.pulse_of is not None:
             agent.pulse = self.pulse_of(agent)
         self.agents[node] = agent
+        self.roster.add(node)
         for scope in _WIDE:
             self._around.setdefault((scope, self.where(node, scope)), {})[node] = None
         if agent.place is not None:
@@ -149,6 +153,7 @@ class Stage:
     def down(self, node: NodeId) -> None:
         """Note that a machine is gone, and with it all that was wrong with it."""
         self.agents.pop(node, None)
+        self.roster.remove(node)
         for scope in _WIDE:
             self._around.get((scope, self.where(node, scope)), {}).pop(node, None)
         now = self.ground.clock.now()

@@ -112,7 +112,7 @@ class Storm:
         return Failure(kind=kind, xid=xid, gpu=chance.below(8))
 
     def _any_sound(self, chance: Chance) -> NodeId | None:
-        names = list(self.stage.agents)
+        names = self.stage.roster.names
         for _ in range(20):
             if names and self.stage.sound(name := chance.pick(names)):
                 return name

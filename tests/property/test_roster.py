@@ -1,0 +1,22 @@
+"""A roster is a dictionary's order, with a place for each."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.ids import NodeId
+from navarch.sim.stage.roster import Roster
+
+moves = st.lists(st.tuples(st.booleans(), st.sampled_from("abcdef").map(NodeId)), max_size=40)
+
+
+@given(moves)
+def test_names_stand_in_the_order_in_which_they_came(moves: list[tuple[bool, NodeId]]) -> None:
+    roster, known = Roster(), dict[NodeId, None]()
+    for comes, name in moves:
+        if comes:
+            roster.add(name)
+            known[name] = None
+        else:
+            roster.remove(name)
+            known.pop(name, None)
+        assert list(roster.names) == list(known)
