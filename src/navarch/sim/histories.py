@@ -1,20 +1,23 @@
-"""Histories: the journal and what was done to each machine, node by node."""
+"""Histories: each node's career and what was done to each machine, node by node."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from navarch.core.event import Recorded
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, node_status
-from navarch.sim.figures.career import read_careers
+from navarch.sim.figures.career import Career
 from navarch.sim.figures.truth import Injury
 from navarch.sim.outcome import NodeEntry, NodeHistory
 
 
 def node_histories(
-    fleet: Fleet, journal: Sequence[Recorded], injuries: Sequence[Injury], *, began: datetime
+    fleet: Fleet,
+    careers: Mapping[NodeId, Career],
+    injuries: Sequence[Injury],
+    *,
+    began: datetime,
 ) -> tuple[NodeHistory, ...]:
     """Return what happened to every node that is still known, in order."""
     entries: dict[NodeId, list[tuple[datetime, int, NodeEntry]]] = {}
@@ -24,7 +27,7 @@ def node_histories(
         entry = NodeEntry(at_s=at_s, kind=kind, text=text, status=status)
         entries.setdefault(node, []).append((at, rank, entry))
 
-    for node, career in read_careers(journal).items():
+    for node, career in careers.items():
         for turn in career.turns:
             add(node, turn.at, 1, turn.kind, turn.reason, turn.status)
     for injury in injuries:

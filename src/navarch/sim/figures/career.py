@@ -116,9 +116,12 @@ def read_careers(journal: Iterable[Recorded]) -> dict[NodeId, Career]:
     return careers
 
 
+_PHASES = frozenset(Phase)
+
+
 def _phase(kind: str, last: Turn | None) -> str:
     named = kind.partition(".")[2]
-    if named in list(Phase):
+    if named in _PHASES:
         return named
     return last.phase if last else Phase.REQUESTED
 

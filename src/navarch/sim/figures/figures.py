@@ -1,14 +1,15 @@
 """The figures of one run."""
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from navarch.core.event import Recorded
 from navarch.core.health import Health
+from navarch.core.ids import NodeId
 from navarch.core.launch import Launch
-from navarch.sim.figures.career import read_careers
+from navarch.sim.figures.career import Career, read_careers
 from navarch.sim.figures.false_cordons import false_cordons
 from navarch.sim.figures.goodput import Goodput, JobRecord, goodput_of
 from navarch.sim.figures.hours import GpuHours, count_hours
@@ -42,12 +43,16 @@ def measure(
     journal: Sequence[Recorded],
     truth: Truth,
     *,
+    careers: Mapping[NodeId, Career] | None = None,
     launches: Sequence[Launch] = (),
     claimed: Collection[str] = (),
     jobs: Sequence[JobRecord] = (),
 ) -> Figures:
-    """Return the figures of a run, given its journal, its ledger and what really happened."""
-    careers = read_careers(journal)
+    """Return the figures of a run, given its journal, its ledger and what really happened.
+
+    `careers` are those of the journal, where somebody has read them already.
+    """
+    careers = read_careers(journal) if careers is None else careers
     reactions = react(careers, truth)
     hours = count_hours(journal, careers, truth)
     return Figures(

@@ -12,7 +12,6 @@ from navarch.app.control_plane import Opinions
 from navarch.app.scheduling import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
-from navarch.core.event import Recorded
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
@@ -26,6 +25,7 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.figures.career import Career, read_careers
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.truth import Lease, Truth
 from navarch.sim.histories import node_histories
@@ -313,7 +313,7 @@ class VirtualTheatre:
                 await linger()
             ended = world.clock.now()
             self.play.close()
-            figures, journal = await self._measure(began, ended)
+            figures, careers = await self._measure(began, ended)
             verdicts = [
                 *self.play.acts.verdicts,
                 *[
@@ -323,7 +323,7 @@ class VirtualTheatre:
             ]
             if scenario.pools:
                 verdicts.append(await self._check_ledger())
-            return self._outcome(began, ended, figures, journal, verdicts)
+            return self._outcome(began, ended, figures, careers, verdicts)
         finally:
             self.play.close()
             for task in tasks:
@@ -357,19 +357,21 @@ class VirtualTheatre:
 
     async def _measure(
         self, began: datetime, ended: datetime
-    ) -> tuple[Figures, Sequence[Recorded]]:
+    ) -> tuple[Figures, Mapping[NodeId, Career]]:
         store = self.world.store
         journal = await store.events(limit=1_000_000_000)
+        careers = read_careers(journal)
         nodes = [node for node in self.world.fleet().nodes.values() if node.launch is not None]
         living: list[Launch] = [node.launch for node in nodes if node.launch and not node.gone]
         figures = measure(
             journal,
             self._truth(began, ended),
+            careers=careers,
             launches=[*await store.launches(), *living],
             claimed={launch.token for launch in living},
             jobs=[job.record(ended) for job in self.jobs.jobs.values()],
         )
-        return figures, journal
+        return figures, careers
 
     def _truth(self, began: datetime, ended: datetime) -> Truth:
         stage = self.stage
@@ -401,7 +403,7 @@ class VirtualTheatre:
         began: datetime,
         ended: datetime,
         figures: Figures,
-        journal: Sequence[Recorded],
+        careers: Mapping[NodeId, Career],
         verdicts: Sequence[Verdict],
     ) -> Outcome:
         stage, storm = self.stage, self.play.storm
@@ -423,7 +425,7 @@ class VirtualTheatre:
             skipped=storm.skipped if storm is not None else 0,
             timeline=tuple(self.play.timeline),
             happenings=tuple(self.play.acts.happenings),
-            nodes=node_histories(self.world.fleet(), journal, stage.injuries, began=began),
+            nodes=node_histories(self.world.fleet(), careers, stage.injuries, began=began),
             jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
             rules=tuple(
                 RuleHits(rule=rule, result=result, hits=hits)
