@@ -55,6 +55,11 @@ class Answers(ExtensionPoints):
         hooks = self._hooks["queue_order"]
         return hooks[0].rank if len(hooks) == 1 else None
 
+    def queue_weight(self) -> Callable[[Job], Any] | None:
+        """Return what of a queue's next job its rank depends on, if that is known."""
+        hooks = self._hooks["queue_order"]
+        return hooks[0].weight if len(hooks) == 1 else None
+
     def compare_jobs(self, left: Job, right: Job) -> int:
         """Return a negative number if `left` comes first in its queue."""
         return self._first_non_zero("job_order", left, right) or _compare(
@@ -76,6 +81,12 @@ class Answers(ExtensionPoints):
             job.created_at,
             job.name,
         )
+
+    @property
+    def keeps_job_keys(self) -> bool:
+        """Whether the key of a job is good until one of its tasks has gained or lost a place."""
+        hooks = self._hooks["job_order"]
+        return all(hook.key is not None and hook.scope in ("static", "job") for hook in hooks)
 
     def _task_key(self) -> Callable[[Task], Any] | None:
         keys = [hook.key for hook in self._hooks["task_order"]]

@@ -72,6 +72,7 @@ class ExtensionPoints:
         measure: Measure | None = None,
         key: Callable[[Any], Any] | None = None,
         rank: Callable[[Any, Any], Any] | None = None,
+        weight: Callable[[Any], Any] | None = None,
     ) -> None:
         declared = POINTS[point]
         hooks = self._hooks[point]
@@ -82,9 +83,9 @@ class ExtensionPoints:
             )
         if vectorised and not declared.vectorised:
             raise InvalidError(f"plugin {self._owner!r}: {point} has no vectorised form")
-        if scope not in ("static", "node", "queue", "global"):
+        if scope not in ("static", "node", "queue", "job", "global"):
             raise InvalidError(
-                f"plugin {self._owner!r}: scope {scope!r} is not static, node, queue or global"
+                f"plugin {self._owner!r}: scope {scope!r} is not static, node, queue, job or global"
             )
         hooks.append(
             Hook(
@@ -98,6 +99,7 @@ class ExtensionPoints:
                 measure=measure,
                 key=key,
                 rank=rank,
+                weight=weight,
             )
         )
 
@@ -124,20 +126,26 @@ class ExtensionPoints:
         scope: Scope = "global",
         vectorised: bool = False,
         rank: Callable[[Queue, Job], Any] | None = None,
+        weight: Callable[[Job], Any] | None = None,
     ) -> None:
         """Order queues: negative if the left one comes first.
 
         `rank` is a key that decides where nobody has lost anything yet: two queues whose ranks
         differ are in the order of their ranks, and two whose ranks are equal are always in the
         same order. It may depend on the queue, the job, and on what jobs in and below the queue
-        have, and on nothing else that changes.
+        have, and on nothing else that changes. With `weight`, it is the same for a queue
+        whichever of two jobs of equal weight is its next.
         """
-        self._add("queue_order", fn, scope, vectorised=vectorised, rank=rank)
+        self._add("queue_order", fn, scope, vectorised=vectorised, rank=rank, weight=weight)
 
     def add_job_order_fn(
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
     ) -> None:
-        """Order jobs of one queue, by comparing two or, with `key`, by a key of one."""
+        """Order jobs of one queue, by comparing two or, with `key`, by a key of one.
+
+        A key of scope `static` or `job` is asked for again only after one of the job's tasks has
+        gained or lost a place.
+        """
         self._add(
             "job_order",
             comparator(fn) if key else fn,

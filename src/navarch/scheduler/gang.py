@@ -64,6 +64,8 @@ def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
 
     A job with members to spare loses one; otherwise its gang goes as a whole.
     """
+    if job.size == 1:
+        return job.tasks_in(ACTIVE_ALLOCATED_MASK), False
     pod_sets = session.sort_pod_sets(list(job.pod_sets.values()))[::-1]
     active = [s for s in pod_sets if s.count(ACTIVE_ALLOCATED_MASK)]
     spare = next((s for s in active if s.active_allocated > s.min_available), None)

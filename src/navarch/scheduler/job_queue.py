@@ -6,6 +6,7 @@ from bisect import insort
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
+from navarch.scheduler.roster import Entry, Roster
 from navarch.scheduler.taken import Taken
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ class _Reversed:
     __hash__ = None  # type: ignore[assignment]
 
 
-Entry = tuple[Any, int, "Job"]
-"""A job with its place in the order; the counter only separates it from views of itself."""
-
-
 class _Leaf:
     """The jobs of one leaf queue in order, and how many of them have been handed out."""
 
@@ -59,6 +56,46 @@ class _Leaf:
         self.head = self.entries[self.next][2] if self.next < len(self.entries) else None
 
 
+class _KeptLeaf:
+    """Those jobs of one leaf queue that are wanted, out of a list in order that others use, too."""
+
+    __slots__ = ("_added", "_front", "_last_first", "_rest", "head")
+
+    def __init__(
+        self, entries: Sequence[Entry], wanted: Callable[[Job], bool], *, last_first: bool
+    ) -> None:
+        self._last_first = last_first
+        self._rest = filter(
+            lambda entry: wanted(entry[2]), reversed(entries) if last_first else entries
+        )
+        """Those still to come; who is wanted is found out one by one."""
+        self._front: Entry | None = next(self._rest, None)
+        self._added: list[Entry] = []
+        """Views of jobs that were added since, in order."""
+        self.head: Job | None = None if self._front is None else self._front[2]
+
+    def add(self, entry: Entry) -> None:
+        """Add a job where it belongs among those that were not handed out."""
+        insort(self._added, entry)
+        self._find_head()
+
+    def take(self) -> None:
+        """Have the next one handed out."""
+        if self._front is not None and self.head is self._front[2]:
+            self._front = next(self._rest, None)
+        else:
+            self._added.pop(-1 if self._last_first else 0)
+        self._find_head()
+
+    def _find_head(self) -> None:
+        front = self._front
+        if self._added:
+            added = self._added[-1 if self._last_first else 0]
+            if front is None or (front < added) is self._last_first:
+                front = added
+        self.head = None if front is None else front[2]
+
+
 class _Place:
     """One queue among its siblings: the best job in it, and its rank as it was last worked out."""
 
@@ -66,7 +103,7 @@ class _Place:
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.leaf: _Leaf | None = None
+        self.leaf: _Leaf | _KeptLeaf | None = None
         self.changes = -1
         """How often the account of the queue had changed when the rank was worked out."""
         self.job: Job | None = None
@@ -90,7 +127,8 @@ class JobQueue:
         self._session = session
         self._victims = victims
         self._key = self._sort_key()
-        self._leaves: dict[str, _Leaf] = {}
+        self._leaves: dict[str, _Leaf | _KeptLeaf] = {}
+        self._new_leaf: Callable[[], _Leaf | _KeptLeaf] = lambda: _Leaf([])
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
         self._rank = None if victims else session.queue_rank()
@@ -110,6 +148,31 @@ class JobQueue:
         """Return a queue that holds `jobs`, at most `depth` of the best per leaf."""
         queue = cls(session, victims=victims)
         queue._fill(jobs, depth)
+        return queue
+
+    @classmethod
+    def out_of(
+        cls,
+        session: Session,
+        roster: Roster,
+        wanted: Callable[[Job], bool],
+        *,
+        victims: bool = False,
+    ) -> JobQueue:
+        """Return a queue that holds those jobs of a roster that are wanted.
+
+        Where the order of jobs can be kept, it takes as long as those take that are handed out.
+        """
+        key = session.job_key()
+        kept = session.parameters.fast_paths and session.keeps_job_keys
+        if key is None or not kept or (victims and session.hooks("victim_cost")):
+            return cls.of(session, filter(wanted, roster.jobs), victims=victims)
+        queue = cls(session, victims=victims)
+        queue._key = key
+        for name, entries in roster.leaves(key).items():
+            if session.queues.leaf(name) is not None:
+                queue._leaves[name] = _KeptLeaf(entries, wanted, last_first=victims)
+        queue._new_leaf = lambda: _KeptLeaf((), wanted, last_first=victims)
         return queue
 
     def _fill(self, jobs: Iterable[Job], depth: int | None) -> None:
@@ -133,7 +196,7 @@ class JobQueue:
         if leaf is None:
             if self._session.queues.leaf(job.queue) is None:
                 return
-            leaf = self._leaves[job.queue] = _Leaf([])
+            leaf = self._leaves[job.queue] = self._new_leaf()
             self._levels.clear()
         leaf.add((self._key(job), self._pushes, job))
         self._pushes += 1
@@ -161,6 +224,20 @@ class JobQueue:
         if self._victims:
             self._popped.setdefault(best.queue, []).append(best)
         return best
+
+    def pop_one_of(self, wanted: Sequence[Job]) -> Job | None:
+        """Return the next of the wanted jobs; those before it are dropped."""
+        weight = self._session.queue_weight() if self._rank is not None else None
+        while (job := self.pop()) is not None and job not in wanted:
+            if weight is None:
+                continue
+            # Dropping a job changes no account: its queue stays the best for one of equal weight.
+            leaf, dropped = self._leaves[job.queue], weight(job)
+            while (
+                (head := leaf.head) is not None and head not in wanted and weight(head) == dropped
+            ):
+                leaf.take()
+        return job
 
     def _best_of_siblings(self, queues: Sequence[Queue]) -> Job | None:
         if self._rank is not None:

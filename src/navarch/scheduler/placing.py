@@ -108,7 +108,8 @@ class JobPlacing:
         """Place all the tasks, runs of equal ones together where that can be done."""
         engine = self._engine(tasks, nodes)
         if engine is None:
-            return all(self._place_task(task, nodes) for task in tasks)
+            place = self._place_among if self._session.parameters.fast_paths else self._place_task
+            return all(place(task, nodes) for task in tasks)
         runs = [tasks] if alike else list(_runs(engine, tasks))
         if len(runs) > 1 and self._is_hopeless(engine, runs):
             return False
@@ -207,6 +208,19 @@ class JobPlacing:
         for task, node in zip(tasks, nodes, strict=True):
             now = self._real and not ranking.must_wait(node) and node.fits_now(task.request)
             self._put(task, node, now=now)
+
+    def _place_among(self, task: Task, nodes: Sequence[Node]) -> bool:
+        """Do as `_place_task` does, with what is known about the kind of task."""
+        engine = self._session.engine
+        ranking = None if self._real else engine.ranking(task, self._job)
+        if ranking is None:
+            return self._place_task(task, nodes)
+        if engine.refusal(task, self._job) is not None:
+            return False
+        node = engine.best_among(ranking, nodes)
+        if self._session.parameters.check_fast_paths:
+            check_place(self._session, task, self._job, nodes, node)
+        return node is not None and self._put(task, node, now=False)
 
     def _place_task(self, task: Task, nodes: Sequence[Node]) -> bool:
         misfit = self._session.pre_predicate(task, self._job)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-Scope = Literal["static", "node", "queue", "global"]
+Scope = Literal["static", "node", "queue", "job", "global"]
 """What an answer depends on besides the task: only labels and the like that no session changes
 (`static`), also the state of the node asked about (`node`), or anything at all (`global`). What a
-task's queue and those above it have, but not which node is asked about, is `queue`."""
+task's queue and those above it have, but not which node is asked about, is `queue`; what a job and
+its own tasks have, as orders of jobs may look at, is `job`."""
 
 
 class Combine(StrEnum):
@@ -195,6 +196,8 @@ class Hook:
     """Where the answer is an order by a key: the key."""
     rank: Callable[[Any, Any], Any] | None = None
     """Of queue orders: a key of a queue and its next job that decides where keys differ."""
+    weight: Callable[[Any], Any] | None = None
+    """Of ranks: what of the job it depends on, where that is not everything."""
 
     def concerns(self, task: Any) -> bool:  # noqa: ANN401
         """Say whether the answer about `task` can be anything but nothing."""

@@ -20,6 +20,7 @@ from navarch.scheduler.fast.engine import WHOLE, Engine
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
 from navarch.scheduler.node_table import GPU_COLUMN, need_of
 from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.roster import Roster
 from navarch.scheduler.state.change_log import ChangeLog
 from navarch.scheduler.state.claims import Claims
 from navarch.scheduler.state.job import Job
@@ -30,7 +31,12 @@ from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.queues import QueueTree
 from navarch.scheduler.state.task import UNPLACED, Task
 from navarch.scheduler.statement import Statement
-from navarch.scheduler.status import ACTIVE_USED_MASK, ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.status import (
+    ACTIVE_ALLOCATED_MASK,
+    ACTIVE_USED_MASK,
+    ALLOCATED_MASK,
+    TaskStatus,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -83,10 +89,10 @@ class Session(Answers):
             spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
             for spec in sorted(cluster.jobs, key=_name)
         }
-        self.interruptible: tuple[int, list[Job]] | None = None
-        """Jobs that could make room, as they were at some length of the log of changes."""
-        self.waiting: tuple[int, list[Job]] | None = None
-        """Jobs with a pending task, likewise."""
+        self.waiting = Roster(self, lambda job: job.has_pending)
+        """Jobs with a pending task."""
+        self.interruptible = Roster(self, self._is_interruptible)
+        """Jobs that could make room for others: they have a place, and a queue."""
         self.claims = Claims(cluster)
         self.job_misfits: dict[str, list[JobMisfit]] = {}
         """Why a job was not placed by the last real attempt."""
@@ -96,6 +102,10 @@ class Session(Answers):
         """By job, tasks of which the first found no place by the last real attempt, with reasons
         unwritten."""
         self._load_all()
+
+    def _is_interruptible(self, job: Job) -> bool:
+        leaves = self.queues.leaves
+        return job.preemptible and job.queue in leaves and job.has_any(ACTIVE_ALLOCATED_MASK)
 
     @property
     def now(self) -> datetime:
@@ -262,7 +272,7 @@ class Session(Answers):
             if self.parameters.fast_paths and len(places) > FEW:
                 rows, counts = [n.index for n, _ in places], [len(each) for _, each in places]
                 self.columns.take(rows, counts, request)
-        job.version += 1
+        self.note_change(job)
         self.queues.note_change(job.queue)
         told: list[EventHandler] = []
         try:
@@ -290,21 +300,26 @@ class Session(Answers):
             node.give_whole(request, members)
         for task in tasks:
             task.placement = UNPLACED[TaskStatus.PENDING]
-        tasks[0].job.version += 1
+        self.note_change(tasks[0].job)
         self.queues.note_change(tasks[0].job.queue)
 
     def settle_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Let what `take_all` has booked stand."""
         for task, node in zip(tasks, nodes, strict=True):
             task.placement = node.bound
-        tasks[0].job.version += 1
+        self.note_change(tasks[0].job)
 
     def settle(self, task: Task) -> None:
         """Let a committed step stand: it is no longer virtual, and what was allocated is bound."""
         now = task.placement
         status = TaskStatus.BINDING if now.status is TaskStatus.ALLOCATED else now.status
         task.placement = Placement(status, now.node, now.gpu_groups, now.bookings)
-        task.job.version += 1
+        self.note_change(task.job)
+
+    def note_change(self, job: Job) -> None:
+        """Write down that the placement of one of the job's tasks has changed."""
+        job.version += 1
+        self.changes.jobs.append(job)
 
     def state(self) -> tuple[object, ...]:
         """Return everything that statements change, for comparison."""
@@ -336,7 +351,7 @@ class Session(Answers):
                 self.nodes[booking.node].unbook(task, booking)
                 self.claims.apply(task, booking, -1)
         task.placement = after
-        task.job.version += 1
+        self.note_change(task.job)
         self.queues.note_change(task.job.queue)
 
     def _load_all(self) -> None:

@@ -197,4 +197,4 @@ def test_the_quick_test_for_room_never_rejects_what_was_placed(cluster: Cluster)
 
     for job in session.jobs.values():
         placed = [task for task in job.tasks.values() if task.placement.counts]
-        assert GpuRoom(placed, fresh.nodes.values()).suffices()
+        assert GpuRoom(placed, fresh).suffices()

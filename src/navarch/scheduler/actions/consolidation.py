@@ -3,12 +3,13 @@
 from itertools import islice
 
 from navarch.scheduler.actions.eviction import consolidation_reason
-from navarch.scheduler.actions.pending import interruptible_jobs, pending_jobs
+from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.gang import charge, tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.scenario import Scenario
 from navarch.scheduler.session import Session
 from navarch.scheduler.signature import FailedTwins
+from navarch.scheduler.solver.room import gpus_to_spare
 from navarch.scheduler.solver.solver import JobSolver
 from navarch.scheduler.state.job import Job
 
@@ -17,7 +18,7 @@ def consolidate(session: Session) -> None:
     """Make room for each pending job that may be interrupted, by moving others like it."""
     if session.parameters.max_consolidation_victims == 0:
         return
-    if not interruptible_jobs(session):
+    if not session.interruptible.jobs:
         return  # nobody could make room
     failed = FailedTwins(per_queue=False)
     queue = pending_jobs(session, "consolidation", preemptible_only=True)
@@ -50,22 +51,19 @@ def _consolidate_for(session: Session, job: Job) -> bool:
 def _enough_gpus(session: Session, job: Job) -> bool:
     """Say whether the cluster has as many GPUs to spare as the job asks for, wherever they are."""
     wanted = charge(tasks_to_place(session, job, real=False)).gpu
-    spare = 0
-    for node in session.nodes.values():
-        spare += node.gpu_to_spare()
-    return wanted <= spare
+    return wanted <= gpus_to_spare(session)
 
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
     """Return whom to move, in order: at most as many as the configuration allows."""
-    jobs = [
-        other
-        for other in interruptible_jobs(session)
-        if other.name != job.name and session.consolidation_victim_filter(job, other)
-    ]
-    queue = JobQueue.of(session, jobs, victims=True)
+    queue = JobQueue.out_of(
+        session,
+        session.interruptible,
+        lambda other: other is not job and session.consolidation_victim_filter(job, other),
+        victims=True,
+    )
     limit = session.parameters.max_consolidation_victims
-    if limit is None or len(jobs) <= limit:
+    if limit is None or len(session.interruptible.jobs) <= limit:
         return queue
     chosen = list(islice(iter(queue.pop, None), limit))
     return JobQueue.of(session, chosen, victims=True)

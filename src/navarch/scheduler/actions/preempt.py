@@ -1,7 +1,7 @@
 """Let a job of higher priority displace lower ones of its own queue."""
 
 from navarch.scheduler.actions.eviction import preempt_reason
-from navarch.scheduler.actions.pending import interruptible_jobs, pending_jobs
+from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.session import Session
@@ -12,7 +12,7 @@ from navarch.scheduler.state.job import Job
 
 def preempt(session: Session) -> None:
     """Place each pending job at the cost of less important ones beside it."""
-    if not interruptible_jobs(session):
+    if not session.interruptible.jobs:
         return  # nobody could make room
     failed = FailedTwins(per_queue=True)
     queue = pending_jobs(session, "preempt")
@@ -33,7 +33,12 @@ def _preempt_for(session: Session, job: Job) -> bool:
         session,
         job,
         action="preempt",
-        victim_queue=lambda: JobQueue.of(session, _victims(session, job), victims=True),
+        victim_queue=lambda: JobQueue.out_of(
+            session,
+            session.interruptible,
+            lambda other: _may_lose(session, job, other),
+            victims=True,
+        ),
         validate=session.preempt_scenario_validator,
         reason=lambda victim: preempt_reason(job, victim),
     )
@@ -41,11 +46,9 @@ def _preempt_for(session: Session, job: Job) -> bool:
     return statement is not None and statement.commit() is None
 
 
-def _victims(session: Session, job: Job) -> list[Job]:
-    return [
-        other
-        for other in interruptible_jobs(session)
-        if other.queue == job.queue
+def _may_lose(session: Session, job: Job, other: Job) -> bool:
+    return (
+        other.queue == job.queue
         and other.priority < job.priority
         and session.preempt_victim_filter(job, other)
-    ]
+    )

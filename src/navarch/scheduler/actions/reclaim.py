@@ -1,7 +1,7 @@
 """Take back for a queue what others use beyond their fair share."""
 
 from navarch.scheduler.actions.eviction import reclaim_reason
-from navarch.scheduler.actions.pending import interruptible_jobs, pending_jobs
+from navarch.scheduler.actions.pending import pending_jobs
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.session import Session
 from navarch.scheduler.signature import FailedTwins
@@ -11,7 +11,7 @@ from navarch.scheduler.state.job import Job
 
 def reclaim(session: Session) -> None:
     """Let each pending job whose queue is owed something take it from other queues."""
-    if not interruptible_jobs(session):
+    if not session.interruptible.jobs:
         return  # nobody could make room
     failed = FailedTwins(per_queue=True)
     queue = pending_jobs(session, "reclaim")
@@ -32,7 +32,12 @@ def _reclaim_for(session: Session, job: Job) -> bool:
         session,
         job,
         action="reclaim",
-        victim_queue=lambda: JobQueue.of(session, _victims(session, job), victims=True),
+        victim_queue=lambda: JobQueue.out_of(
+            session,
+            session.interruptible,
+            lambda other: _may_lose(session, job, other),
+            victims=True,
+        ),
         validate=session.reclaim_scenario_validator,
         reason=lambda victim: reclaim_reason(session, job, victim),
     )
@@ -40,9 +45,5 @@ def _reclaim_for(session: Session, job: Job) -> bool:
     return statement is not None and statement.commit() is None
 
 
-def _victims(session: Session, job: Job) -> list[Job]:
-    return [
-        other
-        for other in interruptible_jobs(session)
-        if other.queue != job.queue and session.reclaim_victim_filter(job, other)
-    ]
+def _may_lose(session: Session, job: Job, other: Job) -> bool:
+    return other.queue != job.queue and session.reclaim_victim_filter(job, other)

@@ -121,6 +121,11 @@ class Columns:
             return
         self._update_extents(changed)
 
+    def up_to_date(self) -> Columns:
+        """Return this, after a look at what has changed."""
+        self.sync()
+        return self
+
     def extent(self, figure: str) -> Extent:
         """Return the extremes of a figure over all nodes, as far as `sync` has looked."""
         known = self._extents.get(figure)
@@ -290,6 +295,11 @@ class ColumnTable(NodeTable):
         if self._rows is None:
             return self._columns.rows_of(trait)
         return super().rows_of(trait)
+
+    def extremes(self, column: int) -> tuple[int, int]:
+        """Return the least and the most that is free of a resource, where there is any of it."""
+        free = self.free[self.total[:, column] > 0, column]
+        return (int(free.min()), int(free.max())) if len(free) else (0, 0)
 
     def after(self, idle: Amounts, free: Amounts) -> ColumnTable:
         """Return the same nodes with other amounts."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from navarch.scheduler.fast.batch import order_of
 from navarch.scheduler.fast.columns import SomeColumns
 from navarch.scheduler.fast.ranking import Ranking, Rules
@@ -160,6 +162,8 @@ class Engine:
         if count > 1 and ranking.moves_an_extreme():
             # Whatever was worked out beyond the first would not hold.
             return self._best(ranking)
+        if count == 1 and not real:
+            return self._best(ranking)  # somebody else will be simulated next
         wanted = ahead.wanted(ranking, count)
         if wanted > 1 and not ranking.foreseeable and count >= WORTH_A_REHEARSAL and real:
             places = self._rehearsed(ranking, tasks[:wanted])
@@ -170,6 +174,13 @@ class Engine:
         rows = order_of(self._columns, ranking, wanted, real=real)
         ahead.keep(ranking, self._columns.at(rows.tolist()), real=real)
         return ahead.take(count)
+
+    def best_among(self, ranking: Ranking, nodes: Sequence[Node]) -> Node | None:
+        """Return where one task of a kind goes if it may go to some of the nodes only."""
+        rows = np.array([node.index for node in nodes], dtype=np.intp)
+        rows.sort()
+        row = ranking.best_among(rows)
+        return None if row is None else self._columns.nodes[row]
 
     def _best(self, ranking: Ranking) -> list[Node]:
         row = ranking.best()

@@ -163,7 +163,7 @@ class Express:
         if not accepted:
             return False
         task.placement = node.bound
-        job.version += 1
+        session.note_change(job)
         if accept(a_start(job.name, session.now)) is None:
             job.last_start = session.now
         return True

@@ -152,6 +152,21 @@ class Ranking:
         row = int(self.scores.argmax())
         return None if self.scores[row] == NEVER else row
 
+    def best_among(self, rows: Rows) -> int | None:
+        """Return the best of some nodes as they are, as if there were no others, or nothing."""
+        columns = self._columns
+        columns.sync()
+        table = columns.table(rows)
+        for figure, tell in self._extremes:
+            tell(self.task, *table.extremes(FIGURE_COLUMN[figure]))
+        fit = fits(table.free, self.need) * self._allowed.take(rows)
+        for hook in self._rules.node_predicates:
+            fit = np.minimum(fit, self._ask_predicate(hook, table))
+        scores = self.score_table(table, rows)
+        scores[(fit == NO) | np.isnan(scores)] = NEVER
+        best = int(scores.argmax()) if len(rows) else 0
+        return int(rows[best]) if len(rows) and scores[best] != NEVER else None
+
     def moves_an_extreme(self) -> bool:
         """Say whether the next task alone moves an extreme that scores depend on."""
         row = int(self.scores.argmax()) if self._extremes and len(self.scores) else 0

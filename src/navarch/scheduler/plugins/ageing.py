@@ -32,7 +32,7 @@ class Ageing:
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
         self._session = session
-        session.add_job_order_fn(lambda job: -self.priority(job), key=True)
+        session.add_job_order_fn(lambda job: -self.priority(job), key=True, scope="job")
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

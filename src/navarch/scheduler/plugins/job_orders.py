@@ -28,7 +28,7 @@ class Elastic:
 
     def on_session_open(self, session: Session) -> None:
         """Register the order."""
-        session.add_job_order_fn(elasticity, key=True)
+        session.add_job_order_fn(elasticity, key=True, scope="job")
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""

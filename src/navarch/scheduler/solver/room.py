@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from navarch.scheduler.node_table import GPU_COLUMN
 from navarch.scheduler.quantity import GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from navarch.scheduler.state.node import Node
+    from navarch.scheduler.cluster import NodeSpec
+    from navarch.scheduler.session import Session
     from navarch.scheduler.state.task import Task
 
 
@@ -20,15 +24,17 @@ class GpuRoom:
     by that size of the tasks that ask for as much or more. It never rejects what could be placed.
     """
 
-    def __init__(self, tasks: Sequence[Task], nodes: Iterable[Node]) -> None:
+    def __init__(self, tasks: Sequence[Task], session: Session) -> None:
         sizes = [task.request.gpu.whole for task in tasks if task.request.gpu.whole]
         self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
-        self._fitting = dict.fromkeys(self._wanted, 0)
+        self._row_of = session.nodes.rows
+        if session.parameters.fast_paths:
+            free = session.columns.up_to_date().free[:, GPU_COLUMN]
+        else:
+            free = np.array([node.idle.gpu + node.releasing.gpu for node in session.node_list])
+        self._free: list[int] = free.tolist()
+        self._fitting = {size: int((np.maximum(free, 0) // size).sum()) for size in self._wanted}
         """Per size, how many tasks of it the nodes could hold."""
-        self._free: dict[str, int] = {}
-        for node in nodes:
-            self._free[node.name] = 0
-            self._change(node.name, node.idle.gpu + node.releasing.gpu)
 
     @property
     def exact_for_equals(self) -> bool:
@@ -43,18 +49,44 @@ class GpuRoom:
     def free_up(self, victims: Iterable[Task]) -> None:
         """Take into account that `victims` would leave."""
         for task in victims:
-            if task.node is not None and task.node in self._free:
-                self._change(task.node, _freed(task))
+            if task.node is not None:
+                self._change(self._row_of[task.node], _freed(task))
 
     def suffices(self) -> bool:
         """Say whether the tasks could fit if all victims so far left."""
         return all(self._fitting[size] >= count for size, count in self._wanted.items())
 
-    def _change(self, node: str, amount: int) -> None:
-        before, after = self._free[node], self._free[node] + amount
-        self._free[node] = after
+    def _change(self, row: int, amount: int) -> None:
+        before, after = self._free[row], self._free[row] + amount
+        self._free[row] = after
         for size in self._fitting:
             self._fitting[size] += max(0, after) // size - max(0, before) // size
+
+
+def gpus_to_spare(session: Session) -> int:
+    """Return hundredths of GPUs, whole, shared or sliced, that are or will be unpromised."""
+    if session.changes.shares or not session.parameters.fast_paths:
+        return sum(node.gpu_to_spare() for node in session.nodes.values())
+    columns = session.columns.up_to_date()
+    whole = int(columns.free[:, GPU_COLUMN].sum())
+    sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
+    return whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
+
+
+def rows_with_gpus(session: Session) -> set[int]:
+    """Return the rows of nodes on which a GPU, whole, shared or sliced, is idle or about to be."""
+    if session.changes.shares or not session.parameters.fast_paths:
+        return {node.index for node in session.nodes.values() if node.has_available_gpus()}
+    columns = session.columns.up_to_date()
+    idle = columns.idle[:, GPU_COLUMN]
+    coming = columns.free[:, GPU_COLUMN] - idle
+    whole = np.flatnonzero(idle // GPU + coming // GPU > 0).tolist()
+    sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
+    return {*whole, *(node.index for node in sliced if node.has_available_gpus())}
+
+
+def _has_more_than_whole_gpus(spec: NodeSpec) -> bool:
+    return bool(spec.mig or spec.dra_gpus)
 
 
 def _freed(task: Task) -> int:

@@ -11,7 +11,7 @@ from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.placing import place_job
 from navarch.scheduler.scenario import Scenario, Victim
-from navarch.scheduler.solver.room import GpuRoom
+from navarch.scheduler.solver.room import GpuRoom, rows_with_gpus
 from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole
 from navarch.scheduler.state.job import made
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
@@ -82,8 +82,8 @@ class JobSolver:
         return None
 
     @cached_property
-    def _feasible(self) -> set[str]:
-        return feasible_nodes(self._session, self._job)
+    def _feasible(self) -> set[int]:
+        return feasible_rows(self._session, self._job)
 
     def _solve_by_parts(self, tasks: Sequence[Task]) -> _Solution | None:
         solution: _Solution | None = None
@@ -126,7 +126,7 @@ class JobSolver:
         """Return the victims that part after part would be found to need, if that is plain."""
         if len({task.kind for task in tasks}) > 1 or not tasks[0].request.gpu.whole:
             return None
-        room = GpuRoom(tasks[:1], self._session.nodes.values())
+        room = GpuRoom(tasks[:1], self._session)
         search = VictimSearch(self._session, [])
         units = iter(self._known_units())
         recorded: list[Task] = []
@@ -154,7 +154,7 @@ class JobSolver:
         return self._units
 
     def _solve_part(self, part: Job, recorded: Sequence[Task]) -> _Solution | None:
-        room = GpuRoom(list(part.tasks.values()), self._session.nodes.values())
+        room = GpuRoom(list(part.tasks.values()), self._session)
         if self._session.parameters.fast_paths and taken_whole(self._session, recorded):
             search = VictimSearch(self._session, recorded)
             steps = search.steps_of(self._known_units())
@@ -202,11 +202,12 @@ class JobSolver:
             return None
         statement = self._session.attempt(self._action)
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
-        nodes = self._feasible | {task.node for task in leaving if task.node is not None}
+        row_of = self._session.nodes.rows
+        rows = self._feasible | {row_of[task.node] for task in leaving if task.node is not None}
         for task in leaving:
             if task.placement.counts:
                 statement.evict(task, self._reason(task), beneficiary=self._job.name)
-        if self._place_all(statement, part, leaving, nodes) and self._validate(
+        if self._place_all(statement, part, leaving, rows) and self._validate(
             Scenario(preemptor=part, victims=_by_job(leaving))
         ):
             touched = {task.uid for task in statement.touched()}
@@ -215,34 +216,39 @@ class JobSolver:
         return None
 
     def _place_all(
-        self, statement: Statement, part: Job, leaving: Sequence[Task], names: set[str]
+        self, statement: Statement, part: Job, leaving: Sequence[Task], rows: set[int]
     ) -> bool:
         """Offer places in the usual order, so that victims who rank first are served first."""
         everywhere = self._session.node_list
-        nodes = [node for node in everywhere if node.name in names]
-        victims = {task.job.name for task in leaving}
-        bystanders = [
-            job
-            for job in self._session.jobs.values()
-            if job.has_pending and job is not part.origin and job.name not in victims
-        ]
+        nodes: Sequence[Node] = everywhere
+        if len(rows) < len(everywhere):
+            nodes = everywhere.at(sorted(rows))
         views = _victim_views(leaving)
-        queue = JobQueue.of(self._session, [part, *views, *bystanders])
+        queue = self._queue_of(part, views)
+        left = [part, *views]
         placed = False
-        waiting = 1 + len(views)
-        # Bystanders only decide whose turn it is: once nobody else is left they do not matter.
-        while waiting and (job := queue.pop()) is not None:
+        while left:
+            # Bystanders only decide whose turn it is: the last one who is left need not ask.
+            job = left[0] if len(left) == 1 else queue.pop_one_of(left)
+            if job is None:
+                break
+            left.remove(job)
             if job is part:
-                waiting -= 1
                 placed = place_job(self._session, statement, part, nodes, real=False)
                 if not placed:
                     return False
-            elif job.name in victims:
-                waiting -= 1
-                if self._replace(statement, job, everywhere):
-                    queue.push(job)
-                    waiting += 1
+            elif self._replace(statement, job, everywhere):
+                queue.push(job)
+                left.append(job)
         return placed
+
+    def _queue_of(self, part: Job, views: Sequence[Job]) -> JobQueue:
+        """Return the part and the victims, among all others who wait."""
+        there = {part.origin, *(view.origin for view in views)}
+        queue = JobQueue.out_of(self._session, self._session.waiting, lambda job: job not in there)
+        for job in (part, *views):
+            queue.push(job)
+        return queue
 
     def _replace(self, statement: Statement, victim: Job, nodes: Sequence[Node]) -> bool:
         """Find a place for a victim; say whether it has more tasks to bring back.
@@ -254,11 +260,11 @@ class JobSolver:
         return bool(tasks_to_place(self._session, victim, real=False))
 
 
-def feasible_nodes(session: Session, job: Job) -> set[str]:
+def feasible_rows(session: Session, job: Job) -> set[int]:
     """Return the nodes worth looking at: with GPUs to spare, if all tasks of the job need some."""
     if any(not task.requires_gpu for task in job.tasks.values()):
-        return set(session.nodes)
-    return {node.name for node in session.nodes.values() if node.has_available_gpus()}
+        return set(range(len(session.node_list)))
+    return rows_with_gpus(session)
 
 
 def _by_job(tasks: Sequence[Task]) -> dict[str, Victim]:

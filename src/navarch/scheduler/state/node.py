@@ -224,6 +224,8 @@ class Node:
         elif booking.hold is Hold.NEXT:
             self.releasing.add(task.request, -sign)
         memory = task.request.gpu.memory_on(self.gpu_memory_mib)
+        if booking.gpu_groups:
+            self.log.shares = True
         for group in booking.gpu_groups:
             self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
         _, bookings = self._tasks.get(task.uid, (task, 0))

@@ -56,7 +56,11 @@ class Proportion:
             self._enter(job)
         set_fair_shares(self._shares, session.queues.roots, self.k_value)
         self._freeze()
-        session.add_queue_order_fn(self._compare_queues, rank=self._rank_queue)
+        session.add_queue_order_fn(
+            self._compare_queues,
+            rank=self._rank_queue,
+            weight=lambda job: request_to_place(session, job),
+        )
         session.add_is_job_over_capacity_fn(self._job_over_capacity)
         session.add_is_non_preemptible_job_over_queue_quota_fn(self._job_over_quota)
         session.add_is_task_allocation_on_node_over_capacity_fn(

@@ -1,0 +1,100 @@
+"""Jobs of which something holds, such as those that wait, kept from one look to the next."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from navarch.scheduler.session import Session
+    from navarch.scheduler.state.job import Job
+
+Entry = tuple[Any, int, "Job"]
+"""A job with its place in the order; the number only separates it from views of itself."""
+
+MANY: Final = 32
+"""So many jobs that have changed are quicker to find among all of them again."""
+
+_name = attrgetter("name")
+
+
+class Roster:
+    """The jobs of a session of which something holds, brought up to date when looked at.
+
+    A search for victims changes a few jobs at a time, and takes all of it back if it was in vain.
+    What it handed out before stays as it was: lists are replaced, never changed.
+    """
+
+    def __init__(self, session: Session, holds: Callable[[Job], bool]) -> None:
+        self._session = session
+        self._holds = holds
+        self._seen = -1
+        self._jobs: list[Job] = []
+        self._names: set[str] = set()
+        self._leaves: dict[str, list[Entry]] | None = None
+        """By leaf queue, the jobs in order, once somebody has asked for it."""
+        self._keys: dict[str, Any] = {}
+        """By job, the key it was put in order by."""
+
+    @property
+    def jobs(self) -> Sequence[Job]:
+        """The jobs by name."""
+        self._catch_up()
+        return self._jobs
+
+    def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, Sequence[Entry]]:
+        """Return the jobs of each leaf queue, the smallest key first.
+
+        Keys must depend on nothing but their own job, and always be the same ones.
+        """
+        self._catch_up(key)
+        if self._leaves is None:
+            self._leaves = {}
+            self._keys = {job.name: key(job) for job in self._jobs}
+            for job in self._jobs:
+                self._leaves.setdefault(job.queue, []).append((self._keys[job.name], 0, job))
+            for entries in self._leaves.values():
+                entries.sort()
+        return self._leaves
+
+    def _catch_up(self, key: Callable[[Job], Any] | None = None) -> None:
+        log = self._session.changes.jobs
+        if self._seen == len(log):
+            return
+        changed = dict.fromkeys(log[self._seen :]) if self._seen >= 0 else {}
+        if self._seen < 0 or len(changed) > MANY:
+            self._jobs = [job for job in self._session.jobs.values() if self._holds(job)]
+            self._names = set(map(_name, self._jobs))
+            self._leaves = None
+        else:
+            if key is None:
+                self._leaves = None
+            for job in changed:
+                self._change(job, key)
+        self._seen = len(log)
+
+    def _change(self, job: Job, key: Callable[[Job], Any] | None) -> None:
+        name, holds = job.name, self._holds(job)
+        if holds is not (name in self._names):
+            self._jobs = list(self._jobs)
+            if holds:
+                self._names.add(name)
+                insort(self._jobs, job, key=_name)
+            else:
+                self._names.remove(name)
+                del self._jobs[bisect_left(self._jobs, name, key=_name)]
+        if self._leaves is None or key is None:
+            return
+        before, after = self._keys.pop(name, None), key(job) if holds else None
+        if before != after:
+            entries = list(self._leaves.get(job.queue, ()))
+            if before is not None:
+                del entries[bisect_left(entries, (before,))]
+            if after is not None:
+                insort(entries, (after, 0, job))
+            self._leaves[job.queue] = entries
+        if after is not None:
+            self._keys[name] = after

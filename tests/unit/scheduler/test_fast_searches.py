@@ -1,0 +1,195 @@
+"""What searches for victims keep is what looking at every job and node again would find."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from navarch.scheduler import Session, open_session
+from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.fast.check import best_node
+from navarch.scheduler.job_queue import JobQueue
+from navarch.scheduler.roster import Roster
+from navarch.scheduler.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.task import Task
+from navarch.scheduler.statement import Statement
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
+from navarch.scheduler.worlds import a_cluster, a_job
+from navarch.testing.scheduler_workloads import random_cluster
+
+SEEDS = range(40)
+
+
+def running(session: Session) -> list[Task]:
+    return [
+        task
+        for job in session.jobs.values()
+        for task in job.tasks.values()
+        if task.status & ACTIVE_ALLOCATED_MASK
+    ]
+
+
+def shake(session: Session, statement: Statement, chance: random.Random) -> None:
+    """Evict somebody, or promise somebody a place, or take everything back."""
+    tasks = running(session)
+    if tasks and chance.random() < 0.6:
+        statement.evict(chance.choice(tasks), "shaken")
+    elif chance.random() < 0.7:
+        waiting = [
+            task
+            for job in session.jobs.values()
+            for task in job.tasks.values()
+            if task.status is TaskStatus.PENDING and not task.request.gpu.shared
+        ]
+        places = [
+            (t, n) for t in waiting for n in session.node_list if n.fits_eventually(t.request)
+        ]
+        if places:
+            statement.pipeline(*chance.choice(places))
+    else:
+        statement.discard()
+
+
+def expected_leaves(session: Session, jobs: Sequence[Job]) -> dict[str, list[str]]:
+    key = session.job_key()
+    assert key is not None
+    leaves: dict[str, list[str]] = {}
+    for job in sorted(jobs, key=key):
+        leaves.setdefault(job.queue, []).append(job.name)
+    return leaves
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_roster_holds_whom_looking_at_every_job_again_would_find(seed: int) -> None:
+    session = open_session(random_cluster(seed))
+    chance = random.Random(seed)
+    key = session.job_key()
+    assert key is not None
+
+    with session.attempt("test") as statement:
+        for _ in range(12):
+            shake(session, statement, chance)
+            for roster in (session.waiting, session.interruptible):
+                if chance.random() < 0.5:
+                    assert list(roster.jobs) == list(fresh(session, roster).jobs)
+                jobs = fresh(session, roster).jobs
+                found = {
+                    name: [job.name for _, _, job in entries]
+                    for name, entries in roster.leaves(key).items()
+                    if entries
+                }
+                assert found == expected_leaves(session, jobs)
+
+
+def fresh(session: Session, roster: Roster) -> Roster:
+    return Roster(session, roster._holds)
+
+
+def test_what_a_roster_has_handed_out_stays_as_it_was() -> None:
+    cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("first", on=["a"]), a_job("second", on=["a"])])
+    session = open_session(cluster)
+    key = session.job_key()
+    assert key is not None
+    jobs, leaves = session.interruptible.jobs, session.interruptible.leaves(key)
+    entries = leaves["queue"]
+
+    with session.attempt("test") as statement:
+        statement.evict(next(iter(session.jobs["first"].tasks.values())), "gone")
+        assert [job.name for job in session.interruptible.jobs] == ["second"]
+        assert len(session.interruptible.leaves(key)["queue"]) == 1
+
+    assert [job.name for job in jobs] == ["first", "second"]
+    assert len(entries) == 2
+
+
+@pytest.mark.parametrize("victims", [False, True], ids=["served", "taken from"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_queue_out_of_a_roster_hands_out_what_a_queue_of_its_jobs_does(
+    seed: int, *, victims: bool
+) -> None:
+    session = open_session(random_cluster(seed))
+    roster = session.interruptible if victims else session.waiting
+    wanted = {job.name for job in roster.jobs if hash_of(job) % 4}
+
+    kept = JobQueue.out_of(session, roster, lambda job: job.name in wanted, victims=victims)
+    plain = JobQueue.of(
+        session, [job for job in roster.jobs if job.name in wanted], victims=victims
+    )
+
+    chance = random.Random(seed)
+    while (job := plain.pop()) is not None:
+        assert kept.pop() is job
+        if len(job.tasks) > 1 and chance.random() < 0.5:
+            view = job.view_of(list(job.tasks.values())[1:])
+            plain.push(view)
+            kept.push(view)
+    assert kept.pop() is None
+
+
+def hash_of(job: Job) -> int:
+    return sum(map(ord, job.name))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_dropping_those_who_are_not_wanted_leaves_the_order_of_the_others(seed: int) -> None:
+    session = open_session(random_cluster(seed))
+    wanted = [job for job in session.waiting.jobs if hash_of(job) % 3 == 0]
+
+    one_by_one = JobQueue.of(session, session.waiting.jobs)
+    dropping = JobQueue.out_of(session, session.waiting, lambda _: True)
+
+    expected = [job for job in iter(one_by_one.pop, None) if job in wanted]
+    assert list(iter(lambda: dropping.pop_one_of(wanted), None)) == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_best_of_some_nodes_is_the_one_that_asking_about_each_finds(seed: int) -> None:
+    session = open_session(random_cluster(seed))
+    chance = random.Random(seed)
+    with session.attempt("test") as statement:
+        for _ in range(8):
+            shake(session, statement, chance)
+            nodes = chance.sample(list(session.node_list), len(session.node_list) // 2 + 1)
+            for job in session.waiting.jobs:
+                task = next(iter(job.tasks.values()))
+                ranking = session.engine.ranking(task, job)
+                # Whether queues allow it is found out before nodes are looked at.
+                allowed = session.is_job_over_capacity(job, [task]).schedulable
+                if ranking is None or not allowed or session.pre_predicate(task, job) is not None:
+                    continue
+                found = session.engine.best_among(ranking, nodes)
+                assert found is best_node(session, task, job, nodes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_gpus_to_spare_are_added_up_alike_from_columns_and_from_nodes(seed: int) -> None:
+    quick = open_session(random_cluster(seed))
+    slow = open_session(
+        random_cluster(seed), SchedulerConfig(parameters=Parameters(fast_paths=False))
+    )
+    for job in slow.waiting.jobs:
+        tasks = list(job.tasks.values())
+        assert GpuRoom(tasks, quick).suffices() is GpuRoom(tasks, slow).suffices()
+    assert gpus_to_spare(quick) == gpus_to_spare(slow)
+    assert rows_with_gpus(quick) == rows_with_gpus(slow)
+
+
+def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:
+    cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("first", on=["a"]), a_job("second", on=["a"])])
+    session = open_session(cluster)
+    assert session.keeps_job_keys
+    favourite = ["first"]
+    session.add_job_order_fn(lambda job: job.name in favourite, key=True)
+
+    order = [names(session)]
+    favourite[:] = ["second"]
+    order.append(names(session))
+
+    assert not session.keeps_job_keys
+    assert order == [["first", "second"], ["second", "first"]]
+
+
+def names(session: Session) -> list[str]:
+    queue = JobQueue.out_of(session, session.interruptible, lambda _: True, victims=True)
+    return [job.name for job in iter(queue.pop, None)]
