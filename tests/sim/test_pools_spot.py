@@ -202,3 +202,19 @@ def test_a_notice_is_acted_on_wherever_the_control_plane_dies(at: int, after: bo
         prepare=priced,
         tripwire=Tripwire(),
     )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pool_does_not_return_to_spot_machines_that_never_come_up(seed: int) -> None:
+    dead, sound = replace(SPOT, zone="dead"), replace(H100, zone="sound")
+
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 3, within_s=3600)
+        assert not any(on_spot(world, node) for node in world.serving(TRAINING))
+        bought = len(world.cloud.machines)
+        await world.clock.sleep(6 * 3600)
+        assert len(world.cloud.machines) == bought, "nothing is the matter with what serves"
+
+    pool = a_pool(str(TRAINING), size=3, nodes_max=6, offerings=(dead, sound))
+    habits = Habits(dead_zones=frozenset({"dead"}))
+    simulate(story, seed=seed, pools=[pool], habits=habits, prepare=priced)

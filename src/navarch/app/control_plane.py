@@ -398,8 +398,9 @@ def _plan_size(
         everybody = roll.everybody() if braked else []
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
+        avoided = shunned(pool, everybody, now=now)
         watched = may_be_undercut(pool)
-        for_sale = market.for_sale(pool, scheduler, {}) if watched else None
+        for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
         plan = plan_pool(
             pool,
             known,
@@ -411,7 +412,7 @@ def _plan_size(
             surveyed=surveyed,
             loads=loads,
             brake=find_brake(pool, everybody, now=now),
-            shunned=shunned(pool, everybody, now=now),
+            shunned=avoided,
             beside=beside,
         )
         return evolve(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -247,17 +247,23 @@ class Market:
         return None
 
     def for_sale(
-        self, pool: Pool, scheduler: ProvisionScheduler, held: Mapping[ProviderName, int]
+        self,
+        pool: Pool,
+        scheduler: ProvisionScheduler,
+        held: Mapping[ProviderName, int],
+        *,
+        shunned: Collection[Scope] = (),
     ) -> Offering | None:
         """Return what `choose` would take, without taking it, for a purchase that can wait.
 
         What was refused last counts as sold out until it is sold to somebody or the refusal is
-        forgotten: a pool that runs well does not go and probe a drought.
+        forgotten, and so does what is `shunned`: a pool that runs well does not go and probe.
         """
         known = self._known(pool, 0)
         for row in self._rows(pool, scheduler, held):
             closures = known[row.option.position].against
-            if row.bar is None and all(closure.strikes == 0 for _, closure in closures):
+            doubtful = scopes(row.option.offering)[0] in shunned
+            if row.bar is None and not doubtful and all(x.strikes == 0 for _, x in closures):
                 return row.option.offering
         return None
 
