@@ -169,16 +169,24 @@ class _Launches:
         self._held.update(beside)
         self._turned_away = False
 
-    def launch(self, node: NodeId, instead_of: Node | None = None) -> tuple[Launch, Choice] | None:
+    def launch(
+        self, node: NodeId, instead_of: Node | None = None, only: Offering | None = None
+    ) -> tuple[Launch, Choice] | None:
         """Return the next attempt to buy a machine for `node`; None while nobody would sell.
 
-        `instead_of` is the node whose place it takes, if that one is broken or lost.
+        `instead_of` is the node whose place it takes, if that one is broken or lost; `only` is
+        what it must be, if not anything will do.
         """
         if self._is_braked(1):
             return None
         price = None if instead_of is None else _price(instead_of)
         choice = self._market.choose(
-            self._pool, self._scheduler, self._held, instead_of=price, shunned=self._shunned
+            self._pool,
+            self._scheduler,
+            self._held,
+            instead_of=price,
+            shunned=self._shunned,
+            only=only,
         )
         if choice is None:
             self._turned_away = True
@@ -362,7 +370,7 @@ def _succeed(
             joined = launches.join(name, gangs[candidate.node])
             found = None if joined is None else (joined, "")
         else:
-            alone = launches.launch(name)
+            alone = launches.launch(name, only=candidate.successor)
             found = None if alone is None else (alone[0], alone[1].table)
         if found is None:
             return

@@ -208,6 +208,7 @@ class Market:
         gang: int = 0,
         instead_of: Decimal | None = None,
         shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
+        only: Offering | None = None,
     ) -> Choice | None:
         """Return the best offering that can be had now, and take it; None if there is none.
 
@@ -217,18 +218,18 @@ class Market:
         so many machines goes where no gang of that size has failed lately, if it can.
         `instead_of` is what a broken machine cost by the hour whose place the new one takes.
         What is `shunned` is taken only where nothing else can be had, and one at a time.
+        Where it is given, nothing will do but `only`.
         """
         known = self._known(pool, gang)
-        if all(self._bar(pool, each, gang, instead_of, shunned) is not None for each in known):
+        will_do = [each for each in known if only is None or each.offering == only]
+        if all(self._bar(pool, each, gang, instead_of, shunned) is not None for each in will_do):
             # The usual case in a drought, and looked at often: nothing needs to be weighed.
-            first = known[0]
-            self.turned_away[pool.name] = (
-                first.offering,
-                self._bar(pool, first, gang, instead_of, shunned),
-            )
+            first = will_do[0] if will_do else known[0]
+            bar = self._bar(pool, first, gang, instead_of, shunned)
+            self.turned_away[pool.name] = (first.offering, bar)
             return None
         rows = self._rows(pool, scheduler, held, gang, instead_of, shunned)
-        best = next(row for row in rows if row.bar is None)
+        best = next(x for x in rows if x.bar is None and only in (None, x.option.offering))
         self._take(pool, best.option.offering, gang)
         return Choice(offering=best.option.offering, rows=tuple(rows))
 

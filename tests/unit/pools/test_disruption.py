@@ -8,11 +8,14 @@ import pytest
 
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.health import Condition, Health
+from navarch.core.ids import ProviderName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.replacement import plan_replacements
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.drains import plan_drains
+from navarch.fleet.plan import Request
+from navarch.fleet.planner import plan_pool
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 HOUR = timedelta(hours=1)
@@ -215,3 +218,19 @@ def test_the_strictest_budget_that_applies_counts() -> None:
     tomorrow = replace(nobody, days=((NOW.weekday() + 1) % 7,))
     thawed = replace(OLD, budgets=(MANY, tomorrow))
     assert len(begun(a_pool(size=3, disruption=thawed), nodes(3))) == 3
+
+
+def test_a_costly_node_is_succeeded_by_what_saves_money_whatever_the_strategy_would_take() -> None:
+    """A dearer successor would be given back, and another one bought, for ever."""
+    cheap = replace(H100, provider=ProviderName("cheap"), price_per_hour=Decimal(20))
+    pool = a_pool(
+        size=2, nodes_max=4, offerings=(H100, cheap), disruption=Disruption(savings_min=0.3)
+    )
+    known = nodes(2)
+    found = plan_replacements(pool, known, for_sale=cheap, now=NOW)
+    tokens = (Token(f"new-{number}") for number in range(9))
+
+    plan = plan_pool(pool, known, now=NOW, new_tokens=tokens, replacements=found)
+
+    bought = [action.launch.offering for action in plan.actions if isinstance(action, Request)]
+    assert bought == [cheap]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from navarch.core.disruption import Cause
 from navarch.core.ids import NodeId
+from navarch.core.offering import Offering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,3 +14,5 @@ class Candidate:
     node: NodeId
     cause: Cause
     reason: str
+    successor: Offering | None = None
+    """What its replacement must be; anything that the pool buys if None."""

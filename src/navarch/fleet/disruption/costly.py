@@ -27,7 +27,8 @@ def costly(pool: Pool, nodes: Iterable[Node], for_sale: Offering | None) -> Iter
             reason = f"costly: bought on demand, and {for_sale} is to be had as a spot machine"
         else:
             continue
-        yield Candidate(node=node.id, cause=Cause.COSTLY, reason=reason)
+        # Anything else might save nothing: it would be given back, and bought again.
+        yield Candidate(node=node.id, cause=Cause.COSTLY, reason=reason, successor=for_sale)
 
 
 def may_be_undercut(pool: Pool) -> bool:
