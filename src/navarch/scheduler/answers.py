@@ -174,7 +174,8 @@ class Answers(ExtensionPoints):
 
     def on_job_unplaced(self, job: Job) -> None:
         """Tell plugins that the allocate action found no place for `job`."""
-        self._call_each("on_job_unplaced", job)
+        for hook in self._hooks["on_job_unplaced"]:
+            hook.fn(job)
 
     def pre_job_allocation(self, job: Job) -> None:
         """Tell plugins that an attempt to place `job` begins."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Final
 
 from navarch.scheduler.quantity import UNLIMITED
 from navarch.scheduler.request import Request
@@ -54,6 +55,17 @@ class NodeHealth:
     suspect: bool = False
 
 
+HEALTHY: Final = NodeHealth()
+"""The very object that nodes have unless something is said of them, so that it is soon told."""
+
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+def _nothing() -> Mapping[str, str]:
+    """Return no labels at all, the same for everybody: most tasks have none."""
+    return _NOTHING
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
     """One machine: what it offers and what is known about it."""
@@ -71,7 +83,7 @@ class NodeSpec:
     mig_strategy: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    health: NodeHealth = field(default_factory=NodeHealth)
+    health: NodeHealth = HEALTHY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +174,8 @@ class TaskSpec:
     request: Request = field(default_factory=Request)
     created_at: datetime | None = None
     order_priority: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    node_selector: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=_nothing)
+    node_selector: Mapping[str, str] = field(default_factory=_nothing)
     node_affinity_in: tuple[str, ...] = ()
     affinity: tuple[AffinityTerm, ...] = ()
     anti_affinity: tuple[AffinityTerm, ...] = ()

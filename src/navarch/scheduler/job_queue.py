@@ -262,7 +262,11 @@ class JobQueue:
         """Return what `_best_of_siblings` would, working out only ranks that may have changed."""
         best: _Place | None = None
         level = self._levels.get(id(queues))
-        for place in self._level(queues) if level is None else level:
+        if level is None:
+            level = self._level(queues)
+        if len(level) == 1 and level[0].leaf is not None:
+            return level[0].leaf.head  # one that waits alone need not be ranked
+        for place in level:
             leaf, queue = place.leaf, place.queue
             job = self._best_by_rank(queue.children, rank) if leaf is None else leaf.head
             if job is None:
@@ -286,10 +290,12 @@ class JobQueue:
         key = id(queues)
         while len(queues) == 1 and queues[0].children:
             queues = queues[0].children  # an only one has nobody to be compared with
-        level = self._levels[key] = [_Place(queue) for queue in queues]
+        # A leaf without jobs has nothing to offer until one is added, and levels are made anew.
+        level = self._levels[key] = [
+            _Place(queue) for queue in queues if queue.children or queue.name in self._leaves
+        ]
         for place in level:
-            if place.queue.is_leaf:
-                place.leaf = self._leaves.get(place.queue.name) or _Leaf([])
+            place.leaf = self._leaves.get(place.queue.name)
         return level
 
     def _wins_tie(self, left: Queue, left_best: Job, right: _Place) -> bool:

@@ -89,7 +89,7 @@ class Session(Answers):
             spec.name: Job(spec, min_gpu_memory_mib=self.min_gpu_memory_mib, kinds=self.kinds)
             for spec in sorted(cluster.jobs, key=_name)
         }
-        self.waiting = Roster(self, lambda job: job.has_pending)
+        self.waiting = Roster(self, attrgetter("has_pending"))
         """Jobs with a pending task."""
         self.interruptible = Roster(self, self._is_interruptible)
         """Jobs that could make room for others: they have a place, and a queue."""
@@ -259,16 +259,13 @@ class Session(Answers):
         If a handler raises, nothing has happened, as with `move`.
         """
         job, request = tasks[0].job, tasks[0].request
+        need = need_of(request)
         if len(tasks) == 1:
-            nodes[0].take_whole(request, tasks)
-            tasks[0].placement = nodes[0].taken
+            nodes[0].take_whole(need, tasks)
         else:
             places = _by_node(tasks, nodes)
             for node, members in places:
-                node.take_whole(request, members)
-                taken = node.taken
-                for task in members:
-                    task.placement = taken
+                node.take_whole(need, members)
             if self.parameters.fast_paths and len(places) > FEW:
                 rows, counts = [n.index for n, _ in places], [len(each) for _, each in places]
                 self.columns.take(rows, counts, request)
@@ -452,8 +449,8 @@ class Session(Answers):
 
 def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> list[tuple[Node, Sequence[Task]]]:
     """Return each node with the tasks that go there."""
-    if len(tasks) == 1:
-        return [(nodes[0], tasks)]
+    if len(set(nodes)) == len(nodes):
+        return list(zip(nodes, zip(tasks, strict=True), strict=True))
     found: dict[int, tuple[Node, list[Task]]] = {}
     for task, node in zip(tasks, nodes, strict=True):
         known = found.get(node.index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
@@ -69,7 +70,7 @@ class Columns:
             self._synced = 0
             self._idle, self._free, self.total = stock.idle, stock.free, stock.total
         self._extents: dict[str, Extent] = {}
-        """Those that somebody has asked for; they are kept up to date from then on."""
+        """Those that somebody has asked for; they catch up when somebody asks again."""
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
         self._labelled: dict[tuple[str, str], npt.NDArray[np.bool_]] = {}
         self._traits: dict[Callable[[NodeSpec], bool], list[int]] = {}
@@ -112,14 +113,7 @@ class Columns:
             return
         changed = rows[self._synced :]
         self._synced = len(rows)
-        if len(changed) > 1:
-            changed = list(set(changed))
         self._behind += changed
-        if len(changed) <= FEW:
-            for row in changed:
-                self._sync_row(row)
-            return
-        self._update_extents(changed)
 
     def up_to_date(self) -> Columns:
         """Return this, after a look at what has changed."""
@@ -131,7 +125,17 @@ class Columns:
         known = self._extents.get(figure)
         if known is None:
             known = Extent(self.free, self.total, FIGURE_COLUMN[figure])
+            known.seen = self._synced
             self._extents[figure] = known
+        elif known.seen != self._synced:
+            changed = set(self.log.rows[known.seen : self._synced])
+            known.seen = self._synced
+            if len(changed) <= FEW:
+                for row in changed:
+                    known.update(row, _FREE[figure](self.nodes[row]))
+            else:
+                rows = list(changed)
+                known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
         return known
 
     def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
@@ -146,21 +150,6 @@ class Columns:
         taken = np.outer(need_of(request), counts)
         idle[:, where] -= taken
         free[:, where] -= taken
-        self._update_extents(rows)
-
-    def _update_extents(self, rows: Sequence[int]) -> None:
-        free = self.free
-        for figure, extent in self._extents.items():
-            extent.update_many(rows, free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
-
-    def _sync_row(self, row: int) -> None:
-        node = self.nodes[row]
-        idle, releasing = node.idle, node.releasing
-        for figure, extent in self._extents.items():
-            if figure == "gpu":
-                extent.update(row, idle.gpu + releasing.gpu)
-            else:
-                extent.update(row, idle.cpu + releasing.cpu)
 
     def _catch_up(self) -> None:
         """Write rows down that nobody has looked at; some may have changed again since."""
@@ -319,6 +308,8 @@ class Extent:
         self.counts: dict[int, int] = dict(zip(values.tolist(), counts.tolist(), strict=True))
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
+        self.seen = 0
+        """How much of the log of changes it takes into account."""
 
     def update(self, row: int, value: int) -> None:
         """Take into account that a node has another amount free."""
@@ -341,17 +332,32 @@ class Extent:
     def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
         """Take into account that nodes have other amounts free."""
         known, counts = self.values, self.counts
+        before = [known[row] for row in rows]
+        if NONE in before:
+            kept = [index for index, value in enumerate(before) if value != NONE]
+            rows, values = [rows[index] for index in kept], [values[index] for index in kept]
+            before = [before[index] for index in kept]
         for row, value in zip(rows, values, strict=True):
-            before = known[row]
-            if before not in (NONE, value):
-                known[row] = value
-                counts[value] = counts.get(value, 0) + 1
-                counts[before] -= 1
-        self.counts = {value: count for value, count in counts.items() if count}
+            known[row] = value
+        for value, count in Counter(values).items():
+            counts[value] = counts.get(value, 0) + count
+        for value, count in Counter(before).items():
+            counts[value] -= count
+            if not counts[value]:
+                del counts[value]
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
 
 
+def _free_gpus(node: Node) -> int:
+    return node.idle.gpu + node.releasing.gpu
+
+
+def _free_cpu(node: Node) -> int:
+    return node.idle.cpu + node.releasing.cpu
+
+
+_FREE: Final = {"gpu": _free_gpus, "cpu": _free_cpu}
 _IDLE: Final = tuple(map(attrgetter, ("idle.cpu", "idle.memory", "idle.gpu", "idle.pods")))
 _COMING: Final = tuple(
     map(attrgetter, ("releasing.cpu", "releasing.memory", "releasing.gpu", "releasing.pods"))

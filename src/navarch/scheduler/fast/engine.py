@@ -127,6 +127,8 @@ class Engine:
     @staticmethod
     def has_room(ranking: Ranking, count: int) -> bool:
         """Say whether nodes could hold so many tasks of a kind, as they are now."""
+        if ranking.has_kept_room(count):
+            return True
         ranking.refresh()
         return ranking.find_room() >= count
 

@@ -54,9 +54,10 @@ class Express:
 
     def place(self, job: Job, tasks: Sequence[Task]) -> bool | None:
         """Place and decide; say whether it worked, or nothing if that takes a statement."""
-        if isinstance(tasks, Mixed):
+        if type(tasks) is Mixed:  # asked of every job: an abstract base is slow to say no
             return self._place_mixed(job, tasks)
         engine = self._session.engine
+        count = len(tasks)
         kind = job.root.pod_sets[0].kind
         assert kind is not None, "equal tasks are of a kind"
         ranking = engine.known_ranking(kind, job)
@@ -66,10 +67,10 @@ class Express:
             return None
         if not engine.is_welcome(kind) and engine.refusal(tasks[0], job) is not None:
             return None
-        if ranking.is_hopeless(len(tasks)) and not self._checks:
+        if ranking.is_hopeless(count) and not self._checks:
             self._session.unplaced[job.name] = (tasks, job)
             return False
-        if len(tasks) == 1 and not self._checks:
+        if count == 1 and not self._checks:
             return self._place_one(engine, ranking, job, tasks)
         nodes = self._take(engine, ranking, job, tasks)
         if nodes is None:

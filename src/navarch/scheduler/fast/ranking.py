@@ -99,6 +99,13 @@ class Ranking:
         """Say whether it is known without looking again that `count` of the task do not fit."""
         return self.total_room < count and self._grown == self._columns.log.grown
 
+    def has_kept_room(self, count: int) -> bool:
+        """Say whether nodes that have not changed since the last look still hold so many."""
+        if self._room_seen < 0 or self.total_room < count:
+            return False
+        changed = self._columns.log.rows[self._room_seen :]
+        return self.total_room - int(self.room.take(changed).sum()) >= count
+
     def refresh(self) -> None:
         """Bring the scores up to date."""
         columns = self._columns
@@ -268,9 +275,11 @@ class Ranking:
         rows = self._fitting
         still = fits(pick(self._columns.free, rows), self.need)
         self.scores[rows[~still]] = NEVER
-        self._room_seen = -1
         self._fitting = rows = rows[still]
+        before = self.scores.take(rows) != NEVER
         self._rescore_table(self._columns.table(rows), rows, self._allowed.take(rows))
+        if not np.array_equal(before, self.scores.take(rows) != NEVER):
+            self._room_seen = -1  # somebody leaves nodes out for what others have
 
     def fitting(self) -> Rows:
         """Return the nodes that have a score, in order of their names."""

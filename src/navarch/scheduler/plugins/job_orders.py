@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from navarch.scheduler.session import Session
 from navarch.scheduler.state.job import Job
+from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 
 class Priority:
@@ -44,7 +45,7 @@ def elasticity(job: Job) -> int:
 def _elasticity(job: Job) -> int:
     if len(job.pod_sets) == 1:
         (pod_set,) = job.pod_sets.values()
-        more = pod_set.active_allocated - pod_set.min_available
+        more = pod_set.count(ACTIVE_ALLOCATED_MASK) - pod_set.min_available
         return 0 if more < 0 else 2 if more else 1
     surplus = [s.active_allocated - s.min_available for s in job.pod_sets.values()]
     if any(each < 0 for each in surplus):

@@ -9,7 +9,7 @@ import numpy as np
 
 from navarch.scheduler.affinity import Neighbours
 from navarch.scheduler.arguments import argument
-from navarch.scheduler.cluster import NODE_TYPE_LABEL, NodeSpec
+from navarch.scheduler.cluster import HEALTHY, NODE_TYPE_LABEL, NodeSpec
 from navarch.scheduler.fit import Fit, Later
 from navarch.scheduler.node_table import (
     CPU_COLUMN,
@@ -54,7 +54,7 @@ class Predicates:
         self._session = session
         self._neighbours = Neighbours(session)
         if session.parameters.fast_paths:
-            session.columns.rows_of(_is_unusual)  # found once, before jobs are looked at
+            self._look_at_nodes(session)
         session.add_pre_predicate_fn(self._check_cluster, scope="static", any_job=True)
         session.add_predicate_fn(self._check_queue, scope="queue")
         session.add_predicate_fn(
@@ -79,6 +79,14 @@ class Predicates:
             scope="global",
             only_for=self._neighbours.concern,
         )
+
+    @staticmethod
+    def _look_at_nodes(session: Session) -> None:
+        """Find out once, before jobs are looked at, what tasks will want to know of nodes."""
+        session.columns.rows_of(_is_unusual)
+        for spec in session.kinds.exemplars:
+            for key, value in spec.node_selector.items():
+                session.columns.labelled(key, value)
 
     def on_session_close(self, session: Session) -> None:
         """Nothing to do."""
@@ -231,17 +239,9 @@ def _match_pod_slots(task: Task, _job: Job, nodes: NodeTable) -> Fits:
 
 def _is_unusual(spec: NodeSpec) -> bool:
     """Say whether a task's traits could matter to the node in any way but by its labels."""
-    health = spec.health
-    return bool(
-        spec.taints
-        or not health.ready
-        or health.cordoned
-        or health.draining
-        or health.suspect
-        or spec.mig_strategy
-        or spec.mig
-        or spec.dra_gpus
-    )
+    if spec.taints or spec.mig_strategy or spec.mig or spec.dra_gpus:
+        return True
+    return spec.health is not HEALTHY and spec.health != HEALTHY
 
 
 def _gpu_floor(task: Task) -> int:

@@ -204,7 +204,15 @@ class Mixed(Sequence[Task]):
     @property
     def requests(self) -> list[Request]:
         """What they ask for, in order."""
-        return [spec.request for spec in self._specs]
+        found: list[Request] = []
+        for _, together in groupby(self.looks, self._order):
+            looks = list(together)
+            if len(looks) == 1:
+                found += [looks[0].specs[0].request] * len(looks[0].specs)
+            else:
+                specs = [spec for look in looks for spec in look.specs]
+                found += [spec.request for spec in sorted(specs, key=_uid)]
+        return found
 
     def part(self, look: Look) -> Sequence[Task]:
         """Return the tasks of one of the kinds, made when somebody asks for them."""

@@ -78,6 +78,8 @@ class Kinds:
 
     def __init__(self) -> None:
         self._numbers: dict[object, int] = {}
+        self.exemplars: list[TaskSpec] = []
+        """The first task of every kind there has been so far."""
         self._seen: dict[int, tuple[tuple[object, ...], int]] = {}
         """By the identity of a request, what tasks with it looked like last, and their number.
         Whoever asks keeps the requests."""
@@ -88,8 +90,11 @@ class Kinds:
         request = spec.request
         seen = self._seen.get(id(request))
         if seen is None or seen[0] != traits:
-            key = (_request_key(request), *map(_frozen, traits[1:]))
-            number = self._numbers.setdefault(key, len(self._numbers))
+            others = [_frozen(trait) if trait else None for trait in traits[1:]]
+            key = (_request_key(request), *others)
+            number = self._numbers.setdefault(key, len(self.exemplars))
+            if number == len(self.exemplars):
+                self.exemplars.append(spec)
             seen = self._seen[id(request)] = (traits, number)
         return seen[1]
 
@@ -106,13 +111,12 @@ def _request_key(request: Request) -> object:
         gpu.fraction,
         gpu.memory_mib,
         gpu.devices,
-        _frozen(gpu.mig),
+        _frozen(gpu.mig) if gpu.mig else None,
     )
 
 
 def _frozen(value: object) -> object:
-    if not value:
-        return value if isinstance(value, bool) else None
+    """Return something that is not empty as a value that can be a key."""
     if isinstance(value, Mapping):
         return tuple(sorted(value.items()))
     if isinstance(value, tuple) and not isinstance(value[0], str | int):

@@ -5,7 +5,7 @@ leave is booked against `releasing`, so `idle + releasing` is what is left to pr
 are whole numbers, so bookings can be taken back in any order and leave no trace.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from navarch.scheduler.cluster import NodeSpec
@@ -14,7 +14,7 @@ from navarch.scheduler.request import Request, mig_slices
 from navarch.scheduler.state.change_log import ChangeLog
 from navarch.scheduler.state.placement import Booking, Hold, Placement
 from navarch.scheduler.state.shared_gpus import SharedGpu
-from navarch.scheduler.state.task import Task
+from navarch.scheduler.state.task import UNPLACED, Task
 from navarch.scheduler.status import TaskStatus
 
 WHOLE_GPU: Final = "-2"
@@ -32,12 +32,14 @@ class Pool:
 
     __slots__ = ("cpu", "gpu", "memory", "mig", "pods")
 
-    def __init__(self, spec: NodeSpec | None = None) -> None:
-        self.cpu = spec.cpu_milli if spec else 0
-        self.memory = spec.memory_bytes if spec else 0
-        self.gpu = spec.gpus * GPU if spec else 0
-        self.pods = spec.pods if spec else 0
-        self.mig: dict[str, int] = dict(spec.mig) if spec else {}
+    def __init__(
+        self, cpu: int, memory: int, gpu: int, pods: int, mig: Mapping[str, int] | None = None
+    ) -> None:
+        self.cpu = cpu
+        self.memory = memory
+        self.gpu = gpu
+        self.pods = pods
+        self.mig: dict[str, int] = dict(mig) if mig else {}
 
     def add(self, request: Request, sign: int) -> None:
         """Add what `request` takes whole, or with `sign` -1 take it away."""
@@ -59,10 +61,10 @@ class Node:
     """One node and its books."""
 
     __slots__ = (
-        "_bound",
         "_taken",
         "_tasks",
         "allocatable",
+        "bound",
         "gpu_memory_mib",
         "groups",
         "idle",
@@ -83,13 +85,15 @@ class Node:
         self.name = spec.name
         self.labels = spec.labels
         self.gpu_memory_mib = spec.gpu_memory_mib
-        self.allocatable = Pool(spec)
-        self.idle = Pool(spec)
-        self.releasing = Pool()
+        cpu, memory, gpu, pods = spec.cpu_milli, spec.memory_bytes, spec.gpus * GPU, spec.pods
+        self.allocatable = Pool(cpu, memory, gpu, pods, spec.mig)
+        self.idle = Pool(cpu, memory, gpu, pods, spec.mig)
+        self.releasing = Pool(0, 0, 0, 0)
         self.groups: dict[str, SharedGpu] = {}
         self._tasks: dict[str, tuple[Task, int]] = {}
         self._taken: Placement | None = None
-        self._bound: Placement | None = None
+        self.bound = UNPLACED[BINDING]
+        """Where a task that `take_whole` has put here stands once that is committed."""
         self.version = 0
         """Changes with every booking, so that what was worked out before can be kept until then."""
 
@@ -112,16 +116,8 @@ class Node:
             name = self.name
             bookings = (_booking(Booking, (name, NOW, (), ())),)
             taken = self._taken = _placement(Placement, (ALLOCATED, name, (), bookings, True))
-            self._bound = _placement(Placement, (BINDING, name, (), bookings, False))
+            self.bound = _placement(Placement, (BINDING, name, (), bookings, False))
         return taken
-
-    @property
-    def bound(self) -> Placement:
-        """Where such a task stands once the statement is committed."""
-        if self._bound is None:
-            assert self.taken is not None, "asking makes both"
-        assert self._bound is not None, "made with the other"
-        return self._bound
 
     def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
         """Write `booking` into the books."""
@@ -131,18 +127,21 @@ class Node:
         """Take `booking` out of the books."""
         self._apply(task, booking, -1, loading=False)
 
-    def take_whole(self, request: Request, tasks: Sequence[Task]) -> None:
-        """Book tasks that take `request` each, whole GPUs or none, on what is idle here."""
+    def take_whole(self, need: tuple[int, int, int, int], tasks: Sequence[Task]) -> None:
+        """Put tasks on what is idle here, each of which takes that much CPU, memory, GPUs, pods."""
+        cpu, memory, gpu, pods = need
         count = len(tasks)
         idle = self.idle
-        idle.cpu -= count * request.cpu_milli
-        idle.memory -= count * request.memory_bytes
-        idle.pods -= count * request.pods
-        idle.gpu -= count * request.gpu.whole
+        idle.cpu -= count * cpu
+        idle.memory -= count * memory
+        idle.gpu -= count * gpu
+        idle.pods -= count * pods
         self.version += count
         self.log.rows.append(self.index)
+        here, taken = self._tasks, self._taken or self.taken
         for task in tasks:
-            self._tasks[task.uid] = (task, 1)
+            here[task.uid] = (task, 1)
+            task.placement = taken
 
     def rehearse(self, need: tuple[int, int, int, int], task: Task) -> None:
         """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""

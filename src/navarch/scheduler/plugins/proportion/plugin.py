@@ -194,6 +194,8 @@ class Proportion:
         return NOTHING if job is None else request_to_place(self._session, job)
 
     def _job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
+        if self._is_unbounded(job):
+            return SCHEDULABLE
         # Whose turn it is has been added up before, when it was decided which queue is next.
         if tasks is tasks_to_place(self._session, job, real=False):
             return self._check(job, request_to_place(self._session, job))
@@ -206,6 +208,12 @@ class Proportion:
 
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
         return self._check(job, node.quota_of(task.request))
+
+    def _is_unbounded(self, job: Job) -> bool:
+        """Say whether nothing limits what the job may have."""
+        if job.preemptible:
+            return not self._shares.limited(job.queue)
+        return not self._shares.bounds(job.queue)
 
     def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
         limited, promised = self._shares.limited(job.queue), self._shares.promised(job.queue)

@@ -103,8 +103,10 @@ class Shares:
         self._lineages: dict[str, tuple[QueueShare, ...]] = {}
         self._limited: dict[str, tuple[QueueShare, ...]] = {}
         self._promised: dict[str, tuple[QueueShare, ...]] = {}
+        self._bounded: dict[str, bool] = {}
         ready = [spec for spec in session.node_list.specs if spec.health.ready]
-        slices = sum(mig_slices(name) * n for spec in ready for name, n in spec.mig.items())
+        sliced = [spec.mig for spec in ready if spec.mig]
+        slices = sum(mig_slices(name) * n for mig in sliced for name, n in mig.items())
         self.total = Amounts(
             sum([spec.cpu_milli for spec in ready]),
             sum([spec.memory_bytes for spec in ready]),
@@ -134,6 +136,13 @@ class Shares:
         if known is None:
             known = tuple(share for share in self.lineage(name) if share.limit != UNBOUNDED)
             self._limited[name] = known
+        return known
+
+    def bounds(self, name: str) -> bool:
+        """Say whether anything bounds what work of a queue may have that cannot be interrupted."""
+        known = self._bounded.get(name)
+        if known is None:
+            known = self._bounded[name] = bool(self.limited(name) or self.promised(name))
         return known
 
     def promised(self, name: str) -> tuple[QueueShare, ...]:
