@@ -6,6 +6,7 @@ from bisect import insort
 from functools import cmp_to_key
 from typing import TYPE_CHECKING, Any
 
+from navarch.scheduler.fast.check import check_same
 from navarch.scheduler.roster import Entry, Roster
 from navarch.scheduler.taken import Taken
 
@@ -236,8 +237,16 @@ class JobQueue:
             while (
                 (head := leaf.head) is not None and head not in wanted and weight(head) == dropped
             ):
-                leaf.take()
+                self._drop(leaf, head)
         return job
+
+    def _drop(self, leaf: _Leaf | _KeptLeaf, head: Job) -> None:
+        """Have the head of a leaf handed out, whose turn it is."""
+        if self._session.parameters.check_fast_paths:
+            popped = self.pop()
+            check_same("the next job is", head.name, None if popped is None else popped.name)
+        else:
+            leaf.take()
 
     def _best_of_siblings(self, queues: Sequence[Queue]) -> Job | None:
         if self._rank is not None:

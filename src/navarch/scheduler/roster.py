@@ -6,6 +6,8 @@ from bisect import bisect_left, insort
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+from navarch.scheduler.fast.check import check_same
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -58,7 +60,17 @@ class Roster:
                 self._leaves.setdefault(job.queue, []).append((self._keys[job.name], 0, job))
             for entries in self._leaves.values():
                 entries.sort()
+        if self._session.parameters.check_fast_paths:
+            self._check(self._leaves, key)
         return self._leaves
+
+    def _check(self, leaves: Mapping[str, Sequence[Entry]], key: Callable[[Job], Any]) -> None:
+        """Compare what was kept with what looking at every job again finds."""
+        held = sorted([job for job in self._session.jobs.values() if self._holds(job)], key=key)
+        for name in {*leaves, *(job.queue for job in held)}:
+            kept = [job.name for _, _, job in leaves.get(name, ())]
+            again = [job.name for job in held if job.queue == name]
+            check_same(f"the jobs of queue {name} in order are", kept, again)
 
     def _catch_up(self, key: Callable[[Job], Any] | None = None) -> None:
         log = self._session.changes.jobs

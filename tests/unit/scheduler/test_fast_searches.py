@@ -2,16 +2,24 @@
 
 import random
 from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import fields, replace
+from datetime import UTC, datetime
 
 import pytest
 
+from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
+from navarch.scheduler.cluster import AffinityTerm, ClaimUse, TaskSpec, Toleration
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.fast.check import best_node
 from navarch.scheduler.job_queue import JobQueue
+from navarch.scheduler.node_table import amounts_of
+from navarch.scheduler.request import Request
 from navarch.scheduler.roster import Roster
 from navarch.scheduler.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
 from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.kind import end_of_equals
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.statement import Statement
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
@@ -173,6 +181,77 @@ def test_gpus_to_spare_are_added_up_alike_from_columns_and_from_nodes(seed: int)
         assert GpuRoom(tasks, quick).suffices() is GpuRoom(tasks, slow).suffices()
     assert gpus_to_spare(quick) == gpus_to_spare(slow)
     assert rows_with_gpus(quick) == rows_with_gpus(slow)
+
+
+def test_an_order_that_depends_on_more_than_it_declares_is_caught_by_a_checked_run() -> None:
+    jobs = [a_job("first", on=["a"]), a_job("second", on=["a"])]
+    session = open_session(
+        a_cluster(nodes={"a": 8}, jobs=jobs),
+        SchedulerConfig(parameters=Parameters(check_fast_paths=True)),
+    )
+    favourite = ["first"]
+    session.add_job_order_fn(lambda job: job.name in favourite, key=True, scope="job")
+    assert names(session) == ["first", "second"]
+
+    favourite[:] = ["second"]
+    with pytest.raises(InvariantError, match="looking again gives"):
+        names(session)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_columns_show_what_nodes_have_whoever_has_been_moved(seed: int) -> None:
+    session = open_session(random_cluster(seed))
+    chance = random.Random(seed)
+    with session.attempt("test") as statement:
+        for _ in range(12):
+            shake(session, statement, chance)
+            columns = session.columns.up_to_date()
+            nodes = list(session.node_list)
+            assert columns.idle.tolist() == [list(amounts_of(node.idle)) for node in nodes]
+            free = (columns.free - columns.idle).tolist()
+            assert free == [list(amounts_of(node.releasing)) for node in nodes]
+            with_gpus = [n.idle.gpu + n.releasing.gpu for n in nodes if n.allocatable.gpu]
+            extent = columns.extent("gpu")
+            expected = (min(with_gpus, default=0), max(with_gpus, default=0))
+            assert (extent.least, extent.most) == expected
+
+
+OTHER: dict[str, object] = {
+    "status": TaskStatus.RUNNING,
+    "sub_group": "workers",
+    "request": Request(cpu_milli=1),
+    "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+    "order_priority": "7",
+    "labels": {"app": "x"},
+    "node_selector": {"zone": "a"},
+    "node_affinity_in": ("h100",),
+    "affinity": (AffinityTerm(topology_key="rack", labels={}),),
+    "anti_affinity": (AffinityTerm(topology_key="rack", labels={}),),
+    "preferred_affinity": (AffinityTerm(topology_key="rack", labels={}),),
+    "tolerations": (Toleration(key="team"),),
+    "host_ports": (80,),
+    "config_maps": ("settings",),
+    "nominated_node": "a",
+    "legacy_mig": True,
+    "claims": (ClaimUse(claim="gpu"),),
+}
+"""For every fact about a task but its name and place, something else than the default."""
+
+
+def test_every_fact_about_a_task_but_its_name_and_place_can_set_it_apart() -> None:
+    facts = {field.name for field in fields(TaskSpec)} - {"uid", "node", "gpu_groups"}
+    assert set(OTHER) == facts
+
+
+@pytest.mark.parametrize("fact", sorted(OTHER))
+def test_tasks_that_differ_in_one_fact_are_not_taken_for_equals(fact: str) -> None:
+    request = Request(cpu_milli=5)
+    alike = [TaskSpec(uid=uid, node=uid, request=request) for uid in "abc"]
+    other = replace(alike[0], uid="d", **{fact: OTHER[fact]})  # type: ignore[arg-type]
+
+    assert end_of_equals([*alike, other, alike[0]], 0) == 3
+    # Equal, if not the very same objects.
+    assert end_of_equals([other, deepcopy(other)], 0) == 2
 
 
 def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:

@@ -58,6 +58,17 @@ def check_decisions(quick: Sequence[Decision], slow: Sequence[Decision], job: Jo
         )
 
 
+def check_same(what: str, quick: object, slow: object) -> None:
+    """Refuse something that was kept or added up and is not what looking again finds.
+
+    Raises:
+        InvariantError: They differ; a plugin depends on more than the scope it declares, or a
+            fast path is wrong.
+    """
+    if quick != slow:
+        raise InvariantError(f"fast path: {what} {quick}, but looking again gives {slow}")
+
+
 def _name(node: Node | None) -> str:
     return "no node" if node is None else node.name
 

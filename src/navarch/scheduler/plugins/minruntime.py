@@ -64,12 +64,16 @@ class MinRuntime:
         )
 
     def _safe_from_reclaim(self, pending: Job, victim: Job) -> bool:
+        if victim.last_start is None:
+            return False
         queue = self._session.queues.by_name[victim.queue]
         if self.resolve == "lca" and pending.queue != victim.queue:
             queue = self._session.queues.diverging(pending.queue, victim.queue)[1]
         return self._safe(victim, _reclaim_setting(queue, self.default_reclaim))
 
     def _safe_from_preempt(self, victim: Job) -> bool:
+        if victim.last_start is None:
+            return False
         queue = self._session.queues.by_name[victim.queue]
         return self._safe(victim, _preempt_setting(queue, self.default_preempt))
 

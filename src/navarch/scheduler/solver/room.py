@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from navarch.scheduler.fast.check import check_same
 from navarch.scheduler.node_table import GPU_COLUMN
 from navarch.scheduler.quantity import GPU
 
@@ -66,23 +67,37 @@ class GpuRoom:
 def gpus_to_spare(session: Session) -> int:
     """Return hundredths of GPUs, whole, shared or sliced, that are or will be unpromised."""
     if session.changes.shares or not session.parameters.fast_paths:
-        return sum(node.gpu_to_spare() for node in session.nodes.values())
+        return _gpus_to_spare(session)
     columns = session.columns.up_to_date()
     whole = int(columns.free[:, GPU_COLUMN].sum())
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
-    return whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
+    spare = whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
+    if session.parameters.check_fast_paths:
+        check_same("hundredths of GPUs to spare are", spare, _gpus_to_spare(session))
+    return spare
+
+
+def _gpus_to_spare(session: Session) -> int:
+    return sum(node.gpu_to_spare() for node in session.nodes.values())
 
 
 def rows_with_gpus(session: Session) -> set[int]:
     """Return the rows of nodes on which a GPU, whole, shared or sliced, is idle or about to be."""
     if session.changes.shares or not session.parameters.fast_paths:
-        return {node.index for node in session.nodes.values() if node.has_available_gpus()}
+        return _rows_with_gpus(session)
     columns = session.columns.up_to_date()
     idle = columns.idle[:, GPU_COLUMN]
     coming = columns.free[:, GPU_COLUMN] - idle
     whole = np.flatnonzero(idle // GPU + coming // GPU > 0).tolist()
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
-    return {*whole, *(node.index for node in sliced if node.has_available_gpus())}
+    rows = {*whole, *(node.index for node in sliced if node.has_available_gpus())}
+    if session.parameters.check_fast_paths:
+        check_same("nodes with GPUs to spare are", rows, _rows_with_gpus(session))
+    return rows
+
+
+def _rows_with_gpus(session: Session) -> set[int]:
+    return {node.index for node in session.nodes.values() if node.has_available_gpus()}
 
 
 def _has_more_than_whole_gpus(spec: NodeSpec) -> bool:
