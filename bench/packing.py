@@ -2,13 +2,17 @@
 
 usage: python -m bench.packing [--data FOLDER] [--seeds 5] [--first-seed 7000]
                                [--policies foresight,best-fit] [--workloads listed|all|A,B]
-                               [--progress]
+                               [--progress] [--published [--orders 10]]
 
 For each policy: the gain over FGD in percentage points of all GPUs (mean over workloads, worst
 workload), the worst dip below it at 80 to 110 % arrived load, and the largest loss of acceptance of
 8-GPU pods. All are means over seeds, with the same pods and nodes for both. `no-slots` and
 `no-contention` are foresight without a part; `waste-only` is without both. `goals` says of the
-default policy whether each figure is met.
+default policy whether each figure is met. `--workloads mixed-1..30,elsewhere-1..30` are workloads
+made by chance (see packing_workloads.py).
+
+With `--published`, published policies are compared with their published means instead; seeds 42 to
+51 are those of the publication; `--orders` also gives means in so many fixed orders of nodes.
 """
 
 import argparse
@@ -23,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.packing_published import compare
 from bench.packing_workloads import LISTED, MADE, Workloads, default_folder
 from navarch.scheduler.packing.outcome import Outcome
 from navarch.scheduler.packing.pack import pack_with
@@ -77,9 +82,16 @@ class Figures:
 
 def main() -> None:
     options = _options()
-    workloads = Workloads(options.data)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     names = _names(options.workloads)
+    if options.published:
+        chosen = options.policies.split(",")
+        means = compare(
+            options.data, workloads=names, policies=chosen, seeds=seeds, orders=options.orders
+        )
+        print(json.dumps(means, indent=2))
+        return
+    workloads = Workloads(options.data)
     policies = [name for name in options.policies.split(",") if name != "fgd"]
     runs: dict[str, dict[str, list[Figures]]] = {}
     for name in names:
@@ -126,9 +138,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=default_folder())
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=7000)
-    parser.add_argument("--policies", default=",".join(name for name in CHOICES if name != "fgd"))
+    parser.add_argument("--policies", default=",".join(CHOICES))
     parser.add_argument("--workloads", default="listed")
     parser.add_argument("--progress", action="store_true")
+    parser.add_argument("--published", action="store_true")
+    parser.add_argument("--orders", type=int, default=0)
     options = parser.parse_args()
     if not options.data.is_dir():
         parser.error(f"--data: there is no folder {options.data}; set it, or OPENB_DATA")
@@ -142,7 +156,16 @@ def _names(wanted: str) -> list[str]:
         case "all":
             return [*LISTED, *MADE]
         case _:
-            return wanted.split(",")
+            return [name for part in wanted.split(",") for name in _spread(part)]
+
+
+def _spread(part: str) -> list[str]:
+    """Return the names that `mixed-1..30` stands for; another name stands for itself."""
+    family, dash, numbers = part.rpartition("-")
+    first, dots, last = numbers.partition("..")
+    if not (dash and dots):
+        return [part]
+    return [f"{family}-{number}" for number in range(int(first), int(last) + 1)]
 
 
 def _run(trace: Trace, policy: str, seed: int) -> Figures:

@@ -2,7 +2,9 @@
 
 A policy that was chosen on five lists may have been chosen for them. Those made here shift one
 thing each: more pods without GPUs, more shared GPUs, more pods with several, fewer with a GPU
-model, and a few mixtures that no list has.
+model, and a few mixtures that no list has. `mixed-N` and `elsewhere-N` shift everything at once, by
+chance that only the number decides: there are as many of them as one likes, so that those that a
+policy was tried on need never be those that it is judged by.
 """
 
 import os
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from navarch.scheduler.packing.trace import Shape, Trace, parse_machines, parse_pods
+from navarch.scheduler.packing.trace import Machine, Shape, Trace, parse_machines, parse_pods
 
 NODES = "openb_node_list_gpu_node.csv"
 LISTED = ("default", "cpu050", "gpushare40", "gpuspec33", "multigpu20")
@@ -30,9 +32,24 @@ class Workloads:
 
     def __getitem__(self, name: str) -> Trace:
         if name not in self._made:
-            pods = self._listed(name) if name in LISTED else self._make(name)
-            self._made[name] = Trace(machines=self._machines, pods=tuple(pods))
+            self._made[name] = self._trace(name)
         return self._made[name]
+
+    def _trace(self, name: str) -> Trace:
+        family, _, number = name.rpartition("-")
+        if family in CHANCE:
+            return self._by_chance(int(number), elsewhere=family == "elsewhere")
+        pods = self._listed(name) if name in LISTED else self._make(name)
+        return Trace(machines=self._machines, pods=tuple(pods))
+
+    def _by_chance(self, number: int, *, elsewhere: bool) -> Trace:
+        chance = np.random.default_rng([number, elsewhere])
+        pods = _mixed(self._listed(str(chance.choice(LISTED))), chance)
+        machines = _other_machines(self._machines, chance) if elsewhere else self._machines
+        # A pod that no machine can hold says nothing about where pods are put.
+        kinds = {machine.kind for machine in machines}
+        fitting = [pod for pod in pods if any(pod.could_use(kind) for kind in kinds)]
+        return Trace(machines=tuple(machines), pods=tuple(fitting))
 
     def _listed(self, name: str) -> list[Shape]:
         file = f"openb_pod_list_{name}.csv"
@@ -134,6 +151,43 @@ def _several_and_plain(pods: list[Shape], chance: np.random.Generator) -> list[S
     plain = [pod for pod in pods if not pod.gpus]
     return _several(0.3)(pods, chance) + _pick(plain, 1000, chance)
 
+
+def _mixed(pods: list[Shape], chance: np.random.Generator) -> list[Shape]:
+    """Return as many pods in another mixture: of sizes, of shares, of those that name a model.
+
+    How much there is of each class is multiplied by a number, as likely to be half as double.
+    """
+    classes: dict[tuple[int, bool, bool], list[Shape]] = {}
+    for pod in pods:
+        small = pod.shares and pod.gpu_milli < 500
+        classes.setdefault((pod.gpus, small, pod.shares), []).append(pod)
+    still_named = chance.uniform(0, 1)
+    mixed = [
+        pod
+        for members in classes.values()
+        for pod in _pick(members, round(len(members) * _factor(chance)), chance)
+    ]
+    return [pod if chance.random() < still_named else pod._replace(models=()) for pod in mixed]
+
+
+def _other_machines(machines: tuple[Machine, ...], chance: np.random.Generator) -> list[Machine]:
+    """Return a cluster with more of some kinds of machines and fewer of others."""
+    kinds: dict[tuple[int, int, int, str], list[Machine]] = {}
+    for machine in machines:
+        kinds.setdefault(machine.kind, []).append(machine)
+    return [
+        members[0]._replace(name=f"{members[0].name}-{copy}")
+        for members in kinds.values()
+        for copy in range(round(len(members) * _factor(chance)))
+    ]
+
+
+def _factor(chance: np.random.Generator) -> float:
+    return float(2 ** chance.normal(0, 1))
+
+
+CHANCE = ("mixed", "elsewhere")
+"""Families of workloads that are made by chance; a number follows."""
 
 MADE: dict[str, Make] = {
     "cpu100-like": _without_gpus(0.82),

@@ -186,6 +186,73 @@ def test_nodes_are_kept_for_a_large_gang_and_short_work_may_use_them() -> None:
     assert any("reserved for job large" in text for text in reasons(result, "long"))
 
 
+def hour_in_which_it_starts(*plugins: str) -> int | None:
+    """Return when a gang of two nodes starts where every hour a job for two hours comes for one."""
+    config = SchedulerConfig(
+        actions=("allocate",),
+        plugins=(
+            *DEFAULT_PLUGINS,
+            *(PluginConfig(name=name, arguments={"gpusMin": 16}) for name in plugins),
+        ),
+    )
+    started: dict[str, tuple[int, str]] = {"first": (0, "a")}
+    for hour in range(1, 12):
+        running = {name: at for name, at in started.items() if at[0] + 2 > hour}
+        jobs = [
+            a_job(
+                name,
+                gpus=8,
+                on=node,
+                expected_runtime=2 * HOUR,
+                last_start=NOW - (hour - since) * HOUR,
+            )
+            for name, (since, node) in running.items()
+        ]
+        jobs += [
+            a_job(f"small{n}", gpus=8, age=60 * (hour - n), expected_runtime=2 * HOUR)
+            for n in range(1, hour + 1)
+            if f"small{n}" not in started
+        ]
+        gang = a_job("gang", tasks=2, gpus=8, age=60 * hour - 30)
+        result = run_cycle(a_cluster(nodes={"a": 8, "b": 8}, jobs=[*jobs, gang]), config)
+        found = placed(result)
+        if "gang-0" in found:
+            return hour
+        started |= {uid.removesuffix("-0"): (hour, node) for uid, node in found.items()}
+    return None
+
+
+def test_a_large_gang_starves_beside_small_work_unless_nodes_are_kept_for_it() -> None:
+    assert hour_in_which_it_starts() is None
+    assert hour_in_which_it_starts("reservation") == 2  # when the first job ends
+
+
+def test_a_node_with_work_of_unknown_length_is_not_kept_for_anybody() -> None:
+    cluster = a_cluster(
+        nodes={"a": 8, "b": 8},
+        jobs=[
+            a_job("endless", gpus=8, on="a", last_start=NOW),
+            a_job("large", tasks=2, gpus=8, age=9),
+            a_job("long", gpus=8, age=5),
+        ],
+    )
+
+    assert placed(cycle(cluster, "reservation", gpusMin=16)) == {"long-0": "b"}
+
+
+def test_nothing_is_kept_for_a_gang_that_its_queue_keeps_back() -> None:
+    cluster = a_cluster(
+        nodes={"a": 8, "b": 8},
+        queues=[a_queue("queue"), a_queue("small", limit=8)],
+        jobs=[
+            a_job("large", tasks=2, gpus=8, age=9, queue="small"),
+            a_job("other", tasks=2, gpus=8, age=5),
+        ],
+    )
+
+    assert sorted(placed(cycle(cluster, "reservation", gpusMin=16))) == ["other-0", "other-1"]
+
+
 def test_what_is_known_about_stopping_a_job_survives_a_snapshot() -> None:
     job = a_job("job", checkpointed_at=NOW - HOUR, disruptions_allowed=2, expected_runtime=HOUR)
     snapshot = Snapshot(cluster=a_cluster(nodes={"a": 8}, jobs=[job]), config=SchedulerConfig())
