@@ -244,9 +244,10 @@ class _Case:
         if missing:
             self._suggest(attempt, missing)
             return attempt
-        confined = [m for m in self._misfits() if any(size is not None for _, size in m.rooms)]
-        if confined:
-            return self._closest_domain(confined[-1])
+        for misfit in reversed(self._misfits()):
+            sizes = [(size, name) for name, size in misfit.rooms if size is not None]
+            if sizes and max(sizes)[0] < misfit.wanted:
+                return self._closest_domain(misfit, *max(sizes))
         self._remedies.append("nothing about nodes: see what was said about the job")
         return attempt
 
@@ -318,18 +319,16 @@ class _Case:
             return (objection.plugin, str(objection.reason))
         return NOT_FREE if is_large_enough(node, task.request) else TOO_SMALL
 
-    def _closest_domain(self, misfit: JobMisfit) -> Attempt:
-        """Return how far the job gets in the domain that has most room."""
-        most, best = max((size, name) for name, size in misfit.rooms if size is not None)
+    def _closest_domain(self, misfit: JobMisfit, most: int, best: str) -> Attempt:
+        """Return how far those that must be together get in the domain that has most room."""
         asked = describe_task(self._tasks[0])
-        missing = len(self._tasks) - most
         self._remedies.append(
-            f"{_count(missing)} within {best} for a task that asks for {asked}, or leave to "
-            f"spread wider than {misfit.level}"
+            f"{_count(misfit.wanted - most)} within {best} for a task that asks for {asked}, or "
+            f"leave to spread wider than {misfit.level}"
         )
         return Attempt(
             placed=most,
-            of=len(self._tasks),
+            of=misfit.wanted,
             on=(),
             asks_for=asked,
             within=best,

@@ -44,6 +44,8 @@ class JobMisfit:
     """The level of a topology within one domain of which the job had to be."""
     rooms: tuple[tuple[str, int | None], ...] = ()
     """For each of its domains how many of the tasks it could hold, where that is known."""
+    wanted: int = 0
+    """How many it had to hold."""
 
     def render(self) -> str:
         """Return the text shown to the job's owner."""

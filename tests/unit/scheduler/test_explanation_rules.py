@@ -11,7 +11,15 @@ from navarch.cli.render.explanation import tell_explanation
 from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session
-from navarch.scheduler.cluster import Cluster, NodeHealth, Taint, Topology, TopologyConstraint
+from navarch.scheduler.cluster import (
+    Cluster,
+    NodeHealth,
+    PodSetSpec,
+    SubGroupSpec,
+    Taint,
+    Topology,
+    TopologyConstraint,
+)
 from navarch.scheduler.explain import explain_job, why_job, why_pending
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
@@ -209,6 +217,31 @@ def test_a_gang_that_must_stay_together_is_told_which_domain_comes_closest() -> 
     assert explanation.remedies[0] == (
         "one more place within s for a task that asks for 1 GPU, or leave to spread wider than rack"
     )
+
+
+def test_of_a_group_within_a_gang_only_its_own_tasks_are_counted() -> None:
+    together = TopologyConstraint(topology="tree", required_level="rack")
+    pair = PodSetSpec(name="pair", min_available=2, topology=together)
+    gang = a_job("gang", tasks=3)
+    alone, *others = gang.tasks
+    gang = replace(
+        gang,
+        root=SubGroupSpec(pod_sets=(PodSetSpec(name="alone", min_available=1), pair)),
+        tasks=(
+            replace(alone, sub_group="alone"),
+            *(replace(each, sub_group="pair") for each in others),
+        ),
+    )
+    cluster = a_cluster(
+        nodes=[a_node(name, 1, labels={"rack": name}) for name in "rst"],
+        jobs=[gang],
+        topologies=(Topology(name="tree", levels=("rack",)),),
+    )
+
+    attempt = why_job(cluster, None, "gang").attempt
+
+    assert attempt is not None
+    assert (attempt.placed, attempt.of) == (1, 2)
 
 
 def test_a_job_of_one_task_is_not_spoken_of_as_a_gang() -> None:

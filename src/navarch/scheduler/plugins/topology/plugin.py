@@ -175,6 +175,7 @@ class DomainSearch:
             details=tuple((domain.id, self._shortage(domain)) for domain in domains),
             level=level,
             rooms=tuple((domain.id, domain.room) for domain in domains),
+            wanted=len(self._tasks),
         )
 
     def _shortage(self, domain: Domain) -> str:
