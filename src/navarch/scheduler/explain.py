@@ -28,7 +28,7 @@ from navarch.scheduler.quantity import Amounts, gpus
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from navarch.scheduler.capacity import CapacityVerdict
     from navarch.scheduler.cluster import Cluster
@@ -53,14 +53,19 @@ def why_job(
     job: str,
     *,
     registry: PluginRegistry | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> Explanation:
     """Return what a cycle makes of one job, and why.
+
+    With a `clock` of seconds, its actions keep to `seconds_per_action`, as in `run_cycle`.
 
     Raises:
         NotFoundError: There is no such job.
     """
     log = DecisionLog()
-    session = run_session(cluster, config or SchedulerConfig(), registry=registry, sink=log)
+    session = run_session(
+        cluster, config or SchedulerConfig(), registry=registry, sink=log, clock=clock
+    )
     return explain_job(session, job, [describe(d) for d in log.decisions if _is_about(d, job)])
 
 

@@ -160,7 +160,10 @@ class JobService:
         scheduling, now = self._scheduling(), self._clock.now()
         found = await self._offload.run(
             lambda: why_job(
-                fleet_cluster(fleet, scheduling.queues, now=now), scheduling.config, name
+                fleet_cluster(fleet, scheduling.queues, now=now),
+                scheduling.config,
+                name,
+                clock=self._clock.monotonic,
             )
         )
         attempt = found.attempt

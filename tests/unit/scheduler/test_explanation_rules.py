@@ -20,6 +20,7 @@ from navarch.scheduler.cluster import (
     Topology,
     TopologyConstraint,
 )
+from navarch.scheduler.config import Parameters
 from navarch.scheduler.explain import explain_job, why_job, why_pending
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, a_queue
 
@@ -242,6 +243,18 @@ def test_of_a_group_within_a_gang_only_its_own_tasks_are_counted() -> None:
 
     assert attempt is not None
     assert (attempt.placed, attempt.of) == (1, 2)
+
+
+def test_an_action_that_gave_up_is_told_to_those_behind() -> None:
+    config = SchedulerConfig(parameters=Parameters(seconds_per_action=15))
+    jobs = [a_job(f"job{i}", age=9 - i) for i in range(3)]
+    ticks = iter(range(0, 100_000, 10))
+
+    explanation = why_job(
+        a_cluster(nodes={"a": 8}, jobs=jobs), config, "job2", clock=lambda: float(next(ticks))
+    )
+
+    assert "allocate gave up after 15 seconds, at job job1" in explanation.reasons
 
 
 def test_a_job_of_one_task_is_not_spoken_of_as_a_gang() -> None:
