@@ -130,7 +130,7 @@ def explain_job(
             job=name,
             queue=job.queue,
             state=state,
-            summary=f"job {name} has all its tasks placed",
+            summary=f"job {name} has all its tasks placed{_where(job)}",
             decisions=tuple(decisions),
         )
     case = _Case(session, job, (line or Line.of(session)).before(job))
@@ -151,6 +151,12 @@ def _state(job: Job) -> str:
     if not job.has_pending:
         return "started" if job.count(TaskStatus.BINDING) else "running"
     return "waiting" if job.ready else "not ready"
+
+
+def _where(job: Job) -> str:
+    nodes = sorted({str(task.node) for task in job.tasks.values() if task.node is not None})
+    more = ", ..." if len(nodes) > EXAMPLES else ""
+    return f": on {', '.join(nodes[:EXAMPLES])}{more}" if nodes else ""
 
 
 class _Case:
@@ -218,9 +224,10 @@ class _Case:
             return None
         kind = "limit" if verdict.reason == "OverLimit" else "quota"
         self._reasons.append(verdict.message)
+        could_wait = verdict.requested <= verdict.bound
+        wait = ", or wait until jobs in it give back as much" if could_wait else ""
         self._remedies.append(
-            f"raise the {kind} of queue {verdict.queue} by {_beyond(verdict)}, or wait until jobs "
-            f"in it give back as much"
+            f"raise the {kind} of queue {verdict.queue} by {_beyond(verdict)}{wait}"
         )
         if kind == "quota":
             self._remedies.append(

@@ -283,7 +283,25 @@ def test_a_rule_that_alone_stands_in_the_way_is_named_alone() -> None:
 def test_a_queue_at_its_limit_is_told_by_how_much() -> None:
     explanation = why_job(crowded(), None, "capped")
 
-    assert "raise the limit of queue tiny by 2 GPUs" in explanation.remedies[0]
+    assert explanation.remedies == ("raise the limit of queue tiny by 2 GPUs",)
+
+
+def test_a_job_that_its_queue_could_hold_alone_may_also_wait() -> None:
+    jobs = [a_job(name, gpus=2, queue="tiny", age=age) for name, age in (("one", 9), ("two", 1))]
+    cluster = a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue("tiny", limit=2)])
+
+    assert why_job(cluster, None, "two").remedies == (
+        "raise the limit of queue tiny by 2 GPUs, or wait until jobs in it give back as much",
+    )
+
+
+def test_a_job_that_runs_says_where() -> None:
+    cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("job", tasks=2, on="a")])
+
+    explanation = why_job(cluster, None, "job")
+
+    assert explanation.state == "running"
+    assert explanation.summary == "job job has all its tasks placed: on a"
 
 
 def test_a_job_that_was_started_says_where() -> None:
