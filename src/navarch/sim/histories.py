@@ -1,10 +1,9 @@
 """Histories: each node's career and what was done to each machine, node by node."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, node_status
 from navarch.sim.figures.career import Career
@@ -13,13 +12,13 @@ from navarch.sim.outcome import NodeEntry, NodeHistory
 
 
 def node_histories(
-    fleet: Fleet,
+    nodes: Iterable[Node],
     careers: Mapping[NodeId, Career],
     injuries: Sequence[Injury],
     *,
     began: datetime,
 ) -> tuple[NodeHistory, ...]:
-    """Return what happened to every node that is still known, in order."""
+    """Return what happened to every node, in order."""
     entries: dict[NodeId, list[tuple[datetime, int, NodeEntry]]] = {}
 
     def add(node: NodeId, at: datetime, rank: int, kind: str, text: str, status: str = "") -> None:
@@ -35,9 +34,7 @@ def node_histories(
         if injury.over is not None and injury.over > injury.at:
             add(injury.node, injury.over, 0, "mended", injury.detail)
     failures = Counter(injury.node for injury in injuries)
-    return tuple(
-        _history(node, entries.get(node.id, []), failures[node.id]) for node in fleet.nodes.values()
-    )
+    return tuple(_history(node, entries.get(node.id, []), failures[node.id]) for node in nodes)
 
 
 def _history(

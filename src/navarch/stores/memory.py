@@ -38,6 +38,8 @@ class MemoryStore:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
+        self.on_prune: Callable[[Sequence[Recorded]], None] = lambda _: None
+        """Hears what the journal drops, in order."""
         self._shelf = _Shelf()
         self._term = self._shelf.terms
 
@@ -116,6 +118,7 @@ class MemoryStore:
         shelf = self._shelf
         old = list(takewhile(lambda entry: entry.event.at < before, shelf.journal))
         if old:
+            self.on_prune(old)
             shelf.journal_start = old[-1].revision
             shelf.journal = shelf.journal[len(old) :]
             shelf.by_subject = {}

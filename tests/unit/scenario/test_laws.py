@@ -8,6 +8,7 @@ from bases import FLEET, POOL, STRESS, Plain, changed, played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from navarch.control import housekeeping
 from navarch.sim.clock import SeededEntropy
 from navarch.sim.scenario.assertion import AssertionType
 from navarch.sim.scenario.fleet_gen import FleetGen, Template
@@ -221,6 +222,41 @@ def test_a_node_that_people_take_out_and_put_back_is_no_false_cordon() -> None:
     )
 
     assert outcome.figures.false_cordons == 1, "only the one that could not be heard"
+
+
+def test_a_run_is_measured_whole_though_the_journal_forgets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(housekeeping, "JOURNAL_KEEP", timedelta(hours=3))
+    broken = {
+        "at": "10m",
+        "action": "inject_failure",
+        "target": "p-0",
+        "params": {"failure_type": "xid_error", "xid_code": 79},
+    }
+    outcome = played(
+        {
+            "name": "long",
+            "duration": "30h",
+            "timing": {"heartbeat_interval": "1m", "health_check_interval": "5m"},
+            "fleet": [{"id": "n1"}],
+            "providers": {"cloud": {"boot_min": "1m", "boot_max": "2m"}},
+            "pools": {
+                "p": {"provider": "cloud", "instance_type": "box", "min_nodes": 2, "max_nodes": 2}
+            },
+            "events": [{"at": "0s", "action": "start_fleet"}, broken],
+            "assertions": [
+                {"type": "event", "target": "node.registered", "expected": "== 4"},
+                {"type": "figure", "target": "replacement.count", "expected": "== 1"},
+                {"type": "figure", "target": "availability", "expected": "> 0.99"},
+            ],
+        }
+    )
+
+    assert outcome.passed, outcome.broken
+    (gone,) = [history for history in outcome.nodes if history.node == "p-0"]
+    assert gone.status == "terminated"
+    assert [entry.kind for entry in gone.entries][:2] == ["node.requested", "node.bought"]
 
 
 def test_a_wait_in_vain_fails_the_run_and_says_what_was_found() -> None:

@@ -1,8 +1,9 @@
 """Judging: what was expected against what the control plane says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from navarch.core.errors import NotFoundError
+from navarch.core.event import Recorded
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
@@ -12,16 +13,23 @@ from navarch.sim.stage.ground import Ground
 
 
 async def judge(
-    ground: Ground, assertion: Assertion, *, figures: Mapping[str, float | None]
+    ground: Ground,
+    assertion: Assertion,
+    *,
+    figures: Mapping[str, float | None],
+    dropped: Sequence[Recorded] = (),
 ) -> Verdict:
-    """Return whether an assertion holds now, and what was found."""
+    """Return whether an assertion holds now, and what was found.
+
+    `dropped` is what the control plane's journal no longer has of a long run.
+    """
     kind = AssertionType(assertion.type)
     if kind is AssertionType.FIGURE:
         return judge_figure(assertion, figures)
     if kind is AssertionType.NODE_COUNT:
         return await _judge_count(ground, assertion)
     if kind is AssertionType.EVENT:
-        return await _judge_events(ground, assertion)
+        return await _judge_events(ground, assertion, dropped)
     return await _judge_node(ground, assertion, kind)
 
 
@@ -72,18 +80,19 @@ async def _judge_count(ground: Ground, assertion: Assertion) -> Verdict:
     )
 
 
-async def _judge_events(ground: Ground, assertion: Assertion) -> Verdict:
+async def _judge_events(
+    ground: Ground, assertion: Assertion, dropped: Sequence[Recorded]
+) -> Verdict:
     comparison = parse_comparison(assertion.expected)
     assert comparison is not None, assertion
     kind, _, text = (part.strip() for part in assertion.target.partition(":"))
-    count, after = 0, 0
+    count, after, page = 0, 0, dropped
     while True:
-        start = after
+        count += sum(x.event.kind == kind and text in x.event.reason for x in page)
+        start = after = page[-1].number if page else after
         page = await ground.ask(lambda api: api.events(after=start, limit=PAGE_SIZE_MAX))  # noqa: B023
         if not page:
             break
-        after = page[-1].number
-        count += sum(x.event.kind == kind and text in x.event.reason for x in page)
     about = f' that say "{text}"' if text else ""
     return Verdict(
         what=f"{kind} events{about} {assertion.expected}",

@@ -39,6 +39,7 @@ from navarch.sim.scenario.fleet_node import FleetNode
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.acts import Acts
 from navarch.sim.stage.agent import StageAgent
+from navarch.sim.stage.archive import Archive
 from navarch.sim.stage.buying import follow_capacity, pool_specs, types_sold
 from navarch.sim.stage.census import Census
 from navarch.sim.stage.failure import Failure
@@ -79,11 +80,13 @@ class VirtualTheatre:
         """Whether it can be computed when agents beat: in a network that does as it should."""
         self._computed = computed and self._foreseeable
         self.census = Census()
+        self.archive = Archive()
         self._tasks = tasks
         clock = SimClock()
         entropy = SeededEntropy(f"{seed}/cluster")
         cluster = Cluster(id=entropy.new_id("cluster"), secret=entropy.secret())
         store = MemoryStore(cluster)
+        store.on_prune = self.archive.keep
         self.clouds = self._clouds(clock)
         self.jobs = JobSystem(
             clock,
@@ -205,6 +208,7 @@ class VirtualTheatre:
         world.store.subscribe(world.checkers.watch)
         world.store.subscribe(world.record)
         world.store.subscribe(self.census.watch)
+        world.store.subscribe(self.archive.watch)
         world.make_agent = self._make_agent
         self.jobs.on_load = self._load_changed
         world.on_up = self._up
@@ -317,7 +321,7 @@ class VirtualTheatre:
             verdicts = [
                 *self.play.acts.verdicts,
                 *[
-                    await judge(world, each, figures=flatten(figures))
+                    await judge(world, each, figures=flatten(figures), dropped=self.archive.journal)
                     for each in scenario.assertions
                 ],
             ]
@@ -359,7 +363,7 @@ class VirtualTheatre:
         self, began: datetime, ended: datetime
     ) -> tuple[Figures, Mapping[NodeId, Career]]:
         store = self.world.store
-        journal = await store.events(limit=1_000_000_000)
+        journal = [*self.archive.journal, *await store.events(limit=1_000_000_000)]
         careers = read_careers(journal)
         nodes = [node for node in self.world.fleet().nodes.values() if node.launch is not None]
         living: list[Launch] = [node.launch for node in nodes if node.launch and not node.gone]
@@ -407,6 +411,7 @@ class VirtualTheatre:
         verdicts: Sequence[Verdict],
     ) -> Outcome:
         stage, storm = self.stage, self.play.storm
+        nodes = {**self.archive.nodes, **self.world.fleet().nodes}
         return Outcome(
             scenario=self.scenario.name,
             description=self.scenario.description,
@@ -425,7 +430,7 @@ class VirtualTheatre:
             skipped=storm.skipped if storm is not None else 0,
             timeline=tuple(self.play.timeline),
             happenings=tuple(self.play.acts.happenings),
-            nodes=node_histories(self.world.fleet(), careers, stage.injuries, began=began),
+            nodes=node_histories(nodes.values(), careers, stage.injuries, began=began),
             jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
             rules=tuple(
                 RuleHits(rule=rule, result=result, hits=hits)

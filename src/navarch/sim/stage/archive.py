@@ -1,0 +1,26 @@
+"""What the control plane has forgotten in the course of a long run, and figures are still of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from navarch.core.event import Recorded
+from navarch.core.ids import NodeId
+from navarch.core.node import Node
+from navarch.ports.store import Committed
+
+
+@dataclass(slots=True)
+class Archive:
+    """Keeps nodes that are long gone, and the part of the journal that was dropped."""
+
+    nodes: dict[NodeId, Node] = field(default_factory=dict)
+    journal: list[Recorded] = field(default_factory=list)
+
+    def watch(self, done: Committed) -> None:
+        """Keep the nodes that are forgotten with a commit, as they were last."""
+        for name in done.change.forget_nodes:
+            self.nodes[name] = done.before.nodes[name]
+
+    def keep(self, dropped: Sequence[Recorded]) -> None:
+        """Keep what the journal drops."""
+        self.journal += dropped
