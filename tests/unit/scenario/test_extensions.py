@@ -1,7 +1,11 @@
 """Extensions, tested with realistic scenarios, as an author outside would."""
 
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from bases import FLEET, POOL, changed
@@ -83,3 +87,23 @@ def test_a_law_that_an_extension_breaks_fails_the_run(scenario: Build) -> None:
 
 def test_a_scenario_may_be_a_mapping(scenario: Build) -> None:
     assert scenario(FLEET).run().scenario == "fleet"
+
+
+def test_the_example_of_the_guide_runs_as_written(tmp_path: Path) -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "simulator.md"
+    told = guide.read_text(encoding="utf-8").partition("## From Python and pytest")[2]
+    (file,) = re.findall(r"```yaml\n(.*?)```", told, re.DOTALL)
+    (test,) = re.findall(r"```python\n(.*?)```", told, re.DOTALL)
+    (tmp_path / "office-hours.yaml").write_text(file, encoding="utf-8")
+    (tmp_path / "test_office_hours.py").write_text(test, encoding="utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
