@@ -152,8 +152,15 @@ def import_trace(scenario: Path, nodes: Path, jobs: Path | None, hours: int) -> 
     "--since", type=duration, metavar="DURATION", help="How far back, such as 24h.  [all there is]"
 )
 @click.option("--prices", is_flag=True, help="Keep what machines cost; a secret otherwise.")
+@click.option("--config", type=FILE, help="The server's configuration: how often agents speak.")
 @with_session
-def record(session: Session, scenario: Path, since: timedelta | None, prices: bool) -> None:
+def record(
+    session: Session,
+    scenario: Path,
+    since: timedelta | None,
+    prices: bool,
+    config: Path | None,
+) -> None:
     r"""Make a scenario of what happened to a live fleet, without anybody's names.
 
     Kept are machines, what befell them and what people asked for. Names, labels, addresses, ids,
@@ -165,7 +172,7 @@ def record(session: Session, scenario: Path, since: timedelta | None, prices: bo
     """
     from navarch.cli.sim_trace import record_fleet
 
-    record_fleet(session, scenario, since=since, prices=prices)
+    record_fleet(session, scenario, since=since, prices=prices, config=config)
 
 
 @sim.command("replay")

@@ -11,20 +11,28 @@ from navarch.cli.failures import CommandError
 from navarch.cli.session import Session
 from navarch.cli.sim_run import write_file
 from navarch.config.duration import render_duration
+from navarch.config.loading import load_config
 from navarch.core.event import Recorded
 from navarch.ports.api import PAGE_SIZE_MAX, FleetApi, NodeView, Query
+from navarch.service.agents import Timing
 from navarch.sim.scenario.loading import parse_scenario
 from navarch.sim.trace.live import FleetTrace, trace_fleet
 from navarch.sim.trace.tables import read_jobs, read_nodes
 
 
 def record_fleet(
-    session: Session, scenario: Path, *, since: timedelta | None, prices: bool
+    session: Session,
+    scenario: Path,
+    *,
+    since: timedelta | None,
+    prices: bool,
+    config: Path | None,
 ) -> None:
     """Write a scenario with what happened to the fleet that the session is about."""
     if scenario.exists():
         raise CommandError(f"{scenario} is there already; choose another name")
     now = session.clock.now()
+    timing = _timing(config) if config is not None else Timing()
 
     async def look(api: FleetApi) -> FleetTrace:
         return trace_fleet(
@@ -34,6 +42,7 @@ def record_fleet(
             name=scenario.stem,
             since=None if since is None else now - since,
             until=now,
+            timing=timing,
             prices=prices,
         )
 
@@ -43,7 +52,20 @@ def record_fleet(
     write_file(scenario, text.encode())
     told = [f"Wrote {scenario}: {trace.plain['description']} {trace.events} events."]
     told += [f"Left out: {count} {what}." for what, count in trace.left_out.items()]
+    if config is None:
+        usual = render_duration(timing.heartbeat_interval)
+        told.append(f"Heartbeats every {usual} are taken for granted; --config says otherwise.")
     click.echo("\n".join([*told, f"Play it: navarch sim run {scenario}"]))
+
+
+def _timing(config: Path) -> Timing:
+    """Return how often a server with that configuration has its agents speak."""
+    server = load_config(config).server
+    return Timing(
+        heartbeat_interval=server.heartbeat_interval,
+        heartbeat_timeout=server.heartbeat_timeout,
+        health_check_interval=server.health_check_interval,
+    )
 
 
 async def _every_node(api: FleetApi) -> list[NodeView]:

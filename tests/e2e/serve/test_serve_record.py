@@ -1,6 +1,7 @@
 """A fleet that really runs is recorded over its API, and what happened happens again."""
 
 from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 
 import yaml
@@ -52,6 +53,8 @@ def test_a_fleet_is_recorded_over_the_api_without_names_and_plays_the_same(tmp_p
         file = tmp_path / "trace.yaml"
         done = fleet.navarch("sim", "record", str(file))
         again = fleet.navarch("sim", "record", str(file))
+        timed = tmp_path / "timed.yaml"
+        exact = fleet.navarch("sim", "record", str(timed), "--config", str(fleet.config))
     finally:
         fleet.stop()
 
@@ -77,3 +80,6 @@ def test_a_fleet_is_recorded_over_the_api_without_names_and_plays_the_same(tmp_p
     played = [[x.kind for x in node.entries if x.kind in STEPS] for node in outcome.nodes]
     assert Counter(map(tuple, played)) == Counter(map(tuple, happened.values()))
     assert yaml.safe_load(text)["pools"].keys() == {"pool-1"}
+    assert "every 30s are taken for granted; --config says otherwise" in done.stdout
+    assert exact.returncode == 0, exact.stderr
+    assert load_scenario(timed).timing.heartbeat_interval == timedelta(seconds=1)
