@@ -9,7 +9,8 @@ from navarch.core.fleet import Change
 from navarch.core.ids import InstanceId, PoolName
 from navarch.core.node import Node
 from navarch.sim.claims import Claims
-from navarch.sim.incarnation import Tripwire, wired
+from navarch.sim.clock import SeededEntropy
+from navarch.sim.incarnation import Tripwire, WiredStore, wired
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -43,6 +44,26 @@ def test_no_machine_may_be_ended_that_any_node_has_whatever_its_label_says() -> 
         )
 
     simulate(story, seed=1, pools=[a_pool(POOL, size=2)])
+
+
+def test_a_process_that_has_died_hears_of_no_commit_and_another_of_all() -> None:
+    async def story(world: World) -> None:
+        wires = [Tripwire(), Tripwire()]
+        heard: list[list[int]] = [[], []]
+        for wire, revisions in zip(wires, heard, strict=True):
+            store = WiredStore(world.store, wire, SeededEntropy("1"))
+            store.subscribe(lambda done, to=revisions: to.append(done.after.revision))  # type: ignore[misc]
+        await world.until(lambda: len(world.serving(POOL)) == 1, within_s=1800)
+        assert heard[0] == heard[1] != []
+        until_then = list(heard[0])
+        wires[0].cut()
+        dead = WiredStore(world.store, wires[0], SeededEntropy("1"))
+        dead.subscribe(lambda done: heard[0].append(done.after.revision))
+        world.fail(world.serving(POOL)[0], "XID 79")
+        await world.until(lambda: len(heard[1]) > len(until_then), within_s=1800)
+        assert heard[0] == until_then
+
+    simulate(story, seed=1, pools=[a_pool(POOL, size=1)])
 
 
 def on(node: Node, machine: InstanceId) -> Node:

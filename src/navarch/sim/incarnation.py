@@ -24,6 +24,8 @@ from navarch.sim.claims import Claims
 
 T = TypeVar("T")
 
+Listener = Callable[[Committed], None]
+
 
 class Crash(BaseException):
     """The control plane's process has died at this very line."""
@@ -40,6 +42,8 @@ class Tripwire:
     dead: bool = False
     log: list[str] = field(default_factory=list)
     on_crash: Callable[[], object] = lambda: None
+    _leave: list[Callable[[], None]] = field(default_factory=list)
+    """How each that listens for this process to something outside stops listening."""
 
     async def call(self, what: str, effect: Callable[[], Awaitable[T]]) -> T:
         """Make a call to the outside, unless this is where the process dies."""
@@ -58,9 +62,25 @@ class Tripwire:
             if number == self.at and self.after and not self.dead:
                 self._die(what)
 
-    def _die(self, what: str) -> NoReturn:
+    def cut(self) -> None:
+        """Let the process be dead: it makes no call any more, and hears of nothing."""
         self.dead = True
+        for leave in self._leave:
+            leave()
         self.on_crash()
+
+    def listen(
+        self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
+    ) -> Callable[[], None]:
+        """Have `listener` called for as long as this process lives; return how to stop that."""
+        if self.dead:
+            return lambda: None
+        leave = subscribe(listener)
+        self._leave.append(leave)
+        return leave
+
+    def _die(self, what: str) -> NoReturn:
+        self.cut()
         raise Crash(what)
 
 
@@ -96,9 +116,9 @@ class WiredStore:
             f"commit {kinds}", lambda: self.store.commit(change, based_on=based_on)
         )
 
-    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
-        return self.store.subscribe(lambda done: None if self.wire.dead else listener(done))
+        return self.wire.listen(self.store.subscribe, listener)
 
     async def events(
         self,

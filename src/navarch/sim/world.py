@@ -280,8 +280,7 @@ class World:
 
     def crash(self) -> None:
         """Kill the control plane, wherever it stands. It comes back by itself."""
-        self.wire.dead = True
-        self.wire.on_crash()
+        self.wire.cut()
 
     async def ask(self, request: Callable[[FleetService], Awaitable[T]]) -> T:
         """Make an operator's request, again and again until the control plane answers."""
