@@ -29,7 +29,10 @@ class SimClock:
 
     def now(self) -> datetime:
         """Return virtual wall time."""
-        now_s = self.loop.time()
+        loop = self._running
+        if loop is None or not loop.is_running():
+            loop = self.loop
+        now_s = loop.time()
         # It is asked for far more often than it moves.
         if now_s != self._read_at_s:
             self._read_at_s, self._read = now_s, EPOCH + timedelta(seconds=now_s)
@@ -53,8 +56,10 @@ class SimClock:
         timer = loop.call_at(moment_s, _wake, woken)
         try:
             await woken
-        finally:
+        except BaseException:
+            # One that has rung need not be called off, which takes as long as setting it did.
             timer.cancel()
+            raise
 
 
 def _wake(sleeper: asyncio.Future[None]) -> None:

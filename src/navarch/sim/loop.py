@@ -74,7 +74,8 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """Call everything that is ready, or let time pass until something is."""
         ready, timers = self._ready, self._timers
-        self._drop_cancelled()
+        if self._timer_cancelled_count:
+            self._drop_cancelled()
         if not ready and not self._stopping:
             self._pass_time(timers[0][0] if timers else None)
         soon = self._now + self._clock_resolution
