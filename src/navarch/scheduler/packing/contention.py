@@ -10,7 +10,7 @@ import numpy as np
 from navarch.scheduler.packing.stage import Flags, Numbers
 from navarch.scheduler.packing.trace import Shape
 
-PRICE: Final = 0.3
+PRICE: Final = 0.2
 """What a thousandth of a GPU costs on machines that pods with no other choice will want all of.
 Enough to send others elsewhere while there is an elsewhere, not enough to waste much for it."""
 
