@@ -61,9 +61,16 @@ class Foresight(ScoringPolicy):
             ],
             dtype=np.int64,
         )
-        # What each shape takes; in front what no pod takes, for the state before.
-        self._cpu = np.concatenate([[0.0], stage.cpu])
-        self._demand = np.concatenate([[0.0], stage.demand])
+        # Memory and models make no difference to waste and shortage: shapes that differ in nothing
+        # else are worked out once, and `_like` says which each of them is like.
+        looks = list(zip(stage.cpu.tolist(), self._column.tolist(), strict=True))
+        alike = {look: number for number, look in enumerate(dict.fromkeys(looks))}
+        self._like = np.array([alike[look] for look in looks], dtype=np.int64)
+        first = [looks.index(look) for look in alike]
+        self._column_of_like = self._column[first]
+        # What each of those takes; in front what no pod takes, for the state before.
+        self._cpu = np.concatenate([[0.0], stage.cpu[first]])
+        self._demand = np.concatenate([[0.0], stage.demand[first]])
 
         self._kind_of = np.array(stage.kind_of)
         self._contention = Contention(stage.shapes, stage.could_use)
@@ -97,15 +104,16 @@ class Foresight(ScoringPolicy):
             return np.zeros(len(self._column))
         short = self._shortage.of_each(self.books.cpu[node] - self._cpu, total - self._demand)
         first, *others = set(left)
-        best = self._gain_of_shape[first]
+        best = self._gain_of_like[first]
         for milli in others:
-            best = np.maximum(best, self._gain_of_shape[milli])
+            best = np.maximum(best, self._gain_of_like[milli])
         gains: Numbers = best + short[0]
         gains -= short[1:]
         gains *= 1 / GRAIN
         np.rint(gains, out=gains)
         gains *= GRAIN
-        return gains
+        each: Numbers = gains.take(self._like)
+        return each
 
     def weigh(self, shape: int, scores: Numbers) -> Numbers:
         """Take off what the node's GPUs cost, and the slots that the pod would break."""
@@ -148,7 +156,7 @@ class Foresight(ScoringPolicy):
         parts = np.where(after < 0, NOWHERE, waste[:, None] - waste[np.maximum(after, 0)])
         whole = np.arange(stage.most_gpus + 1) * waste[WHOLE]
         self._gain = np.hstack([parts, np.broadcast_to(whole, (WHOLE + 1, len(whole)))])
-        self._gain_of_shape = self._gain[:, self._column]
+        self._gain_of_like = self._gain[:, self._column_of_like]
         self._look()
 
     def _look(self) -> None:
