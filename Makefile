@@ -38,7 +38,8 @@ format: setup ## rewrite the files the way `make check` wants them
 test: check ## the whole gate
 	$(BIN)/pytest -n $(JOBS) -m "not long" $(ARGS)
 
-test-all: check ## the gate, and what is too long for it
+test-all: check ## the gate, and what is too long for it; installs Debian packages that tests start
+	@scripts/install-components
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 PYTHONS ?= python3.12 python3.13
