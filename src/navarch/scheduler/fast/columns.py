@@ -42,6 +42,8 @@ NONE: Final = -(2**62)
 
 FEW: Final = 24
 """So many nodes are quicker to update one by one."""
+VERY_FEW: Final = 6
+"""So many nodes are quicker to write down one by one, all their amounts at once."""
 
 
 class Stock(Protocol):
@@ -138,6 +140,13 @@ class Columns:
                 known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
         return known
 
+    def extremes_among(self, figure: str, rows: Rows) -> tuple[int, int]:
+        """Return the least and the most of a figure that some nodes have, if they have any."""
+        free, has = self.free[:, FIGURE_COLUMN[figure]].take(rows), self.extent(figure).has
+        if not has.all():
+            free = free[has.take(rows)]
+        return (int(free.min()), int(free.max())) if len(free) else (0, 0)
+
     def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
         """Take note that so many equal tasks have been put on what is idle on nodes.
 
@@ -155,6 +164,20 @@ class Columns:
         """Write rows down that nobody has looked at; some may have changed again since."""
         rows = list(set(self._behind))
         self._behind = []
+        if len(rows) <= VERY_FEW:
+            idle_rows, free_rows = self._idle, self._free
+            for row in rows:
+                node = self.nodes[row]
+                now, later = node.idle, node.releasing
+                cpu, memory, gpu, pods = now.cpu, now.memory, now.gpu, now.pods
+                idle_rows[row] = (cpu, memory, gpu, pods)
+                free_rows[row] = (
+                    cpu + later.cpu,
+                    memory + later.memory,
+                    gpu + later.gpu,
+                    pods + later.pods,
+                )
+            return
         pools = [(node.idle, node.releasing) for node in self.at(rows)]
         idle = np.array([(i.cpu, i.memory, i.gpu, i.pods) for i, _ in pools], dtype=np.int64)
         self._idle[rows] = idle
@@ -284,11 +307,6 @@ class ColumnTable(NodeTable):
         if self._rows is None:
             return self._columns.rows_of(trait)
         return super().rows_of(trait)
-
-    def extremes(self, column: int) -> tuple[int, int]:
-        """Return the least and the most that is free of a resource, where there is any of it."""
-        free = self.free[self.total[:, column] > 0, column]
-        return (int(free.min()), int(free.max())) if len(free) else (0, 0)
 
     def after(self, idle: Amounts, free: Amounts) -> ColumnTable:
         """Return the same nodes with other amounts."""

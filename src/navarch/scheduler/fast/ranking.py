@@ -84,6 +84,8 @@ class Ranking:
         self._fitting: Rows = np.empty(0, dtype=np.intp)
         """Nodes outside of which it fits nowhere, as long as nothing has come free since."""
         self._fitting_grown = -1
+        self._among: Ranking | None = None
+        """The scores that nodes have if extremes are those of some of them."""
 
     @property
     def foreseeable(self) -> bool:
@@ -108,11 +110,18 @@ class Ranking:
 
     def refresh(self) -> None:
         """Bring the scores up to date."""
-        columns = self._columns
-        known, now = self._seen, len(columns.log.rows)
-        columns.sync()
-        self._seen = now
-        extents = self._measure()
+        known = self.look()
+        self.catch_up_since(known, self._measure())
+
+    def look(self) -> int:
+        """Have nodes shown as they are now; return how much of the log was known before."""
+        known, self._seen = self._seen, len(self._columns.log.rows)
+        self._columns.sync()
+        return known
+
+    def catch_up_since(self, known: int, extents: list[tuple[int, int]]) -> None:
+        """Score nodes again that may have another score now, with these extremes."""
+        columns, now = self._columns, self._seen
         if known < 0 or (known != now and not columns.whole):
             self._extents = extents
             self._rescore_all()
@@ -161,18 +170,24 @@ class Ranking:
 
     def best_among(self, rows: Rows) -> int | None:
         """Return the best of some nodes as they are, as if there were no others, or nothing."""
-        columns = self._columns
-        columns.sync()
-        table = columns.table(rows)
+        if not len(rows):
+            return None
+        if self._among is None:
+            self._among = Ranking(self._columns, self.task, self._job, self._rules)
+        among, known = self._among, self._among.look()
+        among.catch_up_since(known, among.measure_among(rows))
+        scores = among.scores.take(rows)
+        best = int(scores.argmax())
+        return None if scores[best] == NEVER else int(rows[best])
+
+    def measure_among(self, rows: Rows) -> list[tuple[int, int]]:
+        """Tell plugins the extremes among some nodes, and return them."""
+        found = []
         for figure, tell in self._extremes:
-            tell(self.task, *table.extremes(FIGURE_COLUMN[figure]))
-        fit = fits(table.free, self.need) * self._allowed.take(rows)
-        for hook in self._rules.node_predicates:
-            fit = np.minimum(fit, self._ask_predicate(hook, table))
-        scores = self.score_table(table, rows)
-        scores[(fit == NO) | np.isnan(scores)] = NEVER
-        best = int(scores.argmax()) if len(rows) else 0
-        return int(rows[best]) if len(rows) and scores[best] != NEVER else None
+            least, most = self._columns.extremes_among(figure, rows)
+            tell(self.task, least, most)
+            found.append((least, most))
+        return found
 
     def moves_an_extreme(self) -> bool:
         """Say whether the next task alone moves an extreme that scores depend on."""
