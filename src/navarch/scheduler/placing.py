@@ -45,7 +45,7 @@ class JobPlacing:
     def place(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         """Place the tasks, whose turn it is, on some of `nodes`; say whether it worked."""
         tasks = made(tasks)
-        if self._is_plain(tasks, nodes):
+        if self._is_plain(tasks):
             checkpoint = self._statement.checkpoint()
             alike = self._job.root.pod_sets[0].alike
             if self._place_tasks(tasks, nodes, alike=alike):
@@ -58,13 +58,12 @@ class JobPlacing:
         """Place one task on any node, whatever becomes of the others."""
         return self._place_tasks([task], self._session.node_list)
 
-    def _is_plain(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
+    def _is_plain(self, tasks: Sequence[Task]) -> bool:
         """Say whether the job is a single pod set that nobody confines to some of the nodes."""
         root = self._job.root
         if root.groups or len(root.pod_sets) != 1 or not tasks:
             return False
-        hooks = self._session.hooks("subset_nodes")
-        return nodes is self._session.node_list and not any(h.concerns(tasks[0]) for h in hooks)
+        return not any(h.concerns(tasks[0]) for h in self._session.hooks("subset_nodes"))
 
     def _place_group(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         pod_sets = group.all_pod_sets()

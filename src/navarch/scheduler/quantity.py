@@ -20,6 +20,10 @@ RESOURCE_UNITS = (1, 1, GPU)
 """What one indivisible step of each resource is when shares are rounded down."""
 
 
+_new = tuple.__new__
+"""Makes amounts in half the time that calling `Amounts` takes; they are added up all the time."""
+
+
 class Amounts(NamedTuple):
     """How much of each resource that queues share. Whole numbers for use, floats for shares."""
 
@@ -29,15 +33,20 @@ class Amounts(NamedTuple):
 
     def plus(self, other: "Amounts") -> "Amounts":
         """Return the element-wise sum."""
-        return Amounts(self.cpu + other.cpu, self.memory + other.memory, self.gpu + other.gpu)
+        cpu, memory, gpu = self
+        more_cpu, more_memory, more_gpu = other
+        return _new(Amounts, (cpu + more_cpu, memory + more_memory, gpu + more_gpu))
 
     def minus(self, other: "Amounts") -> "Amounts":
         """Return the element-wise difference."""
-        return Amounts(self.cpu - other.cpu, self.memory - other.memory, self.gpu - other.gpu)
+        cpu, memory, gpu = self
+        less_cpu, less_memory, less_gpu = other
+        return _new(Amounts, (cpu - less_cpu, memory - less_memory, gpu - less_gpu))
 
     def times(self, count: int) -> "Amounts":
         """Return so many times as much."""
-        return Amounts(self.cpu * count, self.memory * count, self.gpu * count)
+        cpu, memory, gpu = self
+        return _new(Amounts, (cpu * count, memory * count, gpu * count))
 
     def within(self, bound: "Amounts") -> bool:
         """Say whether no element exceeds `bound`, where an unlimited bound is never exceeded."""

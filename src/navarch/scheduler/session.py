@@ -37,6 +37,7 @@ from navarch.scheduler.status import (
     ALLOCATED_MASK,
     TaskStatus,
 )
+from navarch.scheduler.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -144,6 +145,11 @@ class Session(Answers):
         """What is known about kinds of tasks, so that equal ones need not be asked about again."""
         return Engine(self)
 
+    @cached_property
+    def turns(self) -> Turns:
+        """Who of two comes first among all who wait."""
+        return Turns(self)
+
     def forget_rankings(self) -> None:
         """Ask plugins anew about every kind of task, since one of them has changed its mind."""
         self.__dict__.pop("engine", None)
@@ -242,10 +248,18 @@ class Session(Answers):
         self._book(task, before, after)
         told: list[tuple[EventFn | None, Event]] = []
         try:
-            for tell, opposite, event in self._events(task, before, after):
-                if tell is not None:
-                    tell(event)
-                told.append((opposite, event))
+            if before.counts and before.node is not None:
+                event = Event(task, before.node)
+                for _, handler in self._event_handlers:
+                    if handler.deallocate_fn is not None:
+                        handler.deallocate_fn(event)
+                    told.append((handler.allocate_fn, event))
+            if after.counts and after.node is not None:
+                event = Event(task, after.node)
+                for _, handler in self._event_handlers:
+                    if handler.allocate_fn is not None:
+                        handler.allocate_fn(event)
+                    told.append((handler.deallocate_fn, event))
         except Exception:
             self._book(task, after, before)
             for opposite, event in reversed(told):
@@ -322,20 +336,6 @@ class Session(Answers):
         """Return everything that statements change, for comparison."""
         tasks = tuple((t.uid, t.placement) for j in self.jobs.values() for t in j.tasks.values())
         return (tasks, tuple(n.state() for n in self.nodes.values()), self.claims.state())
-
-    def _events(
-        self, task: Task, before: Placement, after: Placement
-    ) -> list[tuple[EventFn | None, EventFn | None, Event]]:
-        """Return what to tell whom, with what would take it back."""
-        handlers = [handler for _, handler in self._event_handlers]
-        events: list[tuple[EventFn | None, EventFn | None, Event]] = []
-        if before.counts and before.node is not None:
-            event = Event(task, before.node)
-            events += [(h.deallocate_fn, h.allocate_fn, event) for h in handlers]
-        if after.counts and after.node is not None:
-            event = Event(task, after.node)
-            events += [(h.allocate_fn, h.deallocate_fn, event) for h in handlers]
-        return events
 
     def _book(self, task: Task, before: Placement, after: Placement) -> None:
         # The new bookings first: a shared GPU must not be forgotten while its only user changes.

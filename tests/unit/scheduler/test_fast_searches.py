@@ -10,7 +10,7 @@ import pytest
 
 from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
-from navarch.scheduler.cluster import AffinityTerm, ClaimUse, TaskSpec, Toleration
+from navarch.scheduler.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
 from navarch.scheduler.config import Parameters, SchedulerConfig
 from navarch.scheduler.fast.check import best_node
 from navarch.scheduler.job_queue import JobQueue
@@ -23,7 +23,7 @@ from navarch.scheduler.state.kind import end_of_equals
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.statement import Statement
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
-from navarch.scheduler.worlds import a_cluster, a_job
+from navarch.scheduler.worlds import a_cluster, a_job, a_queue
 from navarch.testing.scheduler_workloads import random_cluster
 
 SEEDS = range(40)
@@ -149,6 +149,58 @@ def test_dropping_those_who_are_not_wanted_leaves_the_order_of_the_others(seed: 
 
     expected = [job for job in iter(one_by_one.pop, None) if job in wanted]
     assert list(iter(lambda: dropping.pop_one_of(wanted), None)) == expected
+
+
+def departments(seed: int, *, sizes: Sequence[float]) -> Cluster:
+    """Return jobs that wait in a few departments, which have a few queues each."""
+    chance = random.Random(seed)
+    queues, leaves = [], []
+    for top in range(chance.choice((1, 2, 2, 3))):
+        name = f"department-{top}"
+        queues.append(a_queue(name, quota=chance.choice((2, 4)), priority=chance.choice((1, 1, 2))))
+        below = [f"{name}-{index}" for index in range(chance.choice((0, 1, 2, 2)))]
+        queues += [a_queue(leaf, parent=name, quota=chance.choice((1, 2))) for leaf in below]
+        leaves += below or [name]
+    jobs = [
+        a_job(
+            f"job-{number:02}",
+            queue=chance.choice(leaves),
+            gpus=chance.choice(sizes),
+            on="node" if chance.random() < 0.3 else None,
+            age=chance.randrange(4),
+        )
+        for number in range(24)
+    ]
+    return a_cluster(nodes={"node": 16, "spare": 8}, jobs=jobs, queues=queues)
+
+
+def told_first(cluster: Cluster, seed: int) -> list[bool]:
+    """Ask about pairs of jobs whose turn it is first; return whether it was told of each."""
+    session = open_session(cluster)
+    chance = random.Random(seed)
+    told = []
+    with session.attempt("test") as statement:
+        for _ in range(8):
+            shake(session, statement, chance)
+            if len(session.waiting.jobs) < 2:
+                continue
+            pair = chance.sample(session.waiting.jobs, 2)
+            served = JobQueue.of(session, session.waiting.jobs).pop_one_of(pair)
+            first = session.turns.first(*pair)
+            assert first in (None, served)
+            told.append(first is not None)
+    return told
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_who_of_two_is_told_to_come_first_is_served_first(seed: int) -> None:
+    told_first(departments(seed, sizes=(1, 1, 1, 1, 2)), seed)
+    told_first(random_cluster(seed), seed)
+
+
+def test_who_of_two_comes_first_is_told_without_the_others_where_all_weigh_the_same() -> None:
+    told = [each for seed in SEEDS for each in told_first(departments(seed, sizes=(1,)), seed)]
+    assert sum(told) > 0.8 * len(told)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

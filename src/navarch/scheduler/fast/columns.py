@@ -140,12 +140,11 @@ class Columns:
                 known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
         return known
 
-    def extremes_among(self, figure: str, rows: Rows) -> tuple[int, int]:
+    def extremes_among(self, figure: str, rows: Sequence[int]) -> tuple[int, int]:
         """Return the least and the most of a figure that some nodes have, if they have any."""
-        free, has = self.free[:, FIGURE_COLUMN[figure]].take(rows), self.extent(figure).has
-        if not has.all():
-            free = free[has.take(rows)]
-        return (int(free.min()), int(free.max())) if len(free) else (0, 0)
+        values = self.extent(figure).values
+        free = [value for row in rows if (value := values[row]) != NONE]
+        return (min(free), max(free)) if free else (0, 0)
 
     def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
         """Take note that so many equal tasks have been put on what is idle on nodes.

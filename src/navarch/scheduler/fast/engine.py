@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from navarch.scheduler.fast.batch import order_of
 from navarch.scheduler.fast.columns import SomeColumns
 from navarch.scheduler.fast.ranking import Ranking, Rules
@@ -179,9 +177,7 @@ class Engine:
 
     def best_among(self, ranking: Ranking, nodes: Sequence[Node]) -> Node | None:
         """Return where one task of a kind goes if it may go to some of the nodes only."""
-        rows = np.array([node.index for node in nodes], dtype=np.intp)
-        rows.sort()
-        row = ranking.best_among(rows)
+        row = ranking.best_among(sorted([node.index for node in nodes]))
         return None if row is None else self._columns.nodes[row]
 
     def _best(self, ranking: Ranking) -> list[Node]:

@@ -168,9 +168,12 @@ class Ranking:
         row = int(self.scores.argmax())
         return None if self.scores[row] == NEVER else row
 
-    def best_among(self, rows: Rows) -> int | None:
-        """Return the best of some nodes as they are, as if there were no others, or nothing."""
-        if not len(rows):
+    def best_among(self, rows: Sequence[int]) -> int | None:
+        """Return the best of some nodes as they are, as if there were no others, or nothing.
+
+        The rows are in order: of equals the first is the best.
+        """
+        if not rows:
             return None
         if self._among is None:
             self._among = Ranking(self._columns, self.task, self._job, self._rules)
@@ -178,9 +181,9 @@ class Ranking:
         among.catch_up_since(known, among.measure_among(rows))
         scores = among.scores.take(rows)
         best = int(scores.argmax())
-        return None if scores[best] == NEVER else int(rows[best])
+        return None if scores[best] == NEVER else rows[best]
 
-    def measure_among(self, rows: Rows) -> list[tuple[int, int]]:
+    def measure_among(self, rows: Sequence[int]) -> list[tuple[int, int]]:
         """Tell plugins the extremes among some nodes, and return them."""
         found = []
         for figure, tell in self._extremes:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from navarch.scheduler.fast.check import check_same
 from navarch.scheduler.node_table import GPU_COLUMN
 from navarch.scheduler.quantity import GPU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from navarch.scheduler.cluster import NodeSpec
     from navarch.scheduler.session import Session
@@ -30,11 +29,16 @@ class GpuRoom:
         self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
         self._row_of = session.nodes.rows
         if session.parameters.fast_paths:
-            free = session.columns.up_to_date().free[:, GPU_COLUMN]
+            columns = session.columns.up_to_date()
+            self._free: list[int] = columns.free[:, GPU_COLUMN].tolist()
+            counts: Mapping[int, int] = columns.extent("gpu").counts
         else:
-            free = np.array([node.idle.gpu + node.releasing.gpu for node in session.node_list])
-        self._free: list[int] = free.tolist()
-        self._fitting = {size: int((np.maximum(free, 0) // size).sum()) for size in self._wanted}
+            self._free = [node.idle.gpu + node.releasing.gpu for node in session.node_list]
+            counts = Counter(self._free)
+        self._fitting = {
+            size: sum([free // size * count for free, count in counts.items() if free > 0])
+            for size in self._wanted
+        }
         """Per size, how many tasks of it the nodes could hold."""
 
     @property
@@ -69,7 +73,7 @@ def gpus_to_spare(session: Session) -> int:
     if session.changes.shares or not session.parameters.fast_paths:
         return _gpus_to_spare(session)
     columns = session.columns.up_to_date()
-    whole = int(columns.free[:, GPU_COLUMN].sum())
+    whole = sum([free * count for free, count in columns.extent("gpu").counts.items()])
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
     spare = whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
     if session.parameters.check_fast_paths:
@@ -86,9 +90,8 @@ def rows_with_gpus(session: Session) -> set[int]:
     if session.changes.shares or not session.parameters.fast_paths:
         return _rows_with_gpus(session)
     columns = session.columns.up_to_date()
-    idle = columns.idle[:, GPU_COLUMN]
-    coming = columns.free[:, GPU_COLUMN] - idle
-    whole = np.flatnonzero(idle // GPU + coming // GPU > 0).tolist()
+    # Nobody has a part of a GPU, so what is idle and what is coming are whole numbers of them.
+    whole = (columns.free[:, GPU_COLUMN] >= GPU).nonzero()[0].tolist()
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
     rows = {*whole, *(node.index for node in sliced if node.has_available_gpus())}
     if session.parameters.check_fast_paths:

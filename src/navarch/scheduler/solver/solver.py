@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from navarch.scheduler.fast.check import check_decisions
+from navarch.scheduler.fast.check import check_decisions, check_same
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.placing import place_job
@@ -224,6 +224,14 @@ class JobSolver:
         if len(rows) < len(everywhere):
             nodes = everywhere.at(sorted(rows))
         views = _victim_views(leaving)
+        order = self._order_of_two(part, views)
+        if order is not None:
+            for each in order:
+                if each is not part:
+                    self._replace(statement, each, everywhere)
+                elif not place_job(self._session, statement, part, nodes, real=False):
+                    return False
+            return True
         queue = self._queue_of(part, views)
         left = [part, *views]
         placed = False
@@ -241,6 +249,19 @@ class JobSolver:
                 queue.push(job)
                 left.append(job)
         return placed
+
+    def _order_of_two(self, part: Job, views: Sequence[Job]) -> Sequence[Job] | None:
+        """Return the part and its only victim in order, if that is one task and plain to see."""
+        parameters = self._session.parameters
+        if not parameters.fast_paths or len(views) != 1 or views[0].size != 1:
+            return None
+        first = self._session.turns.first(part, views[0])
+        if first is None:
+            return None
+        if parameters.check_fast_paths:
+            served = self._queue_of(part, views).pop_one_of([part, *views])
+            check_same("the first to be served is", first, served)
+        return (part, views[0]) if first is part else (views[0], part)
 
     def _queue_of(self, part: Job, views: Sequence[Job]) -> JobQueue:
         """Return the part and the victims, among all others who wait."""

@@ -545,17 +545,21 @@ class Job:
 
     def view_of(self, tasks: Iterable[Task]) -> "Job":
         """Return this job as if it had only `tasks`; minimums stay as they are."""
-        return self._view({task.uid for task in tasks}, shrink=False)
+        uids = {task.uid for task in tasks}
+        return self if len(uids) == self.size else self._view(uids, shrink=False)
 
     def part_of(self, tasks: Iterable[Task]) -> "Job":
         """Return a job of only `tasks`, all of which it needs."""
-        return self._view({task.uid for task in tasks}, shrink=True)
+        uids = {task.uid for task in tasks}
+        needs_all = all(s.min_available == s.size for s in self.pod_sets.values())
+        if needs_all and len(uids) == self.size:
+            return self
+        return self._view(uids, shrink=True)
 
     def _view(self, uids: set[str], *, shrink: bool) -> "Job":
         view = Job.__new__(Job)
-        for name in Job.__slots__:
-            if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "turn_charge"}:
-                setattr(view, name, getattr(self, name))
+        for name in _SHARED_BY_VIEWS:
+            setattr(view, name, getattr(self, name))
         view.memo = {}
         view.turn = view.turn_charge = None
         view._tasks = {  # noqa: SLF001 - its own
@@ -568,6 +572,13 @@ class Job:
     def __repr__(self) -> str:
         return f"Job({self.name}, queue={self.queue}, tasks={self.size})"
 
+
+_SHARED_BY_VIEWS: Final = tuple(
+    name
+    for name in Job.__slots__
+    if name not in {"_tasks", "root", "pod_sets", "memo", "turn", "turn_charge"}
+)
+"""What a view of a job has in common with it."""
 
 _uid = attrgetter("uid")
 

@@ -76,6 +76,7 @@ class QueueTree:
                 queue.parent.children.append(queue)
         self.leaves = {queue.name for queue in self.by_name.values() if queue.is_leaf}
         """The names of queues that jobs may be in."""
+        self._diverging: dict[tuple[str, str], tuple[Queue, Queue]] = {}
 
     def note_change(self, name: str) -> None:
         """Write down that a job of the queue has gained or lost something."""
@@ -91,6 +92,13 @@ class QueueTree:
 
     def diverging(self, left: str, right: str) -> tuple[Queue, Queue]:
         """Return, for two different leaves, the ancestors that are siblings of each other."""
+        pair = (left, right)
+        known = self._diverging.get(pair)
+        if known is None:
+            known = self._diverging[pair] = self._find_diverging(left, right)
+        return known
+
+    def _find_diverging(self, left: str, right: str) -> tuple[Queue, Queue]:
         left_path = list(self.by_name[left].lineage())[::-1]
         right_path = list(self.by_name[right].lineage())[::-1]
         for ours, theirs in zip(left_path, right_path, strict=False):

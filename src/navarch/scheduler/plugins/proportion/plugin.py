@@ -177,9 +177,10 @@ class Proportion:
         right_victims: Sequence[Job],
         _min_gpu_memory_mib: int,
     ) -> int:
+        shares = self._shares.by_name
         return compare(
-            self._shares[left.name],
-            self._shares[right.name],
+            shares[left.name],
+            shares[right.name],
             (self._request(left_job), self._request(right_job)),
             (self._losses.of(left_victims), self._losses.of(right_victims)),
             self._shares.total,

@@ -51,14 +51,14 @@ def rank(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) ->
     fair_cpu, fair_memory, fair_gpu = share.fair_share
     cpu, memory, gpu = has_cpu + request[0], has_memory + request[1], has_gpu + request[2]
     quota_cpu, quota_memory, quota_gpu = queue.deserved
-    may = may_cpu, may_memory, may_gpu = share.allocatable_share()
-    having = _served(has_cpu, has_memory, has_gpu, may, total)
+    (may_cpu, may_memory, may_gpu), due = share.due(total)
+    having = _served(has_cpu, has_memory, has_gpu, due)
     if taken is not NOTHING:
-        wanting = _served(cpu - taken[0], memory - taken[1], gpu - taken[2], may, total)
+        wanting = _served(cpu - taken[0], memory - taken[1], gpu - taken[2], due)
     elif request is NOTHING:
         wanting = having
     else:
-        wanting = _served(cpu, memory, gpu, may, total)
+        wanting = _served(cpu, memory, gpu, due)
     return (
         has_cpu > fair_cpu and has_memory > fair_memory and has_gpu > fair_gpu,
         not (
@@ -75,12 +75,9 @@ def rank(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) ->
     )
 
 
-def _served(cpu: float, memory: float, gpu: float, share: Amounts, whole: Amounts) -> float:
+def _served(cpu: float, memory: float, gpu: float, due: Amounts) -> float:
     """Return which part of what a queue is due it has, of the resource it has most of."""
-    due_cpu, due_memory, due_gpu = share
-    due_cpu = whole[0] if due_cpu == UNLIMITED else due_cpu
-    due_memory = whole[1] if due_memory == UNLIMITED else due_memory
-    due_gpu = whole[2] if due_gpu == UNLIMITED else due_gpu
+    due_cpu, due_memory, due_gpu = due
     return max(
         cpu / due_cpu if due_cpu else cpu * ZERO_SHARE_FACTOR,
         memory / due_memory if due_memory else memory * ZERO_SHARE_FACTOR,
@@ -114,7 +111,9 @@ class Losses:
     def of(self, jobs: Sequence[Job]) -> Amounts:
         """Return what the tasks of `jobs` have, each task counted once."""
         if not isinstance(jobs, Taken):
-            return self._add(NOTHING, jobs, set())
+            return self._add(NOTHING, jobs, set()) if jobs else NOTHING
+        if not jobs.before:
+            return self._add(NOTHING, (jobs.following,), set())
         known = self._known.get(id(jobs.before))
         if known is None:
             known = (jobs.before, 0, NOTHING, set())
@@ -137,5 +136,6 @@ class Losses:
             for uid, task in job.tasks.items():
                 if uid not in seen and uid not in besides and task.placement.counts:
                     seen.add(uid)
-                    total = total.plus(self._charges.of(task))
+                    charge = self._charges.of(task)
+                    total = charge if total is NOTHING else total.plus(charge)
         return total

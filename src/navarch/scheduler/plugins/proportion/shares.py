@@ -20,6 +20,7 @@ class QueueShare:
     """One queue's account. Use is counted in whole numbers, so it can be taken back exactly."""
 
     __slots__ = (
+        "_allocatable_share",
         "_due",
         "allocated",
         "allocated_non_preemptible",
@@ -37,7 +38,10 @@ class QueueShare:
         self.request = NOTHING
         """What it has and what its pending tasks ask for."""
         self.fair_share = NOTHING
-        self._due: tuple[Amounts, Amounts] | None = None
+        self._allocatable_share: tuple[Amounts, Amounts] | None = None
+        """The fair share it was worked out for, and what it is."""
+        self._due: tuple[Amounts, tuple[Amounts, Amounts]] | None = None
+        """The same of what it is due."""
 
     @property
     def name(self) -> str:
@@ -62,11 +66,24 @@ class QueueShare:
 
     def allocatable_share(self) -> Amounts:
         """Return what the queue may use before others can ask for some of it back."""
-        due = self._due
-        if due is None or due[0] is not self.fair_share:
+        known = self._allocatable_share
+        if known is None or known[0] is not self.fair_share:
             share = Amounts(*(self._allocatable(resource) for resource in range(3)))
-            due = self._due = (self.fair_share, share)
-        return due[1]
+            known = self._allocatable_share = (self.fair_share, share)
+        return known[1]
+
+    def due(self, total: Amounts) -> tuple[Amounts, Amounts]:
+        """Return the same twice, the second time with `total` where there is no bound.
+
+        The total of a cluster is always the same.
+        """
+        known = self._due
+        if known is None or known[0] is not self.fair_share:
+            may = self.allocatable_share()
+            parts = zip(may, total, strict=True)
+            due = Amounts(*(whole if part == UNLIMITED else part for part, whole in parts))
+            known = self._due = (self.fair_share, (may, due))
+        return known[1]
 
     def _allocatable(self, resource: int) -> float:
         limit, deserved = self.limit[resource], self.deserved[resource]
@@ -77,9 +94,7 @@ class QueueShare:
 
     def charge(self, amount: Amounts, *, preemptible: bool) -> None:
         """Add to what the queue has."""
-        cpu, memory, gpu = self.allocated
-        more_cpu, more_memory, more_gpu = amount
-        self.allocated = Amounts(cpu + more_cpu, memory + more_memory, gpu + more_gpu)
+        self.allocated = self.allocated.plus(amount)
         if not preemptible:
             self.allocated_non_preemptible = self.allocated_non_preemptible.plus(amount)
 
