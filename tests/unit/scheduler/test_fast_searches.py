@@ -222,6 +222,12 @@ def test_the_best_of_some_nodes_is_the_one_that_asking_about_each_finds(seed: in
                 assert found is best_node(session, task, job, nodes)
 
 
+def test_gpus_that_a_node_has_lost_under_its_tasks_are_missing_from_those_to_spare() -> None:
+    cluster = a_cluster(nodes={"broken": 0, "whole": 8}, jobs=[a_job("runs", gpus=2, on="broken")])
+    slow = SchedulerConfig(parameters=Parameters(fast_paths=False))
+    assert gpus_to_spare(open_session(cluster)) == gpus_to_spare(open_session(cluster, slow)) == 600
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_gpus_to_spare_are_added_up_alike_from_columns_and_from_nodes(seed: int) -> None:
     quick = open_session(random_cluster(seed))

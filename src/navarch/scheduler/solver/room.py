@@ -73,7 +73,7 @@ def gpus_to_spare(session: Session) -> int:
     if session.changes.shares or not session.parameters.fast_paths:
         return _gpus_to_spare(session)
     columns = session.columns.up_to_date()
-    whole = sum([free * count for free, count in columns.extent("gpu").counts.items()])
+    whole = int(columns.free[:, GPU_COLUMN].sum())
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
     spare = whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
     if session.parameters.check_fast_paths:
