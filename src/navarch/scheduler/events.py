@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from navarch.scheduler.state.node import Node
 from navarch.scheduler.state.task import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """`task` was placed on `node`, or taken away from it."""
 
     task: Task

@@ -170,8 +170,9 @@ class JobQueue:
             return cls.of(session, filter(wanted, roster.jobs), victims=victims)
         queue = cls(session, victims=victims)
         queue._key = key
+        known = session.queues.leaves
         for name, entries in roster.leaves(key).items():
-            if session.queues.leaf(name) is not None:
+            if name in known:
                 queue._leaves[name] = _KeptLeaf(entries, wanted, last_first=victims)
         queue._new_leaf = lambda: _KeptLeaf((), wanted, last_first=victims)
         return queue

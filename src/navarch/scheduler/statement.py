@@ -371,10 +371,11 @@ class Statement:
 
 def _standing_of(entry: Operation | Bulk | Undo) -> list[Operation]:
     """Return the operations of an entry of the log that are in force."""
+    if isinstance(entry, Operation):
+        return [entry] if entry.standing else []
     if isinstance(entry, Undo):
         return []
-    operations = entry.unfold() if isinstance(entry, Bulk) else [entry]
-    return [operation for operation in operations if operation.standing]
+    return [operation for operation in entry.unfold() if operation.standing]
 
 
 def _without_place(before: Placement) -> Placement:

@@ -36,7 +36,7 @@ class Turns:
         """Return who comes first, nothing if it takes all who wait to tell; `one` of equals."""
         session = self._session
         queues, rank, weight = session.queues, session.queue_rank(), session.queue_weight()
-        if queues.leaf(one.queue) is None or queues.leaf(other.queue) is None:
+        if one.queue not in queues.leaves or other.queue not in queues.leaves:
             return None
         if one.queue == other.queue:
             key = session.job_key()

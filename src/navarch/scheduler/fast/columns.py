@@ -130,13 +130,13 @@ class Columns:
             known.seen = self._synced
             self._extents[figure] = known
         elif known.seen != self._synced:
-            changed = set(self.log.rows[known.seen : self._synced])
+            rows = list(set(self.log.rows[known.seen : self._synced]))
             known.seen = self._synced
-            if len(changed) <= FEW:
-                for row in changed:
-                    known.update(row, _FREE[figure](self.nodes[row]))
+            if len(rows) <= FEW:
+                free = _FREE[figure]
+                for row, node in zip(rows, self.at(rows), strict=True):
+                    known.update(row, free(node))
             else:
-                rows = list(changed)
                 known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
         return known
 
@@ -165,8 +165,7 @@ class Columns:
         self._behind = []
         if len(rows) <= VERY_FEW:
             idle_rows, free_rows = self._idle, self._free
-            for row in rows:
-                node = self.nodes[row]
+            for row, node in zip(rows, self.at(rows), strict=True):
                 now, later = node.idle, node.releasing
                 cpu, memory, gpu, pods = now.cpu, now.memory, now.gpu, now.pods
                 idle_rows[row] = (cpu, memory, gpu, pods)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from navarch.scheduler.fast.check import check_decisions, check_same
 from navarch.scheduler.gang import tasks_to_place
@@ -30,8 +29,7 @@ AT_ONCE_FROM: Final = 4
 """Fewer tasks are solved part by part."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Solution:
+class _Solution(NamedTuple):
     statement: Statement
     victims: list[Task]
     """Everybody who had to leave a place, whether or not another was found."""
@@ -162,10 +160,13 @@ class JobSolver:
             search = VictimSearch(self._session, recorded)
             steps = search.steps(self._victim_queue())
         room.free_up(search.recorded)
+        enough = room.suffices()
         for unit in steps:
-            room.free_up(unit)
+            if not enough:  # with more who leave, what suffices goes on to
+                room.free_up(unit)
+                enough = room.suffices()
             nobody = not unit and not search.recorded
-            if nobody or not room.suffices():
+            if nobody or not enough:
                 continue
             if self._session.budget.exhausted() is not None:
                 return None
