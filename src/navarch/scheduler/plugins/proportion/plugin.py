@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -52,8 +52,7 @@ class Proportion:
         self._session = session
         self._shares = Shares(session)
         self._losses = Losses(self._charges)
-        for job in session.jobs.values():
-            self._enter(job)
+        self._enter(session.jobs.values())
         set_fair_shares(self._shares, session.queues.roots, self.k_value)
         self._freeze()
         session.add_queue_order_fn(
@@ -89,22 +88,33 @@ class Proportion:
         """Every queue's account."""
         return self._shares
 
-    def _enter(self, job: Job) -> None:
+    def _enter(self, jobs: Iterable[Job]) -> None:
+        """Enter what jobs have and ask for, added up by queue before it goes to all above."""
+        entries: dict[tuple[str, bool], tuple[Amounts, Amounts]] = {}
+        for job in jobs:
+            has, wants = self._has_and_wants(job)
+            known = entries.get(key := (job.queue, job.preemptible))
+            if known is not None:
+                has = known[0] if has is NOTHING else known[0].plus(has)
+                wants = known[1] if wants is NOTHING else known[1].plus(wants)
+            entries[key] = (has, wants)
+        for (queue, preemptible), (has, wants) in entries.items():
+            for share in self._shares.lineage(queue):
+                share.charge(has, preemptible=preemptible)
+                share.request = share.request.plus(has).plus(wants)
+
+    def _has_and_wants(self, job: Job) -> tuple[Amounts, Amounts]:
         has, wants = NOTHING, NOTHING
         for pod_set in job.pod_sets.values():
             if pod_set.untouched(TaskStatus.PENDING):
-                wants = wants.plus(self._wanted(job, pod_set))
+                wants = _sum(wants, self._wanted(job, pod_set))
             elif not job.is_made:
-                has = has.plus(self._had(job, pod_set))
+                has = _sum(has, self._had(job, pod_set))
             else:
                 has = has.plus(self._placed(pod_set))
                 waiting = [task for task in pod_set.tasks if task.status is TaskStatus.PENDING]
                 wants = wants.plus(charge(waiting))
-        for share in self._shares.lineage(job.queue):
-            if has is not NOTHING:
-                share.charge(has, preemptible=job.preemptible)
-                share.request = share.request.plus(has)
-            share.request = share.request.plus(wants)
+        return has, wants
 
     @staticmethod
     def _wanted(job: Job, pod_set: PodSet) -> Amounts:
@@ -252,3 +262,8 @@ class Proportion:
             multiplier=self.saturation_multiplier,
         )
         return check.allows(scenario)
+
+
+def _sum(left: Amounts, right: Amounts) -> Amounts:
+    """Return both together; most jobs have one pod set, with nothing to add it to."""
+    return right if left is NOTHING else left.plus(right)
