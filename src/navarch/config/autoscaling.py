@@ -1,7 +1,8 @@
 """Autoscaling: how a pool's size follows its load, as a tree of strategies."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from enum import Enum
 from typing import ClassVar, TypeAlias
 
 from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
@@ -101,11 +102,16 @@ def _schedule_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator
 
 def days_once(days: tuple[Day, ...]) -> Iterator[Fault]:
     """Yield the days of a list that stand in it before."""
-    for place, day in enumerate(days):
-        if day in days[:place]:
+    yield from each_once("days", days)
+
+
+def each_once(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
+    """Yield the values in the list under `key` that stand in it before."""
+    for place, value in enumerate(values):
+        if value in values[:place]:
             yield Fault(
-                at=("days", place),
-                message=f"{day.value} stands twice",
+                at=(key, place),
+                message=f"{value.value} stands twice",
                 remedy="keep the first of the two",
             )
 

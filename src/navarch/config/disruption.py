@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from navarch.config.autoscaling import TIME_ZONE, DayName, days_once
+from navarch.config.autoscaling import TIME_ZONE, DayName, days_once, each_once
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
@@ -28,13 +28,7 @@ HOURS = Text(noun="hours of the day", example="09:00-17:30", check=_hours_remedy
 
 
 def _reasons_once(reasons: tuple[Cause, ...]) -> Iterator[Fault]:
-    for place, reason in enumerate(reasons):
-        if reason in reasons[:place]:
-            yield Fault(
-                at=("reasons", place),
-                message=f"{reason.value} stands twice",
-                remedy="keep the first of the two",
-            )
+    yield from each_once("reasons", reasons)
 
 
 @block(rules=(days_once, _reasons_once))
