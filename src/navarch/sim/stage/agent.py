@@ -74,8 +74,11 @@ class StageAgent:
     results: dict[str, CheckResult] = field(default_factory=dict)
     reports: int = 0
     beats: int = 0
+    """Heartbeats whose fate is known: answered, or lost."""
     beats_lost: int = 0
     """Heartbeats that no answer came to."""
+    awaits_answer: bool = False
+    """Whether a heartbeat is under way of which nobody knows yet what becomes of it."""
     on_answer: Callable[[float], None] | None = None
     """Hears of every answer to a heartbeat when that was sent, by the clock."""
     carried_out: dict[CommandId, CommandKind] = field(default_factory=dict)
@@ -206,22 +209,33 @@ class StageAgent:
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
 
     async def _beat(self) -> None:
-        self.beats += 1
-        sent = self.clock.monotonic()
-        try:
-            commands = await self.send(self._heartbeat)
-        except NavarchError:
-            self.beats_lost += 1
-            raise
-        if self.on_answer is not None:
-            self.on_answer(sent)
-        for command in commands:
+        for command in await self.tell(self._heartbeat):
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)
             name = command.id
             await self.send(lambda name=name: self._finish(name))  # type: ignore[misc]
             if command.kind is CommandKind.TERMINATE:
                 self.on_terminate()
+
+    async def tell(self, heartbeat: Callable[[], Awaitable[T]]) -> T:
+        """Send a heartbeat, and count it by what becomes of it.
+
+        One that is cut off by the end of its machine counts as nothing: nobody waited for it.
+        """
+        sent = self.clock.monotonic()
+        self.awaits_answer = True
+        try:
+            answer = await self.send(heartbeat)
+        except (NavarchError, Crash):
+            self.beats += 1
+            self.beats_lost += 1
+            raise
+        finally:
+            self.awaits_answer = False
+        self.beats += 1
+        if self.on_answer is not None:
+            self.on_answer(sent)
+        return answer
 
     async def _report(self) -> None:
         found = dict(self.results)

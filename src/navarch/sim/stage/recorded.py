@@ -80,12 +80,12 @@ class StageLink:
             answer = api.heartbeat(node, metrics)
             return await answer if inspect.isawaitable(answer) else answer
 
-        self._agent.beats += 1
+        if self._agent.hung:
+            raise UnreachableError("a machine that hangs says nothing")
         try:
-            return await self._send(beat)
-        except UnreachableError:
-            self._agent.beats_lost += 1
-            raise
+            return await self._agent.tell(lambda: beat(self._agent.api()))
+        except Crash as crash:
+            raise _unanswered(crash) from crash
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Say what the checks found."""
@@ -115,4 +115,8 @@ class StageLink:
         try:
             return await self._agent.send(lambda: ask(self._agent.api()))
         except Crash as crash:
-            raise UnreachableError(f"the control plane died while it answered: {crash}") from crash
+            raise _unanswered(crash) from crash
+
+
+def _unanswered(crash: Crash) -> UnreachableError:
+    return UnreachableError(f"the control plane died while it answered: {crash}")

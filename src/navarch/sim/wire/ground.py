@@ -21,6 +21,8 @@ from navarch.sim.wire.answers import Answers
 
 T = TypeVar("T")
 
+HEAR_OUT_STEP_S = 0.05
+
 
 @dataclass(slots=True)
 class ScaledClock:
@@ -98,6 +100,16 @@ class WireGround:
 
     def _answered(self, node: NodeId, sent: float) -> None:
         self.answers.heard(node, sent=sent, answered=self.clock.clock.monotonic())
+
+    async def hear_out(self) -> None:
+        """Let no agent speak any more, and wait for what becomes of every heartbeat under way.
+
+        Each ends by itself: the link gives up on a server that does not answer.
+        """
+        for agent in self.agents:
+            agent.hung = True
+        while any(agent.awaits_answer for agent in self.agents):
+            await self.clock.clock.sleep(HEAR_OUT_STEP_S)
 
     async def ask(self, request: Callable[[FleetApi], Awaitable[T]]) -> T:
         """Make an operator's request."""

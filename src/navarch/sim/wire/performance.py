@@ -182,6 +182,7 @@ async def _outcome(
         *play.acts.verdicts,
         *[await judge(ground, each, figures=flatten(figures)) for each in scenario.assertions],
     ]
+    await ground.hear_out()
     return Outcome(
         scenario=scenario.name,
         description=scenario.description,

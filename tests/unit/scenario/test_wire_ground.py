@@ -1,0 +1,145 @@
+"""Heartbeats over a wire, each counted once by what became of it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import cast
+
+import pytest
+
+from navarch.core.command import Command
+from navarch.core.errors import UnreachableError
+from navarch.core.ids import InstanceId, NodeId, Token
+from navarch.core.metrics import NodeMetrics
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.api import FleetApi
+from navarch.ports.link import Link
+from navarch.ports.provider import ProvisionRequest
+from navarch.providers.simulated import Machine
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.running import run_simulated
+from navarch.sim.stage.agent import StageAgent
+from navarch.sim.wire.ground import ScaledClock, WireGround
+
+
+class SlowServer:
+    """Answers a heartbeat three seconds late, or never."""
+
+    def __init__(self, clock: SimClock, *, answers: bool = True) -> None:
+        self._clock = clock
+        self._answers = answers
+
+    async def register(self, registration: Registration) -> Welcome:
+        return Welcome(
+            node=registration.node,
+            heartbeat_interval=timedelta(seconds=10),
+            health_check_interval=timedelta(minutes=1),
+        )
+
+    async def heartbeat(
+        self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
+    ) -> Sequence[Command]:
+        del node, metrics, sequence
+        await self._clock.sleep(3)
+        if not self._answers:
+            raise UnreachableError("nobody answered in 3 s")
+        return ()
+
+    async def report_health(self, *_: object) -> None:
+        return None
+
+
+def played(
+    middle: Callable[[WireGround, StageAgent], Awaitable[None]], *, answers: bool = True
+) -> tuple[WireGround, StageAgent]:
+    """Let one agent speak to a slow server; return the ground after `middle`."""
+
+    async def play() -> tuple[WireGround, StageAgent]:
+        clock = SimClock()
+        async with asyncio.TaskGroup() as tasks:
+            ground = WireGround(
+                clock=ScaledClock(clock),
+                server="",
+                token=None,
+                api=cast("FleetApi", None),
+                tasks=tasks,
+                seed=1,
+            )
+            server = cast("Link", SlowServer(clock, answers=answers))
+            agent = StageAgent(
+                clock=clock,
+                entropy=SeededEntropy("agent"),
+                machine=machine(clock),
+                api=lambda: server,
+                wire_s=None,
+            )
+            ground.run_agent(agent)
+            await middle(ground, agent)
+            await ground.close()
+        return ground, agent
+
+    return run_simulated(play())
+
+
+def machine(clock: SimClock) -> Machine:
+    now = clock.now()
+    request = ProvisionRequest(token=Token(""), name="a", instance_type="x", region="r", zone="z")
+    return Machine(
+        id=InstanceId("a"),
+        request=request,
+        launched_at=now,
+        boots_at=now,
+        listed_at=now,
+        price_per_hour=Decimal(0),
+    )
+
+
+async def _end_within_a_heartbeat(ground: WireGround, agent: StageAgent) -> None:
+    await ground.clock.sleep(14)
+    assert agent.awaits_answer
+
+
+def test_a_heartbeat_under_way_at_the_end_is_waited_for() -> None:
+    async def middle(ground: WireGround, agent: StageAgent) -> None:
+        await _end_within_a_heartbeat(ground, agent)
+        await ground.hear_out()
+
+    ground, agent = played(middle)
+
+    assert agent.beats == 2
+    assert agent.beats_lost == 0
+    assert ground.answers.spread().count == 2
+
+
+def test_a_heartbeat_that_is_lost_at_the_very_end_is_counted_as_lost() -> None:
+    async def middle(ground: WireGround, agent: StageAgent) -> None:
+        await _end_within_a_heartbeat(ground, agent)
+        await ground.hear_out()
+
+    ground, agent = played(middle, answers=False)
+
+    assert (agent.beats, agent.beats_lost) == (2, 2)
+    assert ground.answers.spread().count == 0
+
+
+def test_nobody_begins_to_speak_once_the_end_has_come() -> None:
+    async def middle(ground: WireGround, _: StageAgent) -> None:
+        await ground.clock.sleep(7)
+        await ground.hear_out()
+        await ground.clock.sleep(60)
+
+    assert played(middle)[1].beats == 1
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_heartbeat_whose_machine_ends_before_the_answer_is_no_loss(answers: bool) -> None:
+    async def middle(ground: WireGround, agent: StageAgent) -> None:
+        await _end_within_a_heartbeat(ground, agent)
+        ground.stop_agent(agent.machine)
+        await ground.hear_out()
+
+    ground, agent = played(middle, answers=answers)
+
+    assert agent.beats == 1
+    assert agent.beats - agent.beats_lost == ground.answers.spread().count
