@@ -233,7 +233,7 @@ def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
 
 def test_a_server_that_stops_ends_its_watches() -> None:
     async def story(doors: Doors) -> None:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             async with open_doors(doors, grpc=False):
                 host, port = doors.http_url.removeprefix("http://").split(":")
                 reader, writer = await asyncio.open_connection(host, int(port))
