@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from navarch.core.remedy import Remedy
+from navarch.core.shortfall import Shortfall
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
@@ -16,19 +19,6 @@ class Refusal:
     names: tuple[str, ...] = ()
     would_admit: int = 0
     """How many of the tasks those nodes could take if only this rule were not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shortfall:
-    """What one node that nothing else speaks against lacks to take the task."""
-
-    node: str
-    lacks: str
-    """In words, what the figures below say."""
-    gpus: float = 0.0
-    cpu_cores: float = 0.0
-    memory_gb: float = 0.0
-    pods: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +72,13 @@ class Explanation:
     reasons: tuple[str, ...] = ()
     """What was said about the job as a whole: queues, topology, actions that gave up."""
     bound: QueueBound | None = None
+    also_bound: tuple[QueueBound, ...] = ()
+    """Further quotas and limits that are in the way."""
     ahead: int = 0
     """How many waiting jobs of its queue are served before it."""
     in_front: tuple[str, ...] = ()
     """The first few of them."""
     attempt: Attempt | None = None
     """Where a queue refuses the job: what would happen if it did not."""
-    remedies: tuple[str, ...] = ()
-    """What would have to change; each alone would do, unless it says otherwise."""
+    remedies: tuple[Remedy, ...] = ()
+    """What would have to change: each of them is one way out."""

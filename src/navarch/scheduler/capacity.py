@@ -16,6 +16,13 @@ class CapacityVerdict:
     requested: float = 0.0
     used: float = 0.0
     bound: float = 0.0
+    also: "tuple[CapacityVerdict, ...]" = ()
+    """What else is in the way: raising one bound does not help where another refuses, too."""
+
+    @property
+    def bound_kind(self) -> str:
+        """What it is beyond: a `limit`, or a `quota`, for work that may not be interrupted."""
+        return "limit" if self.reason == "OverLimit" else "quota"
 
 
 SCHEDULABLE = CapacityVerdict()

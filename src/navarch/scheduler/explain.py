@@ -14,8 +14,10 @@ from navarch.core.explanation import (
     Explanation,
     QueueBound,
     Refusal,
-    Shortfall,
 )
+from navarch.core.remedy import Remedy
+from navarch.core.shortfall import Shortfall
+from navarch.scheduler import remedies
 from navarch.scheduler.config import SchedulerConfig
 from navarch.scheduler.cycle import run_session
 from navarch.scheduler.decision import Bind, DecisionLog, Evict, Nominate
@@ -25,6 +27,7 @@ from navarch.scheduler.lacking import describe_task, how_much, is_large_enough, 
 from navarch.scheduler.placing import JobPlacing
 from navarch.scheduler.plan import describe
 from navarch.scheduler.quantity import Amounts, gpus
+from navarch.scheduler.remedies import Missing
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
@@ -167,38 +170,43 @@ class _Case:
         self._job = job
         self._in_front = in_front
         self._tasks = tasks_to_place(session, job, real=True)
-        self._remedies: list[str] = []
+        self._remedies: list[Remedy] = []
         self._reasons: list[str] = []
 
     def explain(self) -> Explanation:
         job = self._job
         attempt: Attempt | None = None
-        bound: QueueBound | None = None
+        bounds: tuple[QueueBound, ...] = ()
         if not job.ready:
             self._lacks_members()
         elif self._session.queues.leaf(job.queue) is None:
             self._reasons.append(f"queue {job.queue} cannot have jobs, or does not exist")
-            self._remedies.append("put the job into a queue that has none below it")
+            self._remedies.append(remedies.choose_another_queue(job.queue))
         else:
-            bound = self._bound()
-            attempt = self._attempt() if bound is None else self._attempt_beyond_bounds()
+            verdict = self._session.is_job_over_capacity(job, self._tasks)
+            if verdict.schedulable:
+                attempt = self._attempt()
+            else:
+                bounds = tuple(map(_bound, (verdict, *verdict.also)))
+                attempt = self._attempt_beyond(verdict)
             self._tell_who_goes_first(attempt)
         self._reasons += self._said()
         return Explanation(
             job=job.name,
             queue=job.queue,
             state="",
-            summary=f"job {job.name} waits{self._summary(attempt, bound)}",
+            summary=f"job {job.name} waits{self._summary(attempt, bounds)}",
             reasons=tuple(dict.fromkeys(self._reasons)),
-            bound=bound,
+            bound=bounds[0] if bounds else None,
+            also_bound=bounds[1:],
             ahead=len(self._in_front),
             in_front=tuple(self._in_front[:EXAMPLES]),
             attempt=attempt,
             remedies=tuple(self._remedies),
         )
 
-    def _summary(self, attempt: Attempt | None, bound: QueueBound | None) -> str:
-        if attempt is None or bound is not None:
+    def _summary(self, attempt: Attempt | None, bounds: Sequence[QueueBound]) -> str:
+        if attempt is None or bounds:
             return f": {self._reasons[0]}"
         if attempt.within:
             found = f"{attempt.placed} of {attempt.of} tasks would find a place"
@@ -215,40 +223,14 @@ class _Case:
                 missing = pod_set.min_available - len(pod_set.tasks)
                 text = f"pod set {pod_set.name} needs {pod_set.min_available} members"
                 self._reasons.append(f"{text}, there are {len(pod_set.tasks)}")
-                self._remedies.append(f"create {max(1, missing)} more tasks of {pod_set.name}")
+                self._remedies.append(remedies.create_tasks(pod_set.name, max(1, missing)))
 
-    def _bound(self) -> QueueBound | None:
-        """Return the quota or limit that the job would go beyond, if there is one."""
-        verdict = self._session.is_job_over_capacity(self._job, self._tasks)
-        if verdict.schedulable:
-            return None
-        kind = "limit" if verdict.reason == "OverLimit" else "quota"
-        self._reasons.append(verdict.message)
-        could_wait = verdict.requested <= verdict.bound
-        wait = ", or wait until jobs in it give back as much" if could_wait else ""
-        self._remedies.append(
-            f"raise the {kind} of queue {verdict.queue} by {_beyond(verdict)}{wait}"
-        )
-        if kind == "quota":
-            self._remedies.append(
-                "let the job be interrupted: work that may be interrupted may use more than the "
-                "quota"
-            )
-        return QueueBound(
-            queue=verdict.queue,
-            kind=kind,
-            resource=verdict.resource,
-            bound=verdict.bound,
-            used=verdict.used,
-            asked=verdict.requested,
-        )
-
-    def _attempt_beyond_bounds(self) -> Attempt:
-        """Find out whether the queue is all that stands in the way."""
+    def _attempt_beyond(self, verdict: CapacityVerdict) -> Attempt:
+        """Find out whether a quota or limit is all that stands in the way."""
+        self._reasons += [each.message for each in (verdict, *verdict.also)]
         with self._session.without(QUEUE_BOUNDS):
             attempt, missing = self._try()
-        if missing:
-            self._remedies.append(f"raising it alone is not enough: {_places(missing)}")
+        self._remedies += remedies.past_bounds(verdict, missing)
         return attempt
 
     def _attempt(self) -> Attempt:
@@ -260,10 +242,10 @@ class _Case:
             sizes = [(size, name) for name, size in misfit.rooms if size is not None]
             if sizes and max(sizes)[0] < misfit.wanted:
                 return self._closest_domain(misfit, *max(sizes))
-        self._remedies.append("nothing about nodes: see what was said about the job")
+        self._reasons.append("no node stands in the way")
         return attempt
 
-    def _try(self) -> tuple[Attempt, list[tuple[int, str]]]:
+    def _try(self) -> tuple[Attempt, list[Missing]]:
         """Place what can be placed, one task after another; look closely at the first that cannot.
 
         Also return how many of the rest there are, by what they ask for. Of equal tasks the first
@@ -286,7 +268,7 @@ class _Case:
                 failed = failed or self._failed(task, placed)
         attempt = failed or Attempt(placed=0, of=len(self._tasks), on=())
         whole = replace(attempt, placed=len(placed), on=tuple(placed))
-        return whole, [(missing[kind], asked) for kind, asked in asking.items()]
+        return whole, [Missing(missing[kind], asked) for kind, asked in asking.items()]
 
     def _failed(self, task: Task, placed: list[str]) -> Attempt:
         """Return which rule refuses which nodes to a task, and which nodes lack the least."""
@@ -334,10 +316,10 @@ class _Case:
     def _closest_domain(self, misfit: JobMisfit, most: int, best: str) -> Attempt:
         """Return how far those that must be together get in the domain that has most room."""
         asked = describe_task(self._tasks[0])
-        self._remedies.append(
-            f"{_count(misfit.wanted - most)} within {best} for a task that asks for {asked}, or "
-            f"leave to spread wider than {misfit.level}"
-        )
+        self._remedies += [
+            remedies.places_within(best, Missing(misfit.wanted - most, asked)),
+            remedies.spread_wider(misfit.level),
+        ]
         return Attempt(
             placed=most,
             of=misfit.wanted,
@@ -347,26 +329,24 @@ class _Case:
             domains=tuple(DomainRoom(name=name, room=size) for name, size in misfit.rooms),
         )
 
-    def _suggest(self, attempt: Attempt, missing: Sequence[tuple[int, str]]) -> None:
-        self._remedies.append(_places(missing))
+    def _suggest(self, attempt: Attempt, missing: Sequence[Missing]) -> None:
+        self._remedies.append(remedies.places(missing))
         if len(missing) == 1:
-            self._suggest_lifting(attempt, missing[0][0])
+            self._suggest_lifting(attempt, missing[0])
         if len(self._remedies) == 1 and not attempt.closest:
-            self._suggest_lifting_and_freeing(attempt)
+            self._suggest_lifting_and_freeing(attempt, missing)
         if attempt.closest:
-            nearest = attempt.closest[0]
-            only = "" if missing[0][0] == 1 else " (and as much elsewhere for the others)"
-            self._remedies.append(f"free {nearest.lacks} on {nearest.node}{only}")
+            self._remedies.append(remedies.free(attempt.closest[0], missing))
         self._suggest_victims()
 
-    def _suggest_lifting(self, attempt: Attempt, missing: int) -> None:
+    def _suggest_lifting(self, attempt: Attempt, missing: Missing) -> None:
         rules = [refusal for refusal in attempt.refusals if refusal.would_admit]
-        enough = [refusal for refusal in rules if refusal.would_admit >= missing]
-        self._remedies += [_lift(refusal) for refusal in enough]
-        if not enough and sum(refusal.would_admit for refusal in rules) >= missing:
-            self._remedies.append("all of these: " + "; ".join(map(_lift, rules)))
+        enough = [refusal for refusal in rules if refusal.would_admit >= missing.tasks]
+        self._remedies += map(remedies.lift, enough)
+        if rules and not enough:
+            self._remedies.append(remedies.lift_all(rules, missing))
 
-    def _suggest_lifting_and_freeing(self, attempt: Attempt) -> None:
+    def _suggest_lifting_and_freeing(self, attempt: Attempt, missing: Sequence[Missing]) -> None:
         """Name rules that keep the task off nodes that are full, too: both would have to change."""
         task = self._job.tasks[attempt.failed_task]
         for refusal in attempt.refusals:
@@ -374,8 +354,7 @@ class _Case:
             large = [node for node in nodes if is_large_enough(node, task.request)]
             if large and refusal.rule != NOT_FREE[0]:
                 nearest = min((shortfall(task.request, node) for node in large), key=how_much)
-                free = f"free {nearest.lacks} on {nearest.node}"
-                self._remedies.append(f"{_lift(refusal)}, and {free}")
+                self._remedies.append(remedies.lift_and_free(refusal, nearest, missing))
 
     def _suggest_victims(self) -> None:
         """Say what stands between the job and the places of others."""
@@ -464,24 +443,15 @@ def _told(rule: str, reason: str, nodes: Sequence[Node], task: Task) -> Refusal:
     )
 
 
-def _count(missing: int) -> str:
-    return "one more place" if missing == 1 else f"{missing} more places"
-
-
-def _places(missing: Sequence[tuple[int, str]]) -> str:
-    return ", and ".join(f"{_count(n)} for a task that asks for {asked}" for n, asked in missing)
-
-
-def _lift(refusal: Refusal) -> str:
-    where = refusal.examples[0] if refusal.nodes == 1 else f"{refusal.nodes} nodes"
-    return f"lift what {refusal.rule} says of {where} ({refusal.reason})"
-
-
-def _beyond(verdict: CapacityVerdict) -> str:
-    over = verdict.used + verdict.requested - verdict.bound
-    if verdict.resource != "gpu":
-        return f"{over:g} {verdict.resource}"
-    return "1 GPU" if over == 1 else f"{over:g} GPUs"
+def _bound(verdict: CapacityVerdict) -> QueueBound:
+    return QueueBound(
+        queue=verdict.queue,
+        kind=verdict.bound_kind,
+        resource=verdict.resource,
+        bound=verdict.bound,
+        used=verdict.used,
+        asked=verdict.requested,
+    )
 
 
 def _gpus(amounts: Amounts) -> str:

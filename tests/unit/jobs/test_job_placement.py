@@ -159,7 +159,7 @@ def test_a_type_of_gpu_is_meant_as_people_write_it(called: str) -> None:
     assert where(after(fleet), "j") == ("n0",)
     assert where(after(a_fleet(node, replace(job, gpu_type="h100-4x"))), "j") == ()
     assert [work.gpus for work in work_of(fleet, pool.name)] == [job.gpus]
-    assert growth(fleet, job)[0].startswith("more nodes in pool training")
+    assert growth(fleet, job)[0].says.startswith("more nodes in pool training")
 
 
 def test_a_quota_per_type_of_gpu_holds_for_jobs_of_the_fleet_however_it_is_written() -> None:
@@ -316,7 +316,7 @@ def test_growth_names_the_pools_that_could_help_and_how_far_they_may_grow() -> N
     def said(job: Job, pool: Offering = H100, **settings: object) -> str:
         fleet = apply(Fleet(), Change(pools=[a_pool(offerings=(pool,), **settings)], jobs=[job]))  # type: ignore[arg-type]
         (only,) = growth(fleet, job)
-        return only
+        return only.says
 
     assert "navarch pool scale training 3" in said(a_job("j"))
     assert said(a_job("j"), nodes_max=2).startswith("a higher max_nodes for pool training")
@@ -327,7 +327,7 @@ def test_growth_asks_for_as_many_nodes_as_the_tasks_without_a_place_need() -> No
     def said(missing: int, job: Job, **settings: object) -> str:
         fleet = apply(Fleet(), Change(pools=[a_pool(nodes_max=9, **settings)], jobs=[job]))  # type: ignore[arg-type]
         (only,) = growth(fleet, job, missing=missing)
-        return only
+        return only.says
 
     gang = a_job("gang", tasks=6, gpus=4)
     assert "navarch pool scale training 5" in said(6, gang)  # two of them to a node

@@ -167,8 +167,8 @@ def test_an_explanation_says_how_far_a_job_gets_who_refuses_it_and_what_would_he
         refused = {(r.rule, r.reason): r.examples for r in found.attempt.refusals}
         assert refused[("predicates", "the node is cordoned")] == ("n2",)
         assert set(refused[("resources", "not enough is free")]) == {"n0", "n1"}
-        assert any("the node is cordoned" in remedy for remedy in found.remedies)
-        assert any("navarch pool scale training 4" in remedy for remedy in found.remedies)
+        assert any("the node is cordoned" in remedy.says for remedy in found.remedies)
+        assert any("navarch pool scale training 4" in remedy.says for remedy in found.remedies)
 
     told(story)
 
@@ -185,8 +185,11 @@ def test_an_explanation_of_a_full_queue_names_it_and_by_how_much() -> None:
 
         assert found.bound is not None
         assert (found.bound.queue, found.bound.used, found.bound.bound) == ("r", 8, 8)
-        assert [remedy[:36] for remedy in found.remedies] == [
-            "raise the limit of queue r by 8 GPUs"
+        assert [(other.kind, other.bound) for other in found.also_bound] == [("quota", 0)]
+        assert [remedy.says for remedy in found.remedies] == [
+            "raise the limit of queue r by 8 GPUs, and raise the quota of queue r by 16 GPUs",
+            "let the job be interrupted: work that may be interrupted may use more than the "
+            "quota, and raise the limit of queue r by 8 GPUs",
         ]
 
     told(story, Scheduling(queues={"r": Queue(name="r", limit=8)}))
@@ -200,8 +203,8 @@ def test_more_nodes_are_not_suggested_where_a_quota_for_their_type_would_refuse_
 
         found = await case.jobs.explain_job(JobName("j"))
 
-        assert not any("navarch pool scale" in remedy for remedy in found.remedies)
-        assert any("lift what gputypequota says of n0" in remedy for remedy in found.remedies)
+        assert not any("navarch pool scale" in remedy.says for remedy in found.remedies)
+        assert any("lift what gputypequota says of n0" in remedy.says for remedy in found.remedies)
 
     told(story, Scheduling(config=SchedulerConfig(plugins=(quota, *OWN_PLUGINS))))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from navarch.cli.render.explanation import tell_explanation
+from navarch.cli.render.explanation import render_explanation, tell_explanation
 from navarch.cli.sched import sched
 from navarch.core.errors import NotFoundError
 from navarch.scheduler import SchedulerConfig, Snapshot, dump_snapshot, open_session
@@ -97,9 +97,13 @@ def test_of_a_full_node_that_would_not_do_empty_either_the_lasting_reason_is_tol
     (refusal,) = explanation.attempt.refusals
     assert (refusal.rule, refusal.reason) == ("predicates", "the node is not labelled gpu=b200")
     assert explanation.attempt.asks_for == "8 GPUs on a node labelled gpu=b200"
-    assert explanation.remedies[1:] == (
-        "lift what predicates says of a (the node is not labelled gpu=b200), and free 8 GPUs on a",
+    (_, remedy) = explanation.remedies
+    assert remedy.says == (
+        "lift what predicates says of a (the node is not labelled gpu=b200), and free 8 GPUs on a"
     )
+    assert [step.kind for step in remedy.steps] == ["lift_rule", "free"]
+    assert remedy.steps[1].lacks is not None
+    assert (remedy.steps[1].lacks.node, remedy.steps[1].lacks.gpus) == ("a", 8)
 
 
 def test_a_task_that_fits_nowhere_does_not_hide_how_many_others_would() -> None:
@@ -128,10 +132,12 @@ def test_a_gang_kept_back_by_its_queue_is_told_what_it_would_lack_besides() -> N
     assert (explanation.bound.bound, explanation.bound.used, explanation.bound.asked) == (2, 0, 24)
     assert explanation.attempt is not None
     assert (explanation.attempt.placed, explanation.attempt.of) == (2, 3)
-    assert explanation.remedies[0].startswith("raise the limit of queue tiny by 22 GPUs")
-    assert explanation.remedies[1] == (
-        "raising it alone is not enough: one more place for a task that asks for 8 GPUs"
+    (remedy,) = explanation.remedies
+    assert remedy.says == (
+        "raise the limit of queue tiny by 22 GPUs, and one more place for a task that asks for "
+        "8 GPUs"
     )
+    assert [step.kind for step in remedy.steps] == ["raise_bound", "add_places"]
 
 
 def test_what_a_queue_refuses_to_one_job_it_still_refuses_to_the_next() -> None:
@@ -156,7 +162,9 @@ def test_work_that_may_not_be_interrupted_is_told_that_it_could_be() -> None:
 
     remedies = why_job(cluster, None, "steady").remedies
 
-    assert any("may be interrupted may use more than the quota" in text for text in remedies)
+    assert any(
+        "may be interrupted may use more than the quota" in remedy.says for remedy in remedies
+    )
 
 
 def test_those_who_go_first_are_named() -> None:
@@ -215,9 +223,11 @@ def test_a_gang_that_must_stay_together_is_told_which_domain_comes_closest() -> 
     assert (attempt.placed, attempt.of, attempt.within) == (3, 4, "s")
     assert [(each.name, each.room) for each in attempt.domains] == [("r", 2), ("s", 3)]
     assert explanation.summary == "job gang waits: within s, 3 of 4 tasks would find a place"
-    assert explanation.remedies[0] == (
-        "one more place within s for a task that asks for 1 GPU, or leave to spread wider than rack"
-    )
+    assert [remedy.says for remedy in explanation.remedies] == [
+        "one more place within s for a task that asks for 1 GPU",
+        "leave to spread wider than rack",
+    ]
+    assert explanation.remedies[1].steps[0].level == "rack"
 
 
 def test_of_a_group_within_a_gang_only_its_own_tasks_are_counted() -> None:
@@ -266,8 +276,8 @@ def test_a_job_of_one_task_is_not_spoken_of_as_a_gang() -> None:
 def test_what_would_help_is_enough_to_place_the_gang() -> None:
     remedies = why_job(crowded(), None, "train").remedies
 
-    assert remedies[0] == "2 more places for a task that asks for 8 GPUs"
-    assert any(text.startswith("all of these: lift") for text in remedies)
+    assert remedies[0].says == "2 more places for a task that asks for 8 GPUs"
+    assert any(remedy.says.startswith("all of these: lift") for remedy in remedies)
 
 
 def test_a_rule_that_alone_stands_in_the_way_is_named_alone() -> None:
@@ -275,24 +285,42 @@ def test_a_rule_that_alone_stands_in_the_way_is_named_alone() -> None:
         nodes=[a_node("a", health=NodeHealth(cordoned=True))], jobs=[a_job("job", gpus=8)]
     )
 
-    assert "lift what predicates says of a (the node is cordoned)" in (
-        why_job(cluster, None, "job").remedies
-    )
+    assert "lift what predicates says of a (the node is cordoned)" in [
+        remedy.says for remedy in why_job(cluster, None, "job").remedies
+    ]
 
 
 def test_a_queue_at_its_limit_is_told_by_how_much() -> None:
     explanation = why_job(crowded(), None, "capped")
 
-    assert explanation.remedies == ("raise the limit of queue tiny by 2 GPUs",)
+    (remedy,) = explanation.remedies
+    assert remedy.says == "raise the limit of queue tiny by 2 GPUs"
+    (step,) = remedy.steps
+    assert (step.kind, step.queue, step.bound, step.resource, step.amount) == (
+        "raise_bound",
+        "tiny",
+        "limit",
+        "gpu",
+        2,
+    )
+
+
+def test_a_step_of_a_remedy_is_printed_with_what_belongs_to_its_kind_only() -> None:
+    (remedy,) = render_explanation(why_job(crowded(), None, "capped"))["remedies"]
+
+    assert remedy["steps"] == [
+        {"kind": "raise_bound", "queue": "tiny", "bound": "limit", "resource": "gpu", "amount": 2}
+    ]
 
 
 def test_a_job_that_its_queue_could_hold_alone_may_also_wait() -> None:
     jobs = [a_job(name, gpus=2, queue="tiny", age=age) for name, age in (("one", 9), ("two", 1))]
     cluster = a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue("tiny", limit=2)])
 
-    assert why_job(cluster, None, "two").remedies == (
-        "raise the limit of queue tiny by 2 GPUs, or wait until jobs in it give back as much",
-    )
+    assert [remedy.says for remedy in why_job(cluster, None, "two").remedies] == [
+        "raise the limit of queue tiny by 2 GPUs",
+        "wait until jobs in queue tiny give back 2 GPUs",
+    ]
 
 
 def test_a_job_that_runs_says_where() -> None:

@@ -11,8 +11,11 @@ DOMAINS_SHOWN: Final = 5
 
 
 def render_explanation(explanation: Explanation) -> dict[str, Any]:
-    """Return an explanation as plain values."""
-    return asdict(explanation)
+    """Return an explanation as plain values; of each step of a remedy, what belongs to its kind."""
+    plain = asdict(explanation)
+    for remedy in plain["remedies"]:
+        remedy["steps"] = [{k: v for k, v in step.items() if v} for step in remedy["steps"]]
+    return plain
 
 
 def tell_explanation(explanation: Explanation) -> str:
@@ -26,7 +29,7 @@ def tell_explanation(explanation: Explanation) -> str:
     if explanation.attempt is not None:
         refused = "refused on" if explanation.bound is None else "and would be refused on"
         lines += _attempt(explanation.attempt, refused)
-    lines += _section("what would help", explanation.remedies)
+    lines += _section("what would help", tuple(remedy.says for remedy in explanation.remedies))
     return "\n".join(lines)
 
 

@@ -8,6 +8,7 @@ from navarch.core.ids import PoolName
 from navarch.core.job import Job, JobState
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
+from navarch.core.remedy import Remedy, Step, StepKind
 from navarch.fleet.jobs.cluster import is_of_type
 
 
@@ -30,13 +31,16 @@ def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
     return suitable[0].name if suitable else None
 
 
-def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[str]:
-    """Return what pools could do for a job with so many tasks without a place, for people."""
+def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[Remedy]:
+    """Return what pools could do for a job with so many tasks without a place."""
     suitable = _suitable(fleet, job)
     if not suitable:
         kind = f" of type {job.gpu_type}" if job.gpu_type else ""
         where = f"pool {job.pool}" if job.pool else "a pool"
-        return [f"{where} with machines that have {job.gpus} GPUs{kind}: there is none yet"]
+        asked = f"{job.gpus} GPUs{kind}"
+        step = Step(kind=StepKind.ADD_POOL, pool=job.pool or "", asks_for=asked)
+        says = f"{where} with machines that have {asked}: there is none yet"
+        return [Remedy(says=says, steps=(step,))]
     return [_growth(fleet, pool, _nodes_for(pool, job, missing)) for pool in suitable]
 
 
@@ -47,15 +51,22 @@ def _nodes_for(pool: Pool, job: Job, missing: int) -> int:
     return ceil(nodes / max(1, pool.gang)) * max(1, pool.gang)
 
 
-def _growth(fleet: Fleet, pool: Pool, nodes: int) -> str:
+def _growth(fleet: Fleet, pool: Pool, nodes: int) -> Remedy:
     members = fleet.in_pool(pool.name).values()
     coming = sum(node.counts and not node.serving for node in members)
     soon = f", of which {coming} take no work now" if coming else ""
     has = f"it has {pool.size} of at most {pool.nodes_max} nodes{soon}"
     wanted = pool.size + nodes
+    scale = Step(kind=StepKind.SCALE_POOL, pool=pool.name, count=wanted)
     if wanted > pool.nodes_max:
-        return f"a higher max_nodes for pool {pool.name}: {has} and would need {wanted}"
-    return f"more nodes in pool {pool.name}: {has} (navarch pool scale {pool.name} {wanted})"
+        return Remedy(
+            says=f"a higher max_nodes for pool {pool.name}: {has} and would need {wanted}",
+            steps=(Step(kind=StepKind.RAISE_POOL_MAX, pool=pool.name, count=wanted), scale),
+        )
+    return Remedy(
+        says=f"more nodes in pool {pool.name}: {has} (navarch pool scale {pool.name} {wanted})",
+        steps=(scale,),
+    )
 
 
 def _suitable(fleet: Fleet, job: Job) -> list[Pool]:

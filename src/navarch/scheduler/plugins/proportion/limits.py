@@ -8,7 +8,7 @@ from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.quantity import GPU, RESOURCE_NAMES, UNLIMITED, Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from navarch.scheduler.plugins.proportion.shares import QueueShare
 
@@ -18,31 +18,34 @@ OVER_QUOTA = "NonPreemptibleOverQuota"
 
 def check_limits(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
     """Say whether every queue from the leaf up stays within its limit."""
-    for share in lineage:
-        verdict = _check(share, share.allocated, request, share.limit, OVER_LIMIT)
-        if not verdict.schedulable:
-            return verdict
-    return SCHEDULABLE
+    return next(beyond_limits(lineage, request), SCHEDULABLE)
 
 
 def check_quotas(lineage: Iterable[QueueShare], request: Amounts) -> CapacityVerdict:
     """Say whether what cannot be interrupted stays within quota in every queue from the leaf up."""
+    return next(beyond_quotas(lineage, request), SCHEDULABLE)
+
+
+def beyond_limits(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
+    """Yield every limit that the request goes beyond, from the leaf up."""
+    for share in lineage:
+        yield from _beyond(share, share.allocated, request, share.limit, OVER_LIMIT)
+
+
+def beyond_quotas(lineage: Iterable[QueueShare], request: Amounts) -> Iterator[CapacityVerdict]:
+    """Yield every quota that a request goes beyond which cannot be interrupted."""
     for share in lineage:
         used = share.allocated_non_preemptible
-        verdict = _check(share, used, request, share.deserved, OVER_QUOTA)
-        if not verdict.schedulable:
-            return verdict
-    return SCHEDULABLE
+        yield from _beyond(share, used, request, share.deserved, OVER_QUOTA)
 
 
-def _check(
+def _beyond(
     share: QueueShare, used: Amounts, request: Amounts, bound: Amounts, reason: str
-) -> CapacityVerdict:
+) -> Iterator[CapacityVerdict]:
     for index, name in enumerate(RESOURCE_NAMES):
         asked, limit = request[index], bound[index]
         if asked and limit != UNLIMITED and used[index] + asked > limit:
-            return _refuse(share.name, reason, name, (asked, used[index], limit))
-    return SCHEDULABLE
+            yield _refuse(share.name, reason, name, (asked, used[index], limit))
 
 
 def _refuse(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from navarch.scheduler.arguments import argument
@@ -12,7 +12,12 @@ from navarch.scheduler.events import Event, EventHandler
 from navarch.scheduler.gang import charge, request_to_place, tasks_to_place
 from navarch.scheduler.plugins.proportion.charges import Charges
 from navarch.scheduler.plugins.proportion.fair_share import set_fair_shares
-from navarch.scheduler.plugins.proportion.limits import check_limits, check_quotas
+from navarch.scheduler.plugins.proportion.limits import (
+    beyond_limits,
+    beyond_quotas,
+    check_limits,
+    check_quotas,
+)
 from navarch.scheduler.plugins.proportion.queue_order import Keys, Losses, compare, rank
 from navarch.scheduler.plugins.proportion.reclaim import ReclaimCheck
 from navarch.scheduler.plugins.proportion.shares import Shares
@@ -209,8 +214,8 @@ class Proportion:
             return SCHEDULABLE
         # Whose turn it is has been added up before, when it was decided which queue is next.
         if tasks is tasks_to_place(self._session, job, real=False):
-            return self._check(job, request_to_place(self._session, job))
-        return self._check(job, charge(tasks))
+            return self._check_all(job, request_to_place(self._session, job))
+        return self._check_all(job, charge(tasks))
 
     def _job_over_quota(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         if job.preemptible:
@@ -225,6 +230,18 @@ class Proportion:
         if job.preemptible:
             return not self._shares.limited(job.queue)
         return not self._shares.bounds(job.queue)
+
+    def _check_all(self, job: Job, request: Amounts) -> CapacityVerdict:
+        """Say whether queues allow it; where one does not, name all that stand in the way."""
+        verdict = self._check(job, request)
+        if verdict.schedulable:
+            return verdict
+        quotas = () if job.preemptible else self._shares.promised(job.queue)
+        _, *others = (
+            *beyond_limits(self._shares.limited(job.queue), request),
+            *beyond_quotas(quotas, request),
+        )
+        return replace(verdict, also=tuple(others)) if others else verdict
 
     def _check(self, job: Job, request: Amounts) -> CapacityVerdict:
         limited, promised = self._shares.limited(job.queue), self._shares.promised(job.queue)
