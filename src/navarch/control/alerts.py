@@ -46,6 +46,9 @@ class AlertReconciler:
         self._notifier = notifier
         self._errands = errands
         self._read_to: int | None = None
+        self._passed_on = 0
+        """The number of the last entry that was read: nothing up to it is passed on again, though
+        a revision was read only in part, or while it was the newest."""
 
     async def reconcile(self) -> datetime | None:
         """Pass on what has been written since the last time."""
@@ -62,14 +65,15 @@ class AlertReconciler:
                 await self._remember(self._store.fleet().revision)
                 return
         newest = self._store.fleet().revision
-        number = 0
-        while page := await self._store.events(after=number, after_revision=self._read_to):
+        while page := await self._store.events(after=self._passed_on, after_revision=self._read_to):
             for entry in page:
-                if is_notable(entry.event):
+                notable = is_notable(entry.event)
+                if notable:
                     await self._notifier.notify(entry)
+                self._passed_on = entry.number
+                if notable:
                     # The rest of its revision comes again after a crash: twice is allowed.
                     await self._remember(entry.revision - 1)
-            number = page[-1].number
         if (self._store.bookmark(self.name) or 0) != self._read_to:
             await self._remember(newest)
         self._read_to = newest

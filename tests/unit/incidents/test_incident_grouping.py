@@ -80,6 +80,13 @@ def test_a_memory_error_with_all_that_follows_is_one_incident_caused_by_the_erro
     assert incident.gpus == ("GPU-0",)
 
 
+@pytest.mark.parametrize("name", ["spot_notice", "spot_notice/provider", "maintenance"])
+def test_a_notice_of_the_provider_is_no_incident_and_no_part_of_one(name: str) -> None:
+    assert reported([check(name)]) == []
+    incident = one(reported([xid(48)], [check(name, 0.1)]))
+    assert [symptom.check for symptom in incident.symptoms] == ["xid/48/GPU-0"]
+
+
 def test_signs_that_are_reported_before_their_cause_become_a_part_of_it() -> None:
     first = [xid(45, 0.3, pid=7), xid(45, 0.4, pid=8), xid(43, 0.5, pid=9)]
 

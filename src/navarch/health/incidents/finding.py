@@ -7,6 +7,7 @@ from datetime import datetime
 from navarch.core.health import CheckResult, Health
 from navarch.core.incident import IncidentKind
 from navarch.core.node import Node
+from navarch.core.notice import NoticeKind
 
 NVLINK_LABEL = "nvlink_domain"
 """How a node says which NVLink domain it is part of; without it, it is one by itself."""
@@ -23,6 +24,7 @@ something else, where there is something else."""
 _DETAILS = frozenset({"63", "64", "94", "95", "140", "171", "172"})
 """What becomes of a memory error: where it was, whom it hit, which row is remapped."""
 
+_NOTICES = frozenset(kind.value for kind in NoticeKind)
 _NETWORK = frozenset({"infiniband"})
 _FABRIC = frozenset({"nvlink", "fabric"})
 _HOST = frozenset(
@@ -37,6 +39,11 @@ class Finding:
     node: Node
     result: CheckResult
     at: datetime
+
+    @property
+    def is_notice(self) -> bool:
+        """Whether it is the provider's word on what it will do: no fault, whoever it is about."""
+        return self.result.check.partition("/")[0] in _NOTICES
 
     @property
     def code(self) -> str:

@@ -35,11 +35,13 @@ _DEVICES = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC})
 def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[Incident]:
     """Return the incidents that `findings` open or change, given those that are open around them.
 
-    An incident that turns out to be a part of another is closed, and says so.
+    An incident that turns out to be a part of another is closed, and says so. A provider's notice
+    is no part of any: a machine that is wanted back is not broken.
     """
+    faults = (finding for finding in findings if not finding.is_notice)
     known = {incident.id: incident for incident in incidents if incident.is_open}
     changed: dict[IncidentId, None] = {}
-    for finding in sorted(findings, key=lambda f: (f.at, f.rank, f.result.check)):
+    for finding in sorted(faults, key=lambda f: (f.at, f.rank, f.result.check)):
         for incident in _placed(list(known.values()), finding):
             known[incident.id] = incident
             changed[incident.id] = None

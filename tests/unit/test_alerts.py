@@ -1,0 +1,69 @@
+"""What people are told unasked, and how often."""
+
+import asyncio
+
+from navarch.control.alerts import AlertReconciler
+from navarch.control.errands import Errands
+from navarch.core.errors import NotifierError
+from navarch.core.event import Event, Recorded
+from navarch.core.fleet import Change
+from navarch.core.ownership import Cluster
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW
+
+
+class Listener:
+    """Somebody who is told, while things go on happening and not every word arrives."""
+
+    name = "ears"
+
+    def __init__(self, store: MemoryStore, *, meanwhile: list[str], fails: int = 0) -> None:
+        self.store = store
+        self.meanwhile = meanwhile
+        self.fails = fails
+        self.told: list[str] = []
+
+    async def notify(self, event: Recorded) -> None:
+        if self.told and self.fails:
+            self.fails -= 1
+            raise NotifierError("nobody answers")
+        self.told.append(event.event.about)
+        if self.meanwhile:
+            await happens(self.store, self.meanwhile.pop(0))
+
+
+async def happens(store: MemoryStore, about: str) -> None:
+    event = Event(at=NOW, about=about, kind="node.gone", reason="so it is")
+    await store.commit(Change(events=[event]), based_on=store.fleet().revision)
+
+
+def told(*, meanwhile: list[str], fails: int = 0) -> list[str]:
+    """Return what a listener hears when something happens to node a, and more `meanwhile`."""
+
+    async def story() -> list[str]:
+        store = MemoryStore(Cluster(id="cluster-1", secret=b"x" * 32))
+        listener = Listener(store, meanwhile=meanwhile, fails=fails)
+        clock = SimClock()
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            alerts = AlertReconciler(clock, store, listener, errands)
+            await alerts.reconcile()
+            await asyncio.sleep(1)
+            await happens(store, "node/a")
+            for _ in range(5):
+                await alerts.reconcile()
+                await asyncio.sleep(60)
+        return listener.told
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(story())
+
+
+def test_what_happens_while_people_are_told_is_told_once() -> None:
+    assert told(meanwhile=["node/b", "node/c"]) == ["node/a", "node/b", "node/c"]
+
+
+def test_a_word_that_does_not_arrive_is_said_again_and_those_before_it_are_not() -> None:
+    assert told(meanwhile=["node/b", "node/c"], fails=2) == ["node/a", "node/b", "node/c"]
