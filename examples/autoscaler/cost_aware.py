@@ -4,7 +4,11 @@
 
 prints what it would do over a day. To use it, hand it to the control plane for a pool:
 
-    ControlPlane(config="navarch.yaml", autoscalers={"training": CostAware()})
+    ControlPlane(
+        data_dir=Path("state"),
+        config=load_config("navarch.yaml"),
+        autoscalers={"training": CostAware()},
+    )
 
 The same strategy is built in as `type: cost-aware`.
 """

@@ -3,9 +3,13 @@
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from inspect import iscoroutinefunction
 from typing import Any
 
 from navarch.core.errors import ExtensionError
+
+_NAMED = frozenset({"autoscalers"})
+"""The kinds whose parts are called by their name in what people read."""
 
 
 def build_part(
@@ -30,11 +34,27 @@ def build_part(
         raise ExtensionError(
             f"{kind}: {name}({given}) failed: {error!r}; check settings"
         ) from error
-    if not callable(getattr(part, method, None)):
-        raise ExtensionError(
-            f"{kind}: what {name} makes has no method {method}; see navarch.ports for what it needs"
-        )
+    check_part(kind, f"what {name} makes", part, method=method)
     return part
+
+
+def check_part(kind: str, what: str, part: object, *, method: str) -> None:
+    """Raise ExtensionError if `part`, which `what` tells apart, cannot do what is asked of it.
+
+    Found out at the start: a mistake that shows when the part is first asked shows at night.
+    """
+    asked = getattr(part, method, None)
+    if not callable(asked):
+        raise ExtensionError(
+            f"{kind}: {what} has no method {method}; see navarch.ports for what it needs"
+        )
+    if iscoroutinefunction(asked):
+        raise ExtensionError(
+            f"{kind}: {what} has an async {method}, which nobody awaits: "
+            "it decides from what it is given; write def"
+        )
+    if kind in _NAMED and not (isinstance(name := getattr(part, "name", None), str) and name):
+        raise ExtensionError(f'{kind}: {what} has no name; give its class a line name = "mine"')
 
 
 def _imported(kind: str, name: str) -> Callable[..., Any]:

@@ -290,6 +290,32 @@ def test_an_autoscaler_that_fails_is_reported_once_and_changes_nothing(
     simulate(story, seed=1, pools=[pool], prepare=prepare)
 
 
+class Nameless:
+    """Cannot say who it is."""
+
+    @property
+    def name(self) -> str:
+        raise LookupError("no idea")
+
+    def recommend(self, _state: PoolState) -> Recommendation:
+        return Recommendation(target_nodes=3, reason="three will do")
+
+
+def test_an_autoscaler_that_cannot_say_who_it_is_keeps_no_pool_from_being_scaled() -> None:
+    demand = Demand()
+
+    def prepare(world: World) -> None:
+        demand.join(world)
+        world.autoscalers[TRAINING] = Nameless()
+
+    async def story(world: World) -> None:
+        await serving(world, 3)
+        (told,) = reasons(world, "pool.scaled")
+        assert "Nameless: three will do" in told
+
+    simulate(story, seed=1, pools=[a_scaled_pool(1, 4, None)], prepare=prepare)
+
+
 def test_metrics_that_are_lost_are_reported_and_no_reason_to_shrink() -> None:
     demand = Demand(jobs=PoolMetrics(queue_depth=3))
 

@@ -4,7 +4,12 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
+from navarch.app.extensions import Extensions
+from navarch.app.preferences import load_preferences
+from navarch.config import default_config
 from navarch.core.errors import ExtensionError
+from navarch.core.ids import PoolName
+from navarch.ports.autoscaler import PoolState, Recommendation
 from navarch.provision.region_preference import RegionPreference
 from navarch.registry import build_part
 
@@ -30,6 +35,28 @@ NOT_A_FACTORY = 7
 
 class Mute:
     """Cannot do what is asked of it."""
+
+
+class Hasty:
+    """Would have to be awaited, by somebody who does not."""
+
+    async def score(self, option: object) -> float:
+        del option
+        return 1.0
+
+
+class Nameless:
+    """Sizes a pool, and does not say who it is."""
+
+    def recommend(self, state: PoolState) -> Recommendation:
+        return Recommendation(target_nodes=state.min_nodes, reason="as small as may be")
+
+
+class NamedByMethod(Nameless):
+    """Says who it is to whoever asks in another language."""
+
+    def name(self) -> str:
+        return "mine"
 
 
 def point(name: str, value: str) -> EntryPoint:
@@ -61,6 +88,7 @@ def test_a_part_is_found_by_the_name_under_which_a_package_offers_it() -> None:
         (f"{__name__}:Nobody", {}, [], "has no Nobody; check the spelling"),
         (f"{__name__}:NOT_A_FACTORY", {}, [], "cannot be called"),
         (f"{__name__}:Mute", {}, [], "has no method score"),
+        (f"{__name__}:Hasty", {}, [], "has an async score, which nobody awaits"),
         (OWL, {"speed": 1}, [], "failed: TypeError"),
         (OWL, {"factor": -1}, [], "factor must not be negative"),
         ("owl", {}, [], "no installed package offers owl; installed are none"),
@@ -74,4 +102,32 @@ def test_a_part_that_cannot_be_had_is_refused_by_name(
 ) -> None:
     with pytest.raises(ExtensionError, match="provision_schedulers") as caught:
         build_part(KIND, name, settings, method="score", installed=installed)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("part", [Nameless, NamedByMethod])
+def test_an_autoscaler_without_a_name_is_refused_before_it_is_asked(part: type[Nameless]) -> None:
+    with pytest.raises(ExtensionError, match="has no name; give its class a line name"):
+        build_part("autoscalers", f"{__name__}:{part.__name__}", {}, method="recommend")
+
+
+@pytest.mark.parametrize(
+    ("extensions", "words"),
+    [
+        (
+            Extensions(autoscalers={PoolName("lab"): Nameless()}),  # type: ignore[dict-item]
+            'Nameless for pool "lab" has no name',
+        ),
+        (
+            Extensions(provision_schedulers={PoolName("lab"): Hasty()}),  # type: ignore[dict-item]
+            'Hasty for pool "lab" has an async score',
+        ),
+        (Extensions(provision_scheduler=Mute()), "Mute has no method score"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_an_embedder_brings_is_looked_at_before_anything_starts(
+    extensions: Extensions, words: str
+) -> None:
+    with pytest.raises(ExtensionError) as caught:
+        load_preferences(default_config(), extensions)
     assert words in str(caught.value)

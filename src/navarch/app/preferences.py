@@ -14,6 +14,7 @@ from navarch.core.ids import PoolName
 from navarch.ports.autoscaler import Autoscaler
 from navarch.ports.provision import ProvisionScheduler
 from navarch.ports.remediator import Remediator
+from navarch.registry import check_part
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -38,6 +39,7 @@ class Preferences:
 
 def load_preferences(config: Config, extensions: Extensions) -> Preferences:
     """Return what the file and the extensions say, or raise what is wrong with it."""
+    _check(extensions)
     named = provision_schedulers(config, extensions.provision_scheduler)
     strategies = (pool.remediation.strategy for pool in config.pools.values())
     return Preferences(
@@ -46,6 +48,18 @@ def load_preferences(config: Config, extensions: Extensions) -> Preferences:
         budgets=[*(to_budget(each) for each in config.budgets), *extensions.budgets],
         remediators=dict(load_remediators(strategies)),
     )
+
+
+def _check(extensions: Extensions) -> None:
+    """Raise what is wrong with the parts that an embedder brings along."""
+    usual = extensions.provision_scheduler
+    check_part("provision_schedulers", type(usual).__name__, usual, method="score")
+    for kind, parts, method in (
+        ("provision_schedulers", extensions.provision_schedulers, "score"),
+        ("autoscalers", extensions.autoscalers, "recommend"),
+    ):
+        for pool, part in parts.items():
+            check_part(kind, f'{type(part).__name__} for pool "{pool}"', part, method=method)
 
 
 def _become(old: dict[K, V], new: Mapping[K, V]) -> None:

@@ -163,17 +163,18 @@ class AutoscalingReconciler:
         # What takes no work is not part of the average.
         serving = sum(node.serving for node in fleet.in_pool(pool.name).values())
         self._loads.note(pool.name, now, utilization=metrics.utilization, nodes=serving)
+        called = _called(autoscaler)
         try:
             advice = _checked(autoscaler.recommend(evolve(state, metrics=shown)))
         except Exception as error:  # noqa: BLE001 - an autoscaler may be anybody's code
-            await self._trouble(pool, memory, f"{autoscaler.name}: {error!r}", now, at_once=True)
+            await self._trouble(pool, memory, f"{called}: {error!r}", now, at_once=True)
             return
         memory.trouble, memory.failures, memory.told = "", 0, ""
         memory.opinions.append(
             Opinion(
                 at=now,
                 nodes=advice.target_nodes,
-                reason=f"{autoscaler.name}: {advice.reason}",
+                reason=f"{called}: {advice.reason}",
                 nodes_needed=max(metrics.nodes_needed, _pending(fleet, pool)),
             )
         )
@@ -259,10 +260,20 @@ class AutoscalingReconciler:
             return
 
 
+def _called(autoscaler: Autoscaler) -> str:
+    """Return what an autoscaler calls itself. One that cannot say must not hold up the others."""
+    try:
+        return str(autoscaler.name)
+    except Exception:  # noqa: BLE001 - an autoscaler may be anybody's code
+        return type(autoscaler).__name__
+
+
 def _checked(advice: object) -> Recommendation:
     """Return what an autoscaler said, if it makes sense."""
     if not isinstance(advice, Recommendation):
-        raise TypeError(f"{advice!r} is no recommendation")
+        raise TypeError(
+            f"{advice!r} is no recommendation: return Recommendation(target_nodes=..., reason=...)"
+        )
     nodes: object = advice.target_nodes
     if type(nodes) is not int or nodes < 0:
         raise ValueError(f"{nodes!r} is no number of nodes")
