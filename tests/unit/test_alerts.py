@@ -5,7 +5,7 @@ import asyncio
 from navarch.control.alerts import AlertReconciler
 from navarch.control.errands import Errands
 from navarch.core.errors import NotifierError
-from navarch.core.event import Event, Recorded
+from navarch.core.event import Event, Recorded, Subject
 from navarch.core.fleet import Change
 from navarch.core.ownership import Cluster
 from navarch.sim.clock import SeededEntropy, SimClock
@@ -35,7 +35,7 @@ class Listener:
 
 
 async def happens(store: MemoryStore, about: str) -> None:
-    event = Event(at=NOW, about=about, kind="node.gone", reason="so it is")
+    event = Event(at=NOW, about=Subject(about), kind="node.gone", reason="so it is")
     await store.commit(Change(events=[event]), based_on=store.fleet().revision)
 
 

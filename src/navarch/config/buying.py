@@ -112,13 +112,22 @@ def _providers_once(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault
         seen.add(each.name)
 
 
-def _type_given(instance_type: str | None) -> Iterator[Fault]:
-    if not instance_type:
+def _type_given(
+    instance_type: str | None, providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
+    if not instance_type or not instance_type.strip():
         yield Fault(
             at=("instance_type",),
             message="instance_type is required",
             remedy="add instance_type: with a provider's name for it, or one such as h100-8x",
         )
+    for index, each in enumerate(providers):
+        if each.instance_type is not None and not each.instance_type.strip():
+            yield Fault(
+                at=("providers", index, "instance_type"),
+                message="an instance_type needs a name",
+                remedy="write what this provider calls it, or leave it out for the pool's",
+            )
 
 
 def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
@@ -197,6 +206,26 @@ def _terms_once(
             )
 
 
+def _regions_sold_in(
+    region: str | None, region_order: tuple[str, ...], providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
+    """Yield the preferred regions in which the pool buys nothing: most of them are misspelt."""
+    regions = {name for each in providers for name in each.regions or (region or "",)}
+    if not providers or "" in regions:
+        return  # A provider's own settings say where it sells.
+    for place, name in enumerate(region_order):
+        if name not in regions:
+            close = suggest(name, sorted(regions))
+            yield Fault(
+                at=("region_order", place),
+                message=f'no provider of this pool is asked in "{name}"',
+                remedy=f'did you mean "{close}"?'
+                if close
+                else "add it to a provider's regions, or leave it out",
+                warning=True,
+            )
+
+
 def _places_once(
     zones: tuple[str, ...],
     region_order: tuple[str, ...],
@@ -211,7 +240,13 @@ def _places_once(
         lists.append((("providers", index, "zones"), each.zones))
     for at, names in lists:
         for place, name in enumerate(names):
-            if name in names[:place]:
+            if not name.strip():
+                yield Fault(
+                    at=(*at, place),
+                    message="a place needs a name",
+                    remedy="write what the provider calls it, or leave it out",
+                )
+            elif name in names[:place]:
                 yield Fault(
                     at=(*at, place),
                     message=f'"{name}" stands twice',
@@ -230,6 +265,7 @@ BUYING_RULES = (
     _weights_used,
     _one_way_to_choose,
     _terms_once,
+    _regions_sold_in,
     _places_once,
 )
 """What must hold between the keys that say where a pool buys."""

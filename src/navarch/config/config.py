@@ -9,7 +9,7 @@ from navarch.config.kinds import ListOf
 from navarch.config.nesting import Named, Nested
 from navarch.config.pool import PoolConfig, pool_name_remedy
 from navarch.config.problem import Problem
-from navarch.config.provider import PROVIDER, ProviderConfig
+from navarch.config.provider import PROVIDER, AwsConfig, GcpConfig, ProviderConfig
 from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.server import ServerConfig
@@ -60,8 +60,33 @@ def _budgets_held_by_somebody(
         )
 
 
+def _zones_in_their_regions(
+    providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
+) -> Iterator[Fault]:
+    """Yield zones that no region has, at clouds where a zone is called after its region."""
+    for pool in pools.values():
+        home = (pool.region,) if pool.region else ()
+        lists: list[tuple[tuple[str | int, ...], str, tuple[str, ...], tuple[str, ...]]] = [
+            (("providers", index, "zones"), each.name, each.regions or home, each.zones)
+            for index, each in enumerate(pool.providers)
+        ]
+        if pool.provider is not None:
+            lists.append((("zones",), pool.provider, home, pool.zones))
+        for at, provider, regions, zones in lists:
+            if not regions or not isinstance(providers.get(provider), AwsConfig | GcpConfig):
+                continue
+            for place, zone in enumerate(zones):
+                if not zone.startswith(regions):
+                    yield Fault(
+                        at=("pools", pool.name, *at, place),
+                        message=f'pool "{pool.name}": the zone "{zone}" is not in '
+                        f"{' or '.join(regions)}",
+                        remedy="name its region as well, or leave it out",
+                    )
+
+
 # Declared in the order in which they are read: a pool is checked against what goes before.
-@block(rules=(_some_pool, _budgets_once, _budgets_held_by_somebody))
+@block(rules=(_some_pool, _budgets_once, _budgets_held_by_somebody, _zones_in_their_regions))
 class Config:
     """All that an operator has written down, with defaults filled in."""
 

@@ -1,6 +1,7 @@
 """Sizes: how many nodes a pool may have, and for what there must be room."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from navarch.config.autoscaling import (
     AutoscalingConfig,
@@ -9,6 +10,7 @@ from navarch.config.autoscaling import (
     strategies,
 )
 from navarch.config.disruption import DisruptionConfig
+from navarch.config.duration import render_duration
 from navarch.config.schema import Fault
 
 
@@ -34,8 +36,18 @@ def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
 
 
 def _autoscaling_within_bounds(
-    autoscaling: AutoscalingConfig | None, max_nodes: int
+    autoscaling: AutoscalingConfig | None, min_nodes: int, max_nodes: int
 ) -> Iterator[Fault]:
+    for strategy in strategies(autoscaling):
+        for window in strategy.schedule if isinstance(strategy, ScheduledConfig) else ():
+            if window.max_nodes is not None and window.max_nodes < min_nodes:
+                yield Fault(
+                    at=("autoscaling",),
+                    message=f"a window allows {window.max_nodes} nodes, "
+                    f"but min_nodes is {min_nodes}, which goes before it",
+                    remedy="lower min_nodes, or raise max_nodes of the window",
+                    warning=True,
+                )
     for what, key, nodes in _floors(autoscaling):
         if nodes > max_nodes > 0:
             yield Fault(
@@ -58,7 +70,7 @@ def _floors(autoscaling: AutoscalingConfig | None) -> Iterator[tuple[str, str, i
                 yield "cost-aware", "off_peak_nodes", nodes
 
 
-def _whole_gangs(gang: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+def _whole_gangs(gang: int, min_nodes: int, max_nodes: int, spares: int) -> Iterator[Fault]:
     if gang > max_nodes > 0:
         yield Fault(
             at=("gang",),
@@ -71,8 +83,54 @@ def _whole_gangs(gang: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
             message=f"nodes come {gang} together, so {min_nodes} cannot be had",
             remedy=f"write min_nodes: {min_nodes // gang * gang} or {-(-min_nodes // gang) * gang}",
         )
+    elif gang > 0 and spares % gang:
+        yield Fault(
+            at=("spares",),
+            message=f"nodes come {gang} together, so {spares} spares cannot be had",
+            remedy=f"write spares: {-(-spares // gang) * gang} for a gang in reserve, "
+            "or leave them out",
+        )
     if gang < 0:
         yield Fault(at=("gang",), message="gang must be >= 0", remedy="leave it out for none")
+
+
+def _windows_of_whole_gangs(gang: int, autoscaling: AutoscalingConfig | None) -> Iterator[Fault]:
+    if gang <= 1 or not isinstance(autoscaling, ScheduledConfig):
+        return
+    for index, window in enumerate(autoscaling.schedule):
+        nodes = window.min_nodes or 0
+        if nodes % gang:
+            yield Fault(
+                at=("autoscaling", "schedule", index, "min_nodes"),
+                message=f"nodes come {gang} together, so {nodes} cannot be had",
+                remedy=f"write min_nodes: {nodes // gang * gang} or {-(-nodes // gang) * gang}",
+            )
+
+
+def _old_before_it_is_there(
+    disruption: DisruptionConfig, boot_deadline: timedelta
+) -> Iterator[Fault]:
+    lifetime = disruption.lifetime_max
+    if lifetime is not None and lifetime < boot_deadline:
+        deadline = render_duration(boot_deadline)
+        yield Fault(
+            at=("disruption", "lifetime_max"),
+            message=f"lifetime_max is shorter than boot_deadline ({deadline}): "
+            "a successor could be too old before it is there",
+            remedy="write hours or days, such as 720h",
+        )
+
+
+def _given_back_twice(
+    disruption: DisruptionConfig, autoscaling: AutoscalingConfig | None
+) -> Iterator[Fault]:
+    if disruption.empty_after is not None and autoscaling is not None:
+        yield Fault(
+            at=("disruption", "empty_after"),
+            message="empty_after is not looked at where a pool has autoscaling",
+            remedy="leave one of the two out; scale_down_after says how patient autoscaling is",
+            warning=True,
+        )
 
 
 def _room_for_spares(spares: int, min_nodes: int, max_nodes: int) -> Iterator[Fault]:
@@ -117,6 +175,9 @@ SIZE_RULES = (
     _bounds_make_sense,
     _autoscaling_within_bounds,
     _whole_gangs,
+    _windows_of_whole_gangs,
+    _old_before_it_is_there,
+    _given_back_twice,
     _room_for_spares,
     _room_for_successors,
     _room_for_a_gang,

@@ -33,6 +33,8 @@ def refused(text: str) -> tuple[list[tuple[int, int, str, str]], tuple[int, int]
     return found, marked
 
 
+SCALER = "autoscaling: "
+
 REFERENCE = [
     ("@providers: {c: {type: fake}}\n", "at least one pool is required", "add pools:"),
     (
@@ -79,8 +81,6 @@ REFERENCE = [
 ]
 """The reference's list, item by item."""
 
-SCALER = "autoscaling: "
-
 MISSED = [
     # Thresholds
     (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @101}"), "scale_up_at", "0 to 100"),
@@ -103,6 +103,14 @@ MISSED = [
     (a_pool(GOOD + "gang: @-1"), "gang must be >= 0", "leave it out"),
     (a_pool(GOOD + "gang: @10"), "more than max_nodes", "gang: 9 or less"),
     (a_pool(GOOD + "gang: 4\nmin_nodes: @6"), "6 cannot be had", "min_nodes: 4 or 8"),
+    (a_pool(GOOD + "gang: 4\nspares: @1"), "1 spares cannot be had", "spares: 4"),
+    (
+        a_pool(
+            GOOD + "gang: 4\n" + SCALER + "{type: scheduled, schedule: [{end: 5, min_nodes: @6}]}"
+        ),
+        "6 cannot be had",
+        "min_nodes: 4 or 8",
+    ),
     (
         a_pool(
             "providers: [{name: c, reservation: r, reserved_nodes: @0}]\n"
@@ -232,6 +240,40 @@ MISSED = [
         'pool "My_Pool": this is not a name for a pool',
         "such as my-pool",
     ),
+    (
+        a_pool("provider: c\ninstance_type: @'  '\nmax_nodes: 1"),
+        "instance_type is required",
+        "add instance_type:",
+    ),
+    (
+        a_pool("providers: [{name: c, instance_type: @''}]\ninstance_type: x\nmax_nodes: 1"),
+        "an instance_type needs a name",
+        "leave it out",
+    ),
+    (a_pool(GOOD + "zones: [a, @'']"), "a place needs a name", "leave it out"),
+    (
+        a_pool("providers: [{name: c, regions: [@' ']}]\ninstance_type: x\nmax_nodes: 1"),
+        "a place needs a name",
+        "leave it out",
+    ),
+    (
+        a_pool(
+            "providers: [{name: a, regions: [us-east-1], zones: [us-east-1b, @us-west-2a]}]\n"
+            "instance_type: x\nmax_nodes: 1",
+            head="providers:\n  a: {type: aws}\n",
+        ),
+        'the zone "us-west-2a" is not in us-east-1',
+        "name its region as well",
+    ),
+    (
+        a_pool(
+            "provider: g\ninstance_type: x\nmax_nodes: 1\n"
+            "region: europe-west4\nzones: [@us-central1-a]",
+            head="providers:\n  g: {type: gcp, project: x}\n",
+        ),
+        'the zone "us-central1-a" is not in europe-west4',
+        "name its region as well",
+    ),
     (a_pool(GOOD).replace("  p:", '  @"":'), 'pool "": this is not a name', "a letter first"),
     (a_pool(GOOD).replace("  p:", "  @7b:"), 'pool "7b": this is not a name', "a letter first"),
     # Names that stand twice
@@ -329,6 +371,11 @@ MISSED = [
     ),
     (a_pool(GOOD + "disruption: {lifetime_max: @-1h}"), "lifetime_max", "1h30m"),
     (a_pool(GOOD + "disruption: {empty_after: @-1h}"), "empty_after", "1h30m"),
+    (
+        a_pool(GOOD + "disruption: {lifetime_max: @1m}"),
+        "shorter than boot_deadline (10m)",
+        "such as 720h",
+    ),
     (a_pool(GOOD + "gang: 3\ngang_hold: @-1m"), "gang_hold", "1h30m"),
     ("server: {autoscale_interval: @-5s}\n" + a_pool(GOOD), "autoscale_interval", "1h30m"),
     ("server: {stockouts: {human: @-5m}}\n" + a_pool(GOOD), "human", "1h30m"),
@@ -391,3 +438,46 @@ def test_a_bad_pool_is_refused_at_its_place_and_with_a_remedy(
     assert words in message
     assert remedy in f"{message} {help_text}"
     assert help_text, "no remedy"
+
+
+DOUBTFUL = [
+    (
+        a_pool(
+            GOOD + "min_nodes: 5\n@"
+            "autoscaling: {type: scheduled, schedule: [{end: 5, max_nodes: 2}]}"
+        ),
+        "a window allows 2 nodes, but min_nodes is 5",
+        "lower min_nodes",
+    ),
+    (
+        a_pool(GOOD + "disruption: {empty_after: @10m}\nautoscaling: {type: reactive}"),
+        "empty_after is not looked at",
+        "scale_down_after",
+    ),
+    (
+        a_pool(
+            "providers: [{name: c, regions: [eu-west-1]}]\ninstance_type: x\nmax_nodes: 1\n"
+            "strategy: region-preference\nregion_order: [@eu-wset-1]"
+        ),
+        'no provider of this pool is asked in "eu-wset-1"',
+        'did you mean "eu-west-1"?',
+    ),
+]
+"""What can be done as it is written, and is hardly what was meant."""
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "remedy"), DOUBTFUL, ids=[f"doubtful-{i}" for i in range(len(DOUBTFUL))]
+)
+def test_a_doubtful_pool_is_warned_of_at_its_place_and_with_a_remedy(
+    text: str, words: str, remedy: str
+) -> None:
+    (warning,) = parse_config(text.replace("@", "", 1), source="f").warnings
+    before = text[: text.index("@")]
+    assert warning.place is not None
+    assert (warning.place.line, warning.place.column) == (
+        before.count("\n") + 1,
+        len(before) - before.rfind("\n"),
+    )
+    assert words in warning.message
+    assert remedy in warning.remedy
