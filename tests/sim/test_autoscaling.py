@@ -239,8 +239,22 @@ def test_a_pool_of_busy_nodes_is_not_shrunk_by_an_autoscaler_that_says_so() -> N
         await serving(world, 3)
         await world.clock.sleep(2 * HOUR)
         assert size(world) == 3
+        (told,) = reasons(world, "pool.not_scaled")
+        assert told.startswith("stays at 3 nodes, which are in use; else 1 would do: queue: ")
 
     tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=3), demand)
+
+
+def test_a_pool_that_shrinks_by_less_than_was_asked_says_why() -> None:
+    demand = Demand()
+
+    async def story(world: World) -> None:
+        demand.pinned |= {NodeId("training-0"): 75.0, NodeId("training-1"): 75.0}
+        await serving(world, 4)
+        await world.until(lambda: size(world) == 2, within_s=2 * HOUR)
+        assert reasons(world, "pool.scaled")[-1].endswith("; nodes in use stay")
+
+    tell(story, a_scaled_pool(1, 8, QUEUE, nodes_wanted=4), demand)
 
 
 class Changing:

@@ -23,7 +23,7 @@ from navarch.ports.agents import Registration
 from navarch.ports.api import Capacity, Query
 from navarch.service.agents import AgentService
 from navarch.service.fleet import FleetService
-from navarch.service.views import pool_spec
+from navarch.service.views import pool_spec, pool_view, standing
 from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop
 from navarch.stores.columns import Columns
@@ -463,3 +463,11 @@ def test_the_status_counts_what_there_is() -> None:
         assert [entry.event.kind for entry in status.recent] == ["node.cordoned"]
 
     at(story)
+
+
+def test_a_pool_with_spares_says_that_what_is_above_its_size_is_meant_to_be() -> None:
+    pool = a_pool(size=2, nodes_max=5, spares=2)
+    nodes = [a_node(f"training-{index}") for index in range(3)]
+
+    assert standing(pool_view(pool, nodes)) == "at 3 of 2 nodes: 1 of them spare"
+    assert standing(pool_view(a_pool(size=3, nodes_max=5), nodes)) == "at 3 of 3 nodes"

@@ -53,6 +53,8 @@ class _Memory:
     """What was wrong at the last look, if anything, for how many looks, and whether it was told."""
     failures: int = 0
     told: str = ""
+    kept_busy: bool = False
+    """Whether it was told that the pool would be smaller if its nodes were not in use."""
 
 
 class AutoscalingReconciler:
@@ -148,7 +150,9 @@ class AutoscalingReconciler:
             await self._hear(fleet, pool, memory, metrics, now)
         sizing = plan_size(pool, list(memory.opinions), now=now)
         if sizing.nodes != pool.size:
-            await self._write(fleet, pool, sizing, now)
+            await self._write(fleet, pool, memory, sizing, now)
+        else:
+            memory.kept_busy = False
 
     async def _hear(
         self, fleet: Fleet, pool: Pool, memory: _Memory, metrics: PoolMetrics, now: datetime
@@ -211,7 +215,9 @@ class AutoscalingReconciler:
         )
         await self._commit(Change(events=[event]), self._store.fleet())
 
-    async def _write(self, fleet: Fleet, pool: Pool, sizing: Sizing, now: datetime) -> None:
+    async def _write(
+        self, fleet: Fleet, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime
+    ) -> None:
         leaving = self._leaving(fleet, pool, sizing, now)
         size = sizing.nodes
         if size < pool.size and bounds_at(pool, now).clamp(pool.size) == pool.size:
@@ -219,8 +225,12 @@ class AutoscalingReconciler:
             staying = sum(node.counts for node in fleet.in_pool(pool.name).values())
             size = max(size, staying - len(leaving))
             if size >= pool.size:
+                await self._keep(pool, memory, sizing, now)
                 return
+        memory.kept_busy = False
         reason = f"{pool.size} to {size} nodes: {sizing.reason}"
+        if size > sizing.nodes:
+            reason += "; nodes in use stay"
         plan = Plan(
             pool=pool.name,
             actions=tuple(Retire(node=n, reason=reason, surplus=True) for n in leaving),
@@ -241,6 +251,20 @@ class AutoscalingReconciler:
             guards=[pool.name],
         )
         await self._commit(change, fleet)
+
+    async def _keep(self, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime) -> None:
+        """Tell once that a pool would be smaller if its nodes were not in use."""
+        if memory.kept_busy:
+            return
+        memory.kept_busy = True
+        event = Event(
+            at=now,
+            about=about("pool", pool.name),
+            kind="pool.not_scaled",
+            reason=f"stays at {pool.size} nodes, which are in use; else {sizing.nodes} would do: "
+            f"{sizing.reason}",
+        )
+        await self._commit(Change(events=[event]), self._store.fleet())
 
     def _leaving(self, fleet: Fleet, pool: Pool, sizing: Sizing, now: datetime) -> list[NodeId]:
         """Return the nodes to give up with the change: idle ones, not simply the oldest."""

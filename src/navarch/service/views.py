@@ -189,4 +189,7 @@ def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     if missing > 0:
         return f"{missing} to be requested" + (f": {obstacle}" if obstacle else "")
     starting = sum(node.phase in (Phase.REQUESTED, Phase.BOOTING) for node in staying)
-    return f"{starting} starting" if starting else ""
+    if starting:
+        return f"{starting} starting"
+    spare = min(pool.spares, -missing)
+    return f"{spare} of them spare" if spare > 0 else ""
