@@ -150,3 +150,17 @@ def test_only_nodes_that_are_to_go_are_drained(fleet: Fleet, drained: set[NodeId
     for name, node in after.nodes.items():
         if node.phase is not fleet.nodes[name].phase:
             assert node.retiring is not None
+
+
+@given(fleets(), st.booleans())
+def test_drains_that_are_written_down_leave_nothing_to_plan(fleet: Fleet, emptied: bool) -> None:
+    def plan(fleet: Fleet) -> Plan:
+        nodes = fleet.in_pool(the_pool(fleet).name).values()
+        return plan_drains(the_pool(fleet), nodes, drained=drained, now=NOW)
+
+    draining = [name for name, node in fleet.nodes.items() if node.phase is Phase.DRAINING]
+    drained = draining if emptied else []
+    first = plan(fleet)
+    assert first.settled
+    second = plan(written(fleet, first))
+    assert (second.actions, second.wake_at) == ((), first.wake_at)

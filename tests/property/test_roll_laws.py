@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.gang import Gang
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
@@ -18,6 +19,7 @@ from navarch.core.pool import Pool
 from navarch.core.topology import Topology
 from navarch.core.trait import Trait
 from navarch.fleet.brake import find_brake, may_be_braked
+from navarch.fleet.changes import changes
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
@@ -97,6 +99,12 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, 
     return plan, look_again(pool, known, now=NOW)
 
 
+def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:
+    """Return a plan without whether it is the last: who sees everybody does not rely on that."""
+    plan, again = found
+    return replace(plan, settled=False), again
+
+
 @given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=12))
 def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId]) -> None:
     every = {name: a_node(name) for name in NAMES}
@@ -110,7 +118,8 @@ def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId])
             roll.drop(step)
     everybody = list(every.values())
     assert roll.everybody() == everybody
-    assert size_plan(pool, *roll.shown_for(pool, NOW)) == size_plan(pool, everybody, NOBODY)
+    planned = size_plan(pool, *roll.shown_for(pool, NOW))
+    assert same_plan(planned) == same_plan(size_plan(pool, everybody, NOBODY))
     braked = may_be_braked(pool, roll.may_have_failed(pool, NOW), now=NOW)
     assert braked or find_brake(pool, everybody, now=NOW) is None
     beside = roll.beside().nodes
@@ -118,6 +127,21 @@ def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId])
     assert plan_drains(pool, roll.others(), drained=drained, now=NOW, beside=beside) == plan_drains(
         pool, everybody, drained=drained, now=NOW
     )
+
+
+@given(pools(), st.lists(nodes(), max_size=8, unique_by=lambda node: node.id))
+def test_after_a_plan_that_says_so_there_is_nothing_more_to_plan(
+    pool: Pool, known: list[Node]
+) -> None:
+    fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
+    plan, again = size_plan(pool, *Roll(known).shown_for(pool, NOW))
+    if not plan.settled:
+        return
+    fleet = apply(fleet, changes([plan], fleet, now=NOW))
+    after, roll = fleet.pools[pool.name], Roll(fleet.in_pool(pool.name).values())
+    next_plan, next_again = size_plan(after, *roll.shown_for(after, NOW))
+    assert next_plan.actions == ()
+    assert (next_plan.wake_at, next_again) == (plan.wake_at, again)
 
 
 UNSEEN: dict[str, object] = {

@@ -9,6 +9,7 @@ import pytest
 
 from navarch.app import control_plane
 from navarch.control.loop import Loop, Reconciler, Turns
+from navarch.control.planning import PoolPlanning
 from navarch.core.disruption import Disruption
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId, PoolName
@@ -16,6 +17,7 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
 from navarch.core.remediation import Remediation
 from navarch.ports.clock import Clock, Entropy
+from navarch.ports.store import Committed
 from navarch.providers.simulated import Habits
 from navarch.service.agents import Timing
 from navarch.sim.world import World, simulate
@@ -142,11 +144,18 @@ EVENTS: dict[str, Callable[[World, NodeId, Random], object]] = {
 }
 
 
+def plan_everything(planning: PoolPlanning, committed: Committed) -> None:
+    """Have every pool planned after every commit, whatever it changed and whoever made it."""
+    for pool in committed.after.pools:
+        planning.look_at(pool)
+
+
 def check(seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in seeds:
         foreseen = an_eventful_hour(seed)
         with monkeypatch.context() as patch:
             patch.setattr(control_plane, "Loop", WokenByAll)
+            patch.setattr(PoolPlanning, "_changed", plan_everything)
             woken = an_eventful_hour(seed)
         assert foreseen == woken, f"seed {seed}"
 
@@ -155,6 +164,7 @@ def check(seeds: Iterable[int], monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whoever_is_left_asleep_would_have_found_nothing_to_do(
     few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor would plans that are not made because nothing changed that they look at."""
     check(range(few * 4, few * 4 + 4), monkeypatch)
 
 

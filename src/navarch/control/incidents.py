@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 from navarch.control.agenda import Agenda
 from navarch.core.errors import ConflictError
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentState
+from navarch.core.node import Node
 from navarch.health.incidents.ending import ended, quiet_at
-from navarch.health.incidents.standing import linked, standing, words
+from navarch.health.incidents.standing import linked, seen_by_incidents, standing, words
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -117,17 +118,28 @@ class IncidentReconciler:
             self.agenda.note(oldest)
 
     def _changed(self, committed: Committed) -> None:
-        for incident in committed.change.incidents:
-            self._note(incident)
-        for name in committed.change.forget_incidents:
-            self._closed.pop(name, None)
-            self.agenda.wake(name, None)
-        moved = [node.id for node in committed.change.nodes]
+        for each in committed.change.incidents:
+            self._note(each)
+        for past in committed.change.forget_incidents:
+            self._closed.pop(past, None)
+            self.agenda.wake(past, None)
+        # What is found out about a node may change its incidents and not the node.
+        is_report = bool(committed.change.incidents)
+        moved = [
+            node.id
+            for node in committed.change.nodes
+            if node.id in self._on_node and (is_report or _looks_different(node, committed.before))
+        ]
         moved += [recovery.node for recovery in committed.change.recoveries]
-        for node in moved:
+        for name in moved:
             # Something may have been taken back, begun or held, or the machine may be gone.
-            for name in self._on_node.get(node, ()):
-                self.agenda.note(name)
+            for incident in self._on_node.get(name, ()):
+                self.agenda.note(incident)
+
+
+def _looks_different(node: Node, fleet: Fleet) -> bool:
+    before = fleet.nodes.get(node.id)
+    return before is None or seen_by_incidents(before) != seen_by_incidents(node)
 
 
 def _closed_event(incident: Incident, now: datetime) -> Event:

@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
-from navarch.core.fleet import Fleet
+from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
+from navarch.fleet.numbering import is_same_but_for_its_count
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
@@ -44,6 +45,8 @@ class PoolPlanning:
         self._clock = clock
         self._store = store
         self._plan = plan
+        self._writing: Change | None = None
+        """What is written down at the moment, if nothing more is to be planned after it."""
         self.agenda: Agenda[PoolName] = Agenda()
         for pool in store.fleet().pools:
             self.agenda.note(pool)
@@ -72,8 +75,10 @@ class PoolPlanning:
         plans = [self._plan(fleet.pools[name], now) for name in due if name in fleet.pools]
         check_plans(plans, fleet)
         change = changes(plans, fleet, now=now)
-        # Crossed off first: what the commit itself changes must be looked at again.
+        # Crossed off first: what the commit itself changes must be looked at again, unless those
+        # who planned it have done so.
         self.agenda.done(due)
+        self._writing = change if all(plan.settled for plan in plans) else None
         try:
             if not change.empty:
                 await self._store.commit(change, based_on=fleet.revision)
@@ -81,13 +86,18 @@ class PoolPlanning:
             for name in due:
                 self.agenda.note(name)
             raise
+        finally:
+            self._writing = None
         for plan in plans:
             self.agenda.wake(plan.pool, plan.wake_at)
 
     def _changed(self, committed: Committed) -> None:
         change, before = committed.change, committed.before
+        if change is self._writing:
+            return
         for pool in change.pools:
-            self.agenda.note(pool.name)
+            if not is_same_but_for_its_count(before.pools.get(pool.name), pool):
+                self.agenda.note(pool.name)
         for node in change.nodes:
             if node.pool is not None and self._looks_different(node, before):
                 self.agenda.note(node.pool)

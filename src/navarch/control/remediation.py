@@ -21,6 +21,7 @@ from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspi
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, plan_returns, plan_treatments
 from navarch.fleet.invariants import check_plans
+from navarch.fleet.numbering import is_same_but_for_its_count
 from navarch.fleet.plan import Action, Cordon, Hold, HoldBack, Plan, Recover, Retire
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import Ground
@@ -207,22 +208,18 @@ class RemediationReconciler:
             for pool in pools_touched(committed.before, change):
                 self._agenda.note(pool)
         for each in change.pools:
-            self._agenda.note(each.name)
+            if not is_same_but_for_its_count(committed.before.pools.get(each.name), each):
+                self._agenda.note(each.name)
         for node in looked_at:
-            if node.pool is not None and not _leaves_as_before(node, committed.before):
+            if node.pool is not None and not _is_decided(node, committed.before):
                 self._agenda.note(node.pool)
 
 
-def _leaves_as_before(node: Node, fleet: Fleet) -> bool:
-    """Return whether `node` is on its way out and was so before: nothing is decided about it."""
+def _is_decided(node: Node, fleet: Fleet) -> bool:
+    """Return whether `node` is on its way out, and nothing was held back before it was."""
     before = fleet.nodes.get(node.id)
-    return (
-        node.retiring is not None
-        and node.held is None
-        and before is not None
-        and before.retiring is not None
-        and before.held is None
-    )
+    was_held = before is not None and before.held is not None
+    return node.retiring is not None and node.held is None and not was_held
 
 
 def ground_of(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> Ground:

@@ -49,7 +49,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         guards.append(plan.pool)
         pool = fleet.pools[plan.pool]
         requests = sum(isinstance(action, Request) for action in plan.actions)
-        after = evolve(pool, next_index=pool.next_index + requests)
+        after = evolve(pool, next_index=pool.next_index + requests) if requests else pool
         for action in plan.actions:
             if isinstance(action, Hold):
                 after = evolve(after, held=action.reason)
@@ -76,7 +76,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
                 recoveries.append(action.recovery)
             if node.gone and node.launch is not None:
                 launches.append(node.launch)
-        if after != pool:
+        if after is not pool and after != pool:
             pools.append(after)
     return Change(
         pools=pools,

@@ -36,6 +36,7 @@ def plan_drains(
             node.retiring.surplus or node.retiring.urgent or covered or full or _is_lost(node)
         ):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
+            moments.append(now + pool.drain_timeout)
         elif node.phase is Phase.DRAINING:
             ends_at = node.since + pool.drain_timeout
             if node.id in drained:
@@ -46,7 +47,8 @@ def plan_drains(
             elif now < ends_at:
                 moments.append(ends_at)
     wake_at = min(moments, default=None)
-    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at)
+    # Who begins to drain or is terminated takes up as much room as before.
+    return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at, settled=True)
 
 
 def _is_lost(node: Node) -> bool:
@@ -64,4 +66,7 @@ def seen_by_drains(node: Node) -> object:
     """Return what a plan of drains looks at in `node`: where nothing of it changes, it holds."""
     if node.retiring is None:
         return node.counts, node.gone
-    return node.phase, node.since, node.retiring, node.told, _is_lost(node)
+    if node.phase not in (Phase.READY, Phase.DRAINING):
+        # All that is left to know of it is whether it takes up room.
+        return node.gone
+    return node.phase, node.since, node.retiring, _may_be_cut_short(node), _is_lost(node)

@@ -152,3 +152,5 @@ class Plan:
     pool: PoolName
     actions: tuple[Action, ...] = ()
     wake_at: datetime | None = None
+    settled: bool = False
+    """Whether there is nothing more to plan, once this is written down, before `wake_at`."""

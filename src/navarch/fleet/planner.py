@@ -96,7 +96,8 @@ def plan_pool(
         surplus = [] if beside.nodes else list(_shrink(pool, staying, loads))
     leaving = given_up | gone | {retire.node for retire in surplus}
     kept = [node for node in known if node.counts and node.id not in leaving]
-    market.expect(pool.name, _wanted(pool, len(staying) + beside.nodes, kept))
+    wanted = _wanted(pool, len(staying) + beside.nodes, kept)
+    market.expect(pool.name, wanted)
     asked_again = list(_ask_again(known, kept, launches))
     if pool.gang:
         groups = group(known, [node for node in staying if node.id not in leaving])
@@ -105,6 +106,7 @@ def plan_pool(
         grown = list(_grow_gangs(pool, known, staying, groups, launches, begin=begin))
     else:
         grown = list(_grow(pool, known, len(staying), beside.nodes, launches))
+    still_wanted = wanted - len(grown) - len(asked_again)
     grown += _succeed(pool, known, leaving, len(grown), beside.nodes, replacements, launches)
     late_at = beside.booting_since and beside.booting_since + pool.boot_deadline
     wake_at = _first(_wake_at(pool, kept, now), late_at, launches.look_again_at(), gangs.wake_at)
@@ -119,7 +121,11 @@ def plan_pool(
         *surplus,
         *asked_again,
     )
-    return Plan(pool=pool.name, actions=actions, wake_at=wake_at)
+    # Where neither gangs nor age, kind or price matter, who is asked for now only counts from here.
+    settled = beside is not NOBODY and all(isinstance(x, Request | AskAgain) for x in actions)
+    if settled:
+        market.expect(pool.name, still_wanted)
+    return Plan(pool=pool.name, actions=actions, wake_at=wake_at, settled=settled)
 
 
 def seen_by_size(node: Node) -> object:

@@ -254,3 +254,31 @@ def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row
     after, _ = decide([a_pool(size=1, unhealthy_after=3)], [node], CordonAndReplace())
 
     assert (after[node.id].retiring is not None) is replaced
+
+
+def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_is() -> None:
+    pool = a_pool(size=2, remediation=Remediation(dry_run=True))
+    store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
+
+    async def looks_again_after(node: Node) -> bool:
+        """Return whether there is something to do once `node` has been given up."""
+        await store.commit(Change(nodes=[node]), based_on=store.fleet().revision)
+        loop = RemediationReconciler(
+            clock, store, Providers([]), remediator=lambda _: CordonAndReplace()
+        )
+        while loop.due_at() is not None:
+            await clock.sleep(1)
+            await loop.reconcile()
+        leaving = Retirement(reason="by hand")
+        after = replace(store.fleet().nodes[node.id], retiring=leaving, held=None)
+        await store.commit(Change(nodes=[after]), based_on=store.fleet().revision)
+        return loop.due_at() is not None
+
+    async def main() -> None:
+        await store.commit(Change(pools=[pool]), based_on=0)
+        worn = replace(fault(), health=Health.DEGRADED, fatal=False)
+        assert not await looks_again_after(a_node("training-0", conditions=(worn,)))
+        assert await looks_again_after(broken(a_node("training-1")))
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())

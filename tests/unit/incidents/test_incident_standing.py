@@ -1,6 +1,6 @@
 """What is done about an incident, as its nodes and their recoveries say."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
@@ -9,10 +9,10 @@ from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import IncidentId, NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
-from navarch.core.node import Node, Retirement
+from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
 from navarch.health.incidents.ending import ended
-from navarch.health.incidents.standing import linked, standing
+from navarch.health.incidents.standing import linked, seen_by_incidents, standing, words
 from navarch.testing.worlds import NOW, a_node
 
 NAME = NodeId("training-0")
@@ -92,3 +92,46 @@ def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> N
     over = ended(stands, {NAME: well}, {RECOVERY.id: done}, now=NOW)
     assert over is not None
     assert (over.state, over.note) == (IncidentState.RESOLVED, "mended: the boot check passes")
+
+
+def test_what_incidents_do_not_see_in_a_node_changes_none_of_them() -> None:
+    unseen: dict[str, object] = {
+        "phase": Phase.TERMINATING,
+        "since": NOW + timedelta(hours=1),
+        "cordoned": "by hand",
+        "health": Health.DEGRADED,
+        "replaces": NodeId("training-9"),
+        "launch": None,
+        "attempts": 3,
+        "retry_at": NOW,
+        "registered_at": None,
+        "boot_id": "another",
+        "machine": "a key",
+        "booted_at": NOW,
+        "offering": None,
+        "gpus": 4,
+        "labels": {"rack": "r1"},
+        "topology": None,
+        "gang": None,
+        "waiting": True,
+        "told": Told.DRAINING,
+        "report_stream": "s",
+        "report_number": 7,
+        "traits": {},
+        "vouched_boot": "another",
+        "acted_at": NOW,
+    }
+    seen = {"conditions", "recovery", "retiring", "held"}
+    assert {each.name for each in fields(Node)} == {*unseen, *seen, "id", "pool", "created_at"}
+
+    for node in (broken(), broken(held=HELD), broken(retiring=Retirement(reason="x"))):
+        other = replace(node, **unseen)  # type: ignore[arg-type]
+        assert seen_by_incidents(other) == seen_by_incidents(node)
+        stands = [standing(INCIDENT, {NAME: each}, {}) for each in (node, other)]
+        assert stands[0] == stands[1]
+        assert words(stands[0], {NAME: node}) == words(stands[1], {NAME: other})
+        later = NOW + timedelta(days=1)
+        ends = [ended(INCIDENT, {NAME: each}, {}, now=later) for each in (node, other)]
+        assert ends[0] == ends[1]
+    gone = replace(broken(), phase=Phase.GONE)
+    assert seen_by_incidents(gone) != seen_by_incidents(broken())

@@ -42,6 +42,15 @@ def standing(
 _FIRST = (IncidentState.HELD, IncidentState.RECOVERING, IncidentState.OPEN)
 
 
+def seen_by_incidents(node: Node) -> object:
+    """Return what incidents look at in `node`: where nothing of it changes, they stand as before.
+
+    How far it has come on its way out, and who was told of that, is not in it.
+    """
+    checks = [condition.check for condition in node.conditions]
+    return node.gone, checks, node.recovery, node.retiring, node.held
+
+
 def linked(
     incidents: Iterable[Incident], recoveries: Mapping[RecoveryId, Recovery]
 ) -> list[Recovery]:
