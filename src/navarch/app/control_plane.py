@@ -57,6 +57,7 @@ from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladd
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
+from navarch.fleet.selection import NOTHING_SHUNNED
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.ports.alerts import AlertNotifier
@@ -394,11 +395,13 @@ def _plan_size(
         roll = rolls.of(pool.name)
         shown, beside = roll.shown_for(pool, now)
         known = _present(shown, pool)
-        braked = may_be_braked(pool, roll.may_have_failed(pool, now), now=now)
-        everybody = roll.everybody() if braked else []
+        brake, avoided = None, NOTHING_SHUNNED
+        if may_be_braked(pool, roll.may_have_failed(pool, now), now=now):
+            everybody = roll.everybody()
+            brake = find_brake(pool, everybody, now=now)
+            avoided = shunned(pool, everybody, now=now)
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
-        avoided = shunned(pool, everybody, now=now)
         watched = may_be_undercut(pool)
         for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
         plan = plan_pool(
@@ -411,11 +414,12 @@ def _plan_size(
             market=market,
             surveyed=surveyed,
             loads=loads,
-            brake=find_brake(pool, everybody, now=now),
+            brake=brake,
             shunned=avoided,
             beside=beside,
         )
-        return evolve(plan, wake_at=_sooner(plan.wake_at, look_again(pool, known, now=now)))
+        again_at = look_again(pool, known, now=now)
+        return plan if again_at is None else evolve(plan, wake_at=_sooner(plan.wake_at, again_at))
 
     return plan
 

@@ -76,11 +76,13 @@ class DrainWatch:
     async def _ask(self, node: NodeId, pool: PoolName) -> None:
         try:
             if await self._notifier.is_drained(node):
+                # There is nothing more to ask.
                 self._drained.add(node)
                 self.planning.look_at(pool)
         finally:
             self._asked_at[node] = self._clock.now()
-            self._nodes.look_at(node)
+            if node not in self._drained:
+                self._nodes.look_at(node)
 
 
 def _is_draining(node: Node) -> bool:

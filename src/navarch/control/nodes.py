@@ -35,9 +35,13 @@ class NodeFollower:
             self._note(node)
         store.subscribe(self._changed)
 
-    def look_at(self, node: NodeId) -> None:
-        """Look at `node` in the next round."""
-        self.agenda.note(node)
+    def look_at(self, name: NodeId) -> None:
+        """Look at a node in the next round, if there is anything to look for by now."""
+        node = self._store.fleet().nodes.get(name)
+        if node is not None and self._concerns(node):
+            self.agenda.note(name)
+        else:
+            self.agenda.wake(name, None)
 
     def round(self) -> datetime | None:
         """Look at what needs a look; return when the next node comes due."""

@@ -56,7 +56,7 @@ class StockoutMemory:
             now=now,
             under_way=self._under_way.values(),
             vetoes=self._vetoes,
-            reserved=Counter(self._reserved.values()),
+            reserved=Counter(self._reserved.values()) if self._reserved else None,
             waiting=self.market.waiting,
         )
 

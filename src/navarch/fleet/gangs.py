@@ -113,6 +113,8 @@ def plan_gangs(
     the provider says of them, if it is one of those `surveyed`; by its promise otherwise. Where
     it has not said anything against it by the end of the time, its promise has to do.
     """
+    if not groups:
+        return GangPlan()
     release: list[Release] = []
     give_up: list[GiveUp] = []
     retire: list[Retire] = []

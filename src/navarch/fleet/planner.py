@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 
 from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
@@ -88,8 +89,8 @@ def plan_pool(
     gone = {name for each in gangs.give_up for name in each.nodes}
     gone |= {retire.node for retire in gangs.retire}
     staying = [node for node in staying if node.id not in gone]
-    groups = worth_keeping(pool, group(known, staying), now=now)
     if pool.gang:
+        groups = worth_keeping(pool, group(known, staying), now=now)
         surplus = list(_shrink_gangs(pool, staying, groups, loads))
     else:
         # Who only counts is never too many: where somebody is, all are shown.
@@ -169,11 +170,17 @@ class _Launches:
         self._new_tokens = new_tokens
         self._scheduler = scheduler
         self._market = market
-        self._held: Counter[ProviderName] = Counter(
-            node.provider for node in known if not node.gone and node.provider is not None
-        )
-        self._held.update(beside)
+        self._known = known
+        self._beside = beside
         self._turned_away = False
+
+    @cached_property
+    def _held(self) -> Counter[ProviderName]:
+        """How many machines the pool has at each provider. Most plans buy none, and do not ask."""
+        here = (node.provider for node in self._known if not node.gone)
+        held = Counter(provider for provider in here if provider is not None)
+        held.update(self._beside)
+        return held
 
     def launch(
         self, node: NodeId, instead_of: Node | None = None, only: Offering | None = None
@@ -367,6 +374,8 @@ def _succeed(
     launches: _Launches,
 ) -> Iterator[Request]:
     """Yield successors for sound nodes, where the maximum has room for both."""
+    if not replacements.begin:
+        return
     room = pool.nodes_max - beside - sum(not node.gone for node in known) - grown
     staying = [each for each in replacements.begin if each.node not in leaving]
     gangs = {node.id: node.gang for node in known if node.gang is not None}

@@ -190,7 +190,7 @@ class Market:
         self._probes: dict[Scope, int] = {}
         self._standings: dict[tuple[PoolName, int], tuple[Pool, list[_Standing]]] = {}
         self._taken: list[Take] = []
-        self._reserved = Counter(reserved or {})
+        self._reserved: Counter[Reservation] = Counter(reserved) if reserved else Counter()
         self.turned_away: dict[PoolName, Obstacle] = {}
         """Pools that wanted to buy and could not, and what kept them from their first choice."""
 

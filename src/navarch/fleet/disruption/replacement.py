@@ -52,6 +52,8 @@ def plan_replacements(
     coming = successors(nodes)
     young = {node.id for node in coming.values()}
     sound = [x for x in nodes if x.counts and x.phase is Phase.READY and x.id not in young]
+    if not sound and not coming:
+        return Replacements()
     wanted: dict[NodeId, Candidate] = {}
     for candidate in _candidates(pool, sound, coming, for_sale, now):
         wanted.setdefault(candidate.node, candidate)
@@ -116,6 +118,8 @@ def look_again(pool: Pool, nodes: Sequence[Node], *, now: datetime) -> datetime 
         return None
     watched = may_be_undercut(pool) or pool.disruption.replace_drifted
     staying = [node for node in nodes if node.counts]
+    if not watched and not staying:
+        return None
     if watched or any(expired(pool, staying, now=now)) or any(under_maintenance(staying)):
         return now + LOOK_AGAIN
     return next_expiry(pool, staying, now=now)
