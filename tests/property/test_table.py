@@ -23,6 +23,8 @@ def test_a_table_holds_what_a_dictionary_would(changes: list[dict[int, str | Non
         assert dict(table) == model
         assert len(table) == len(model)
         assert all((key in table) == (key in model) for key in range(61))
+        assert [table.get(key) for key in range(61)] == [model.get(key) for key in range(61)]
+        assert all(table.get(key, "c") == model.get(key, "c") for key in range(61))
 
 
 @given(CHANGES)

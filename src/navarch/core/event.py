@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NewType
 
+from navarch.core.drafting import drafted
+
 Subject = NewType("Subject", str)
 """What an event is about: `node/training-3`, `pool/training`, `launch/…`, `command/…`."""
 
@@ -18,6 +20,7 @@ def about(kind: str, name: str) -> Subject:
     return Subject(f"{kind}/{name}")
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One change and its reason, as a person would want to read it."""
@@ -32,6 +35,7 @@ class Event:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """An event with its place in the journal."""

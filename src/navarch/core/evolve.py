@@ -1,20 +1,23 @@
-"""Changed copies of records: what `dataclasses.replace` does, at a third of its price.
+"""Changed copies of records: what `dataclasses.replace` does, at a fifth of its price.
 
 A fleet at work is one record replaced by the next, and a frozen record is slow to make the usual
-way: every field is looked up by name, handed over by name and set by name.
+way: every field is looked up by name, handed over by name and set by name. A copy is drafted
+instead, as `navarch.core.drafting` tells.
 """
 
 import dataclasses
 from collections.abc import Callable
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from navarch.core.drafting import twin_of
 
 __all__ = ["evolve"]
 
 Record = TypeVar("Record")
 
-_Shape = tuple[Callable[[Any], tuple[Any, ...]], tuple[Callable[[Any, Any], None], ...]]
-"""How to read all fields of a kind of record at once, and how to set each of them."""
+_Shape = tuple[Callable[[Any], Any], bool]
+"""How to draft a record that has the same in every field, and whether such records check
+themselves."""
 
 _shapes: dict[type, _Shape | None] = {}
 
@@ -32,21 +35,23 @@ else:
         shape = _shapes[kind]
         if shape is None:
             return dataclasses.replace(record, **changes)
-        read, setters = shape
-        copy = object.__new__(kind)
-        for set_field, value in zip(setters, read(record), strict=True):
-            set_field(copy, value)
+        drafted, is_checked = shape
+        copy = drafted(record)
         for name, value in changes.items():
-            object.__setattr__(copy, name, value)
+            setattr(copy, name, value)
+        copy.__class__ = kind
+        if is_checked:
+            copy.__post_init__()
         return copy
 
 
 def _shape(kind: type) -> _Shape | None:
     """Return how to copy records of that kind; None where more belongs to it than its fields."""
-    fields = dataclasses.fields(kind)
-    setters = [getattr(kind.__dict__.get(field.name), "__set__", None) for field in fields]
-    plain = all(field.init for field in fields) and not hasattr(kind, "__post_init__")
-    known = tuple(setter for setter in setters if setter is not None)
-    if not plain or len(fields) < 2 or len(known) < len(fields):
+    twin = twin_of(kind)
+    if twin is None:
         return None
-    return attrgetter(*(field.name for field in fields)), known
+    lines = [f"copy.{field.name} = record.{field.name}" for field in dataclasses.fields(kind)]
+    text = "\n    ".join(["def drafted(record):", "copy = twin()", *lines, "return copy"])
+    names: dict[str, Any] = {"twin": twin}
+    exec(text, names)  # Nothing but the names of fields goes into it.
+    return names["drafted"], hasattr(kind, "__post_init__")

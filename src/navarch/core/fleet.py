@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from navarch.core.command import Command
+from navarch.core.drafting import drafted
 from navarch.core.event import Event
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident
@@ -18,6 +19,7 @@ from navarch.core.table import Table
 NO_NODES: Table[NodeId, Node] = Table()
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
     """An immutable view of every pool, node and command, at one store revision."""
@@ -45,6 +47,7 @@ class Fleet:
         return counted
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Records to write together with the events that explain them, all or none."""
@@ -98,12 +101,10 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
     nodes, by_pool, present = fleet.nodes, fleet.by_pool, fleet.present
     if change.nodes or change.forget_nodes:
         moved: dict[NodeId, Node | None] = {node.id: node for node in change.nodes}
-        moved |= dict.fromkeys(change.forget_nodes)
-        nodes, by_pool, present = (
-            nodes.with_changes(moved),
-            _regroup(fleet, moved),
-            _recount(fleet, moved),
-        )
+        if change.forget_nodes:
+            moved |= dict.fromkeys(change.forget_nodes)
+        nodes = nodes.with_changes(moved)
+        by_pool, present = _regroup(fleet, moved)
     pools, commands, incidents = fleet.pools, fleet.commands, fleet.incidents
     recoveries, jobs = fleet.recoveries, fleet.jobs
     if change.pools:
@@ -158,32 +159,28 @@ def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
 
 def _regroup(
     fleet: Fleet, nodes: Mapping[NodeId, Node | None]
-) -> Mapping[PoolName, Table[NodeId, Node]]:
-    if not nodes:
-        return fleet.by_pool
+) -> tuple[Mapping[PoolName, Table[NodeId, Node]], Mapping[PoolName, int]]:
+    """Return the nodes of each pool, and how many of them are not gone, after `nodes` moved."""
     moved: dict[PoolName, dict[NodeId, Node | None]] = {}
+    more: dict[PoolName, int] = {}
     for name, node in nodes.items():
         before = fleet.nodes.get(name)
         assert node is None or before is None or before.pool == node.pool, f"{name} changed pool"
         known = node or before
-        if known is not None and known.pool is not None:
-            moved.setdefault(known.pool, {})[name] = node
+        if known is None or known.pool is None:
+            continue
+        moved.setdefault(known.pool, {})[name] = node
+        came = (node is not None and not node.gone) - (before is not None and not before.gone)
+        if came:
+            more[known.pool] = more.get(known.pool, 0) + came
+    if not moved:
+        return fleet.by_pool, fleet.present
     grouped = dict(fleet.by_pool)
     for pool, changes in moved.items():
         grouped[pool] = grouped.get(pool, NO_NODES).with_changes(changes)
-    return grouped
-
-
-def _recount(fleet: Fleet, nodes: Mapping[NodeId, Node | None]) -> Mapping[PoolName, int]:
-    counts: dict[PoolName, int] | None = None
-    for name, node in nodes.items():
-        before = fleet.nodes.get(name)
-        known = node or before
-        more = (node is not None and not node.gone) - (before is not None and not before.gone)
-        if more and known is not None and known.pool is not None:
-            counts = dict(fleet.present) if counts is None else counts
-            counted = counts.get(known.pool)
-            if counted is None:
-                counted = fleet.present_in(known.pool)
-            counts[known.pool] = counted + more
-    return fleet.present if counts is None else counts
+    if not more:
+        return grouped, fleet.present
+    present = dict(fleet.present)
+    for pool, difference in more.items():
+        present[pool] = fleet.present_in(pool) + difference
+    return grouped, present

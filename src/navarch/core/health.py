@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
+
 
 class Health(StrEnum):
     """The one word for a node's hardware."""
@@ -27,6 +29,7 @@ TESTING = "testing"
 """Said while an agent uses the GPUs for its tests: no work may start on the node meanwhile."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
     """What one check on one node had to say."""
@@ -62,6 +65,7 @@ class HealthReport:
     """The boot during which they were made; empty from agents that do not say."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """Something wrong with a node, kept until it is taken back."""

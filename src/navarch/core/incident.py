@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import IncidentId, NodeId, PoolName
 
 SILENCE = timedelta(seconds=180)
@@ -31,6 +32,7 @@ class IncidentState(StrEnum):
     RESOLVED = "resolved"
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symptom:
     """One thing that was seen, however often."""
@@ -48,6 +50,7 @@ class Symptom:
     count: int = 1
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
     """A fault with its cause and its symptoms, from the first sign to the end."""

@@ -6,6 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import InstanceId, ProviderName
 
 
@@ -23,6 +24,7 @@ class InstanceStatus(StrEnum):
         return self in (InstanceStatus.PENDING, InstanceStatus.RUNNING)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """A machine as its provider reports it."""

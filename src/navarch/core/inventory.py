@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from navarch.core.drafting import drafted
 
+
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """One GPU as its agent sees it."""
@@ -17,6 +20,7 @@ class Gpu:
     cuda_version: str = ""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     """The hardware and the name of one machine."""

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from navarch.core.drafting import drafted
 from navarch.core.gang import Gang
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.money import cost
@@ -11,6 +12,7 @@ from navarch.core.offering import Offering
 from navarch.core.refusal import Refusal
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """One attempt to buy one machine for one node, and what became of it.

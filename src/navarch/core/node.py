@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import TESTING, Condition, Health
@@ -93,6 +94,7 @@ class Retirement:
     """When its machine was given up because its agent never reported in; None for other reasons."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """What the fleet knows about one machine."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
+from navarch.core.drafting import drafted
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.offering import Offering
 from navarch.core.remediation import Remediation
@@ -27,6 +28,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """What the operator asked for."""

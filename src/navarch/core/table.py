@@ -1,10 +1,11 @@
 """An immutable mapping that can be changed cheaply, by sharing what stays the same."""
 
 from collections.abc import ItemsView, Iterator, Mapping, ValuesView
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
+D = TypeVar("D")
 
 
 class Table(Mapping[K, V], Generic[K, V]):
@@ -35,6 +36,20 @@ class Table(Mapping[K, V], Generic[K, V]):
         if key in self._overlay:
             return self._overlay[key] is not None
         return key in self._base
+
+    @overload
+    def get(self, key: K, /) -> V | None: ...
+    @overload
+    def get(self, key: K, /, default: V | D) -> V | D: ...
+    def get(self, key: K, /, default: V | D | None = None) -> V | D | None:
+        """Return the value of `key`, or `default`: without the error that a mapping's own catches.
+
+        Everybody who hears of a commit asks so for what has changed.
+        """
+        if key in self._overlay:
+            value = self._overlay[key]
+            return default if value is None else value
+        return self._base.get(key, default)
 
     def __len__(self) -> int:
         return self._length
@@ -85,9 +100,10 @@ class Table(Mapping[K, V], Generic[K, V]):
         changed: Table[K, V] = Table.__new__(Table)
         changed._base = self._base
         changed._overlay = {**self._overlay, **changes}
-        changed._length = self._length + sum(
-            (value is not None) - (key in self) for key, value in changes.items()
-        )
+        length = self._length
+        for key, value in changes.items():
+            length += (value is not None) - (key in self)
+        changed._length = length
         if len(changed._overlay) ** 2 > 16 * len(self._base) + 1024:
             changed._fold()
         return changed

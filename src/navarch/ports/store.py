@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from navarch.core.drafting import drafted
 from navarch.core.event import Recorded, Subject
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId, PoolName
@@ -13,6 +14,7 @@ from navarch.core.launch import Launch
 from navarch.core.ownership import Cluster
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """One change, with the states around it."""

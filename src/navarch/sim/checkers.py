@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from navarch.core.drafting import drafted
 from navarch.core.fleet import Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
@@ -10,6 +11,7 @@ from navarch.core.pool import Pool
 from navarch.ports.store import Committed
 
 
+@drafted
 @dataclass(frozen=True, slots=True)
 class Tally:
     """How many nodes of a pool there are, and in which sense."""

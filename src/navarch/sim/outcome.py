@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from navarch.core.drafting import drafted
 from navarch.sim.figures.figures import Figures
 from navarch.sim.figures.goodput import JobRecord
 from navarch.sim.figures.spread import Spread
@@ -48,6 +49,7 @@ class Happening:
     text: str
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
     """One line of a node's history."""

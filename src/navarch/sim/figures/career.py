@@ -4,12 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from navarch.core.drafting import drafted
 from navarch.core.event import Recorded
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, Phase
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
     """How a node stood after one event."""
