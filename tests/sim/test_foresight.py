@@ -49,7 +49,7 @@ class WokenByAll(Loop):
         turns: Turns | None = None,
     ) -> None:
         super().__init__(clock, entropy, reconciler, strict=strict, turns=turns)
-        self._foreseeing = None
+        self._foreseeing = self._agenda = None
 
 
 def pools() -> list[Pool]:

@@ -192,6 +192,72 @@ def test_whoever_wakes_at_the_same_moment_takes_turns_in_line() -> None:
     assert "".join(told) == "abc" + "c" + "a" + "abc"
 
 
+class Planned(Scripted):
+    """One that has something to do only when its agenda says so, and counts who asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.agenda: Agenda[str] = Agenda()
+        self.asked = 0
+
+    def due_at(self) -> datetime | None:
+        self.asked += 1
+        return self.agenda.due_at()
+
+    async def reconcile(self) -> datetime | None:
+        self.agenda.done(self.agenda.due(SimClock().now()))
+        await super().reconcile()
+        return self.agenda.next_at()
+
+
+def test_only_those_are_asked_whose_agenda_was_stirred() -> None:
+    busy, idle = Planned(), Planned()
+
+    async def story() -> None:
+        turns = Turns()
+        loops = [
+            Loop(SimClock(), SeededEntropy("1"), each, strict=True, turns=turns)
+            for each in (busy, idle)
+        ]
+        tasks = [asyncio.create_task(loop.run()) for loop in loops]
+        await asyncio.sleep(1.0)
+        turns.poke()  # Nobody knows yet that neither has anything to do.
+        asked = idle.asked
+        for _ in range(3):
+            busy.agenda.note("a")
+            turns.poke()
+            await asyncio.sleep(1.0)
+        busy.agenda.wake("b", EPOCH + timedelta(seconds=10))
+        turns.poke()
+        await asyncio.sleep(10.0)
+        assert idle.asked == asked
+        for task in tasks:
+            task.cancel()
+
+    on_virtual_time(story)
+    assert busy.rounds == [0.0, 1.0, 2.0, 3.0, 10.0]
+    assert idle.rounds == [0.0]
+
+
+def test_one_that_is_called_already_is_asked_again_after_its_round() -> None:
+    reconciler = Planned()
+
+    async def story() -> None:
+        turns = Turns()
+        loop = Loop(SimClock(), SeededEntropy("1"), reconciler, strict=True, turns=turns)
+        task = asyncio.create_task(loop.run())
+        await asyncio.sleep(1.0)
+        reconciler.agenda.note("a")
+        turns.poke()
+        reconciler.agenda.wake("b", EPOCH + timedelta(seconds=5))
+        turns.poke()
+        await asyncio.sleep(10.0)
+        task.cancel()
+
+    on_virtual_time(story)
+    assert reconciler.rounds == [0.0, 1.0, 5.0]
+
+
 class Impatient:
     """A reconciler that wants to be woken again at once, or as good as."""
 

@@ -122,30 +122,25 @@ class Plane:
         self._entropy = entropy
         self.reconcilers = reconcilers
         self._strict = strict
-        self._loops: list[Loop] = []
 
     async def run(self) -> None:
         """Keep the fleet as it should be, until cancelled."""
+        turns = Turns()
         async with asyncio.TaskGroup() as tasks:
             errands = Errands(
-                self._clock, self._entropy, tasks, done=self._poke, strict=self._strict
+                self._clock, self._entropy, tasks, done=turns.poke, strict=self._strict
             )
-            turns = Turns()
-            self._loops = [
+            loops = [
                 Loop(self._clock, self._entropy, reconciler, strict=self._strict, turns=turns)
                 for reconciler in self.reconcilers(errands)
             ]
-            leave = self.store.subscribe(lambda _: self._poke())
+            leave = self.store.subscribe(lambda _: turns.poke())
             try:
-                for loop in self._loops:
+                for loop in loops:
                     tasks.create_task(loop.run())
                 await asyncio.get_running_loop().create_future()
             finally:
                 leave()
-
-    def _poke(self) -> None:
-        for loop in self._loops:
-            loop.poke()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

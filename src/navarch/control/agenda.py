@@ -1,6 +1,7 @@
 """What a loop has to look at: what changed since it last looked, and what has come due."""
 
 import heapq
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
@@ -22,11 +23,15 @@ class Agenda(Generic[K]):
         self._queue: list[tuple[datetime, K]] = []
         self.stirred = True
         """Whether `due_at` may say something else than when it was last listened to."""
+        self.on_stir: Callable[[], None] = lambda: None
+        """Hears of it when that becomes so."""
 
     def note(self, key: K) -> None:
         """Look at `key` in the next round."""
         self._noted[key] = None
-        self.stirred = True
+        if not self.stirred:
+            self.stirred = True
+            self.on_stir()
 
     def wake(self, key: K, at: datetime | None) -> None:
         """Look at `key` again at `at`, instead of at any earlier date given for it."""
@@ -34,8 +39,10 @@ class Agenda(Generic[K]):
             self._wake_at.pop(key, None)
         elif self._wake_at.get(key) != at:
             self._wake_at[key] = at
-            self.stirred = True
             heapq.heappush(self._queue, (at, key))
+            if not self.stirred:
+                self.stirred = True
+                self.on_stir()
 
     def due(self, now: datetime) -> list[K]:
         """Return what needs a look now. It stays noted until `done`."""

@@ -29,7 +29,7 @@ class HousekeepingReconciler:
         self._clock = clock
         self._store = store
         self._prune_at = clock.now() + PRUNE_EVERY
-        self._agenda: Agenda[NodeId] = Agenda()
+        self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
         store.subscribe(self._changed)
@@ -40,24 +40,24 @@ class HousekeepingReconciler:
         if now >= self._prune_at:
             await self._store.prune(now - JOURNAL_KEEP)
             self._prune_at = now + PRUNE_EVERY
-        due = self._agenda.due(now)
+        due = self.agenda.due(now)
         if due:
             fleet = self._store.fleet()
             known = [name for name in due if name in fleet.nodes]
             if known:
                 await self._store.commit(Change(forget_nodes=known), based_on=fleet.revision)
-            self._agenda.done(due)
-        next_at = self._agenda.next_at()
+            self.agenda.done(due)
+        next_at = self.agenda.next_at()
         return self._prune_at if next_at is None else min(next_at, self._prune_at)
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        due_at = self._agenda.due_at()
+        due_at = self.agenda.due_at()
         return self._prune_at if due_at is None else min(due_at, self._prune_at)
 
     def _note(self, node: Node) -> None:
         if node.gone:
-            self._agenda.wake(node.id, node.since + KEEP)
+            self.agenda.wake(node.id, node.since + KEEP)
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:

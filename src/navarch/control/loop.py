@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
@@ -89,6 +90,9 @@ class Turns:
         self._line: list[Loop] = []
         self._called = 0
         """Who has been called and waits: the bits of a number, by their places in the line."""
+        self._restless = 0
+        """Who may have something else to do than when it was last asked, likewise. Most loops
+        have an agenda that was not stirred, so that nobody need ask them when something happens."""
         self._next = 0
         self._calling = False
         self._running: asyncio.AbstractEventLoop | None = None
@@ -107,6 +111,22 @@ class Turns:
         """Put `loop` behind all others; return its place."""
         self._line.append(loop)
         return len(self._line) - 1
+
+    def stir(self, place: int) -> None:
+        """Have whoever stands there asked at the next poke, and at every other until `settle`."""
+        self._restless |= 1 << place
+
+    def settle(self, place: int) -> None:
+        """Leave whoever stands there alone until it stirs."""
+        self._restless &= ~(1 << place)
+
+    def poke(self) -> None:
+        """Ask everybody who may have something to do, in the order in which they stand."""
+        restless = self._restless
+        while restless:
+            first = restless & -restless
+            restless ^= first
+            self._line[first.bit_length() - 1].poke()
 
     def call(self, place: int) -> None:
         """Have a turn given to whoever stands there and waits."""
@@ -181,6 +201,9 @@ class Loop:
             reconciler.on_sooner = self.poke
         self._turns = turns or Turns()
         self._place = self._turns.join(self)
+        self._turns.stir(self._place)
+        if self._agenda is not None:
+            self._agenda.on_stir = partial(self._turns.stir, self._place)
         self._called = False
         self._turn: asyncio.Future[None] | None = None
         """What is waited for while asleep."""
@@ -197,6 +220,7 @@ class Loop:
             if not self._agenda.stirred:
                 return
             self._agenda.stirred = False
+            self._turns.settle(self._place)
         if self._foreseeing is not None and self._asleep_until is not None:
             due_at = self._foreseeing.due_at()
             if due_at is None or due_at >= self._asleep_until:

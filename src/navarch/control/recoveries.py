@@ -57,27 +57,27 @@ class RecoveryReconciler:
         self._refused: dict[RecoveryId, str] = {}
         self._drained: set[NodeId] = set()
         self._asked_at: dict[NodeId, datetime] = {}
-        self._agenda: Agenda[RecoveryId] = Agenda()
+        self.agenda: Agenda[RecoveryId] = Agenda()
         for name in store.fleet().recoveries:
-            self._agenda.note(name)
+            self.agenda.note(name)
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Make the next move of each recovery that has one."""
         now = self._clock.now()
-        for name in self._agenda.due(now):
+        for name in self.agenda.due(now):
             fleet = self._store.fleet()
             recovery = fleet.recoveries.get(name)
             wake_at = None
             if recovery is not None:
                 wake_at = await self._advance(fleet, recovery, now)
-            self._agenda.done([name])
-            self._agenda.wake(name, wake_at)
-        return self._agenda.next_at()
+            self.agenda.done([name])
+            self.agenda.wake(name, wake_at)
+        return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        return self._agenda.due_at()
+        return self.agenda.due_at()
 
     async def _advance(self, fleet: Fleet, recovery: Recovery, now: datetime) -> datetime | None:
         node = fleet.nodes.get(recovery.node)
@@ -198,19 +198,19 @@ class RecoveryReconciler:
         else:
             self._to_ask.discard(recovery.id)
         finally:
-            self._agenda.note(recovery.id)
+            self.agenda.note(recovery.id)
 
     def _look_at(self, node: Node) -> None:
         if node.recovery is not None:
-            self._agenda.note(node.recovery)
+            self.agenda.note(node.recovery)
 
     def _changed(self, committed: Committed) -> None:
         change = committed.change
         for recovery in change.recoveries:
-            self._agenda.note(recovery.id)
+            self.agenda.note(recovery.id)
         for node in change.nodes:
             self._look_at(node)
         for command in change.commands:
             name = command.parameters.get("recovery")
             if name is not None:
-                self._agenda.note(RecoveryId(name))
+                self.agenda.note(RecoveryId(name))
