@@ -55,6 +55,16 @@ class Answers(ExtensionPoints):
         hooks = self._hooks["queue_order"]
         return hooks[0].rank if len(hooks) == 1 else None
 
+    def queue_loss_rank(self) -> Callable[[Queue, Sequence[Job]], Any] | None:
+        """Return a key that orders queues by whom they lose, the first to lose last."""
+        hooks = self._hooks["queue_order"]
+        return hooks[0].loss_rank if len(hooks) == 1 else None
+
+    def queue_return_rank(self) -> Callable[[Queue, Job], Any] | None:
+        """Return the rank that a queue would have if a job of one task had to leave, if known."""
+        hooks = self._hooks["queue_order"]
+        return hooks[0].return_rank if len(hooks) == 1 else None
+
     def queue_weight(self) -> Callable[[Job], Any] | None:
         """Return what of a queue's next job its rank depends on, if that is known."""
         hooks = self._hooks["queue_order"]
@@ -193,6 +203,8 @@ class Answers(ExtensionPoints):
     def is_job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
         """Say whether queues allow `tasks` of `job`; without an opinion, they do."""
         for hook in self._hooks["is_job_over_capacity"]:  # there is one at most
+            if not hook.concerns(job):
+                break
             verdict: CapacityVerdict = hook.fn(job, tasks)
             return verdict
         return SCHEDULABLE

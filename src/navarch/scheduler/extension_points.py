@@ -67,11 +67,13 @@ class ExtensionPoints:
         *,
         vectorised: bool = False,
         vector: Callable[..., Any] | None = None,
-        only_for: Callable[[Task], bool] | None = None,
+        only_for: Callable[[Any], bool] | None = None,
         any_job: bool = False,
         measure: Measure | None = None,
         key: Callable[[Any], Any] | None = None,
         rank: Callable[[Any, Any], Any] | None = None,
+        loss_rank: Callable[[Any, Any], Any] | None = None,
+        return_rank: Callable[[Any, Any], Any] | None = None,
         weight: Callable[[Any], Any] | None = None,
     ) -> None:
         declared = POINTS[point]
@@ -99,6 +101,8 @@ class ExtensionPoints:
                 measure=measure,
                 key=key,
                 rank=rank,
+                loss_rank=loss_rank,
+                return_rank=return_rank,
                 weight=weight,
             )
         )
@@ -126,6 +130,8 @@ class ExtensionPoints:
         scope: Scope = "global",
         vectorised: bool = False,
         rank: Callable[[Queue, Job], Any] | None = None,
+        loss_rank: Callable[[Queue, Sequence[Job]], Any] | None = None,
+        return_rank: Callable[[Queue, Job], Any] | None = None,
         weight: Callable[[Job], Any] | None = None,
     ) -> None:
         """Order queues: negative if the left one comes first.
@@ -134,9 +140,20 @@ class ExtensionPoints:
         differ are in the order of their ranks, and two whose ranks are equal are always in the
         same order. It may depend on the queue, the job, and on what jobs in and below the queue
         have, and on nothing else that changes. With `weight`, it is the same for a queue
-        whichever of two jobs of equal weight is its next.
+        whichever of two jobs of equal weight is its next. `loss_rank` is the same kind of key
+        where queues are to lose jobs: of the queue, and all jobs it would have lost then.
+        `return_rank` is what `rank` would be of a job of one task if that had to leave.
         """
-        self._add("queue_order", fn, scope, vectorised=vectorised, rank=rank, weight=weight)
+        self._add(
+            "queue_order",
+            fn,
+            scope,
+            vectorised=vectorised,
+            rank=rank,
+            loss_rank=loss_rank,
+            return_rank=return_rank,
+            weight=weight,
+        )
 
     def add_job_order_fn(
         self, fn: Order, *, key: bool = False, scope: Scope = "global", vectorised: bool = False
@@ -207,10 +224,18 @@ class ExtensionPoints:
         self._add("pre_job_allocation", fn, scope, vectorised=vectorised)
 
     def add_is_job_over_capacity_fn(
-        self, fn: JobCapacity, *, scope: Scope = "global", vectorised: bool = False
+        self,
+        fn: JobCapacity,
+        *,
+        scope: Scope = "global",
+        vectorised: bool = False,
+        only_for: Callable[[Job], bool] | None = None,
     ) -> None:
-        """Say whether queues allow placing these tasks of a job. Only one plugin can."""
-        self._add("is_job_over_capacity", fn, scope, vectorised=vectorised)
+        """Say whether queues allow placing these tasks of a job. Only one plugin can.
+
+        `only_for` says which jobs could ever be refused, by what no session changes.
+        """
+        self._add("is_job_over_capacity", fn, scope, vectorised=vectorised, only_for=only_for)
 
     def add_is_non_preemptible_job_over_queue_quota_fn(
         self, fn: JobCapacity, *, scope: Scope = "global", vectorised: bool = False

@@ -132,7 +132,7 @@ class JobQueue:
         self._new_leaf: Callable[[], _Leaf | _KeptLeaf] = lambda: _Leaf([])
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
-        self._rank = None if victims else session.queue_rank()
+        self._rank = self._loss_rank() if victims else session.queue_rank()
         self._levels: dict[int, list[_Place]] = {}
         """Siblings, by the identity of the list they are in."""
         self._ties: dict[tuple[str, str], bool] = {}
@@ -218,8 +218,7 @@ class JobQueue:
 
     def pop(self) -> Job | None:
         """Return the next job, or nothing when all have been handed out."""
-        rank, roots = self._rank, self._session.queues.roots
-        best = self._best_by_rank(roots, rank) if rank else self._best_of_siblings(roots)
+        best = self._next()
         if best is None:
             return None
         self._leaves[best.queue].take()
@@ -227,9 +226,37 @@ class JobQueue:
             self._popped.setdefault(best.queue, []).append(best)
         return best
 
+    def _next(self) -> Job | None:
+        """Return the best job of all."""
+        rank, roots = self._rank, self._session.queues.roots
+        if rank is None:
+            return self._best_of_siblings(roots)
+        best = self._best_by_rank(roots, rank)
+        if self._session.parameters.check_fast_paths:
+            check_same("the next job is", best, self._best_of_siblings(roots))
+        return best
+
+    def _loss_rank(self) -> Callable[[Queue, Job], Any] | None:
+        """Return what `_best_by_rank` is to rank queues by that lose their next job."""
+        rank = self._session.queue_loss_rank()
+        if rank is None or not self._session.parameters.fast_paths:
+            return None
+        kept = self._session.loss_ranks
+
+        def rank_with_loss(queue: Queue, job: Job) -> Any:  # noqa: ANN401
+            taken = self._taken_with(job)
+            if taken.before:
+                return rank(queue, taken)
+            known = kept.get(queue.name)
+            if known is None or known[0] != queue.changes or known[1] is not job:
+                known = kept[queue.name] = (queue.changes, job, rank(queue, taken))
+            return known[2]
+
+        return rank_with_loss
+
     def pop_one_of(self, wanted: Sequence[Job]) -> Job | None:
         """Return the next of the wanted jobs; those before it are dropped."""
-        weight = self._session.queue_weight() if self._rank is not None else None
+        weight = None if self._rank is None or self._victims else self._session.queue_weight()
         while (job := self.pop()) is not None and job not in wanted:
             if weight is None:
                 continue
@@ -250,8 +277,6 @@ class JobQueue:
             leaf.take()
 
     def _best_of_siblings(self, queues: Sequence[Queue]) -> Job | None:
-        if self._rank is not None:
-            return self._best_by_rank(queues, self._rank)
         best: Job | None = None
         best_queue: Queue | None = None
         for queue in queues:
@@ -290,9 +315,10 @@ class JobQueue:
                 best.rank_by(rank)
             if place.changes != queue.changes:
                 place.rank_by(rank)
-            if place.rank < best.rank or (
-                place.rank == best.rank and self._wins_tie(queue, job, best)
-            ):
+            if place.rank == best.rank:
+                if self._wins_tie(queue, job, best):
+                    best = place
+            elif (place.rank < best.rank) is not self._victims:  # the first to lose ranks last
                 best = place
         return None if best is None else best.job
 

@@ -45,7 +45,7 @@ class JobPlacing:
     def place(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         """Place the tasks, whose turn it is, on some of `nodes`; say whether it worked."""
         tasks = made(tasks)
-        if self._is_plain(tasks):
+        if is_plain(self._session, self._job, tasks):
             checkpoint = self._statement.checkpoint()
             alike = self._job.root.pod_sets[0].alike
             if self._place_tasks(tasks, nodes, alike=alike):
@@ -57,13 +57,6 @@ class JobPlacing:
     def place_one(self, task: Task) -> bool:
         """Place one task on any node, whatever becomes of the others."""
         return self._place_tasks([task], self._session.node_list)
-
-    def _is_plain(self, tasks: Sequence[Task]) -> bool:
-        """Say whether the job is a single pod set that nobody confines to some of the nodes."""
-        root = self._job.root
-        if root.groups or len(root.pod_sets) != 1 or not tasks:
-            return False
-        return not any(h.concerns(tasks[0]) for h in self._session.hooks("subset_nodes"))
 
     def _place_group(self, group: SubGroup, tasks: Sequence[Task], nodes: Sequence[Node]) -> bool:
         pod_sets = group.all_pod_sets()
@@ -257,6 +250,14 @@ def place_job(
     """Place the tasks of `job` whose turn it is; say whether it worked."""
     tasks = admitted(session, job, real=real)
     return tasks is not None and JobPlacing(session, statement, job, real=real).place(tasks, nodes)
+
+
+def is_plain(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
+    """Say whether a job is a single pod set that nobody confines to some of the nodes."""
+    root = job.root
+    if root.groups or len(root.pod_sets) != 1 or not tasks:
+        return False
+    return not any(hook.concerns(tasks[0]) for hook in session.hooks("subset_nodes"))
 
 
 def admitted(session: Session, job: Job, *, real: bool) -> Sequence[Task] | None:

@@ -196,6 +196,10 @@ class Hook:
     """Where the answer is an order by a key: the key."""
     rank: Callable[[Any, Any], Any] | None = None
     """Of queue orders: a key of a queue and its next job that decides where keys differ."""
+    loss_rank: Callable[[Any, Any], Any] | None = None
+    """Of queue orders: such a key of a queue and those it is to lose, where no job is next."""
+    return_rank: Callable[[Any, Any], Any] | None = None
+    """Of ranks: what it would be if the job, of one task that has a place, had to leave it."""
     weight: Callable[[Any], Any] | None = None
     """Of ranks: what of the job it depends on, where that is not everything."""
 

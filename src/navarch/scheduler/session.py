@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.answers import Answers
@@ -20,6 +20,7 @@ from navarch.scheduler.fast.engine import WHOLE, Engine
 from navarch.scheduler.fit import Fit, JobMisfit, Misfit
 from navarch.scheduler.node_table import GPU_COLUMN, need_of
 from navarch.scheduler.quantity import UNLIMITED
+from navarch.scheduler.return_trips import ReturnTrips
 from navarch.scheduler.roster import Roster
 from navarch.scheduler.state.change_log import ChangeLog
 from navarch.scheduler.state.claims import Claims
@@ -27,7 +28,7 @@ from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.kind import Kinds
 from navarch.scheduler.state.node import WHOLE_GPU, Node
 from navarch.scheduler.state.nodes import NodeList, NodesByName
-from navarch.scheduler.state.placement import Booking, Hold, Placement
+from navarch.scheduler.state.placement import Booking, Hold, Placement, without_place
 from navarch.scheduler.state.queues import QueueTree
 from navarch.scheduler.state.task import UNPLACED, Task
 from navarch.scheduler.statement import Statement
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from navarch.scheduler.plugin import Plugin
     from navarch.scheduler.registry import PluginRegistry
     from navarch.scheduler.state.job import PodSet
+
+T = TypeVar("T")
 
 _name = attrgetter("name")
 _node = attrgetter("node")
@@ -94,6 +97,8 @@ class Session(Answers):
         """Jobs with a pending task."""
         self.interruptible = Roster(self, self._is_interruptible)
         """Jobs that could make room for others: they have a place, and a queue."""
+        self.loss_ranks: dict[str, tuple[int, Job, Any]] = {}
+        """By queue, what it ranks at with its next job to lose, and at which of its changes."""
         self.claims = Claims(cluster)
         self.job_misfits: dict[str, list[JobMisfit]] = {}
         """Why a job was not placed by the last real attempt."""
@@ -150,9 +155,15 @@ class Session(Answers):
         """Who of two comes first among all who wait."""
         return Turns(self)
 
+    @cached_property
+    def return_trips(self) -> ReturnTrips:
+        """Whether those who would have to leave would come back at once."""
+        return ReturnTrips(self)
+
     def forget_rankings(self) -> None:
         """Ask plugins anew about every kind of task, since one of them has changed its mind."""
         self.__dict__.pop("engine", None)
+        self.__dict__.pop("return_trips", None)
 
     @contextmanager
     def without(self, point: str) -> Iterator[None]:
@@ -266,6 +277,40 @@ class Session(Answers):
                 if opposite is not None:
                     opposite(event)
             raise
+
+    def ask_while_leaving(self, task: Task, ask: Callable[[], T]) -> T:
+        """Return what `ask` says while the task, which takes no part of a GPU, has to leave.
+
+        Afterwards it is as if nothing had happened. Nodes, accounts and the task itself show it
+        meanwhile; whoever keeps figures by the log of changes is not told, and must not look.
+        """
+        before = task.placement
+        assert before.node is not None, f"{task} cannot leave: it has no place"
+        after, event = without_place(before), Event(task, before.node)
+        told: list[EventFn | None] = []
+        self._show(task, before, after)
+        try:
+            for _, handler in self._event_handlers:
+                if handler.deallocate_fn is not None:
+                    handler.deallocate_fn(event)
+                told.append(handler.allocate_fn)
+            return ask()
+        finally:
+            self._show(task, after, before)
+            for opposite in reversed(told):
+                if opposite is not None:
+                    opposite(event)
+
+    def _show(self, task: Task, before: Placement, after: Placement) -> None:
+        """Have nodes and the task itself show a step that is not written down."""
+        for booking in after.bookings:
+            if booking not in before.bookings:
+                self.nodes[booking.node].show(task, booking, 1)
+        for booking in before.bookings:
+            if booking not in after.bookings:
+                self.nodes[booking.node].show(task, booking, -1)
+        task.placement = after
+        task.job.version += 1
 
     def take_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Book equal tasks of one job, whole GPUs or none, each on what is idle on its node.

@@ -14,7 +14,7 @@ from navarch.scheduler.decision import (
     a_bind,
 )
 from navarch.scheduler.quantity import gpus
-from navarch.scheduler.state.placement import Booking, Hold, Placement
+from navarch.scheduler.state.placement import Booking, Hold, Placement, without_place
 from navarch.scheduler.state.task import UNPLACED
 from navarch.scheduler.status import TaskStatus
 
@@ -159,7 +159,7 @@ class Statement:
         self._unfold()
         before = task.placement
         assert before.counts, f"{task} cannot be evicted: it has no place"
-        operation = Operation(Kind.EVICT, task, _without_place(before))
+        operation = Operation(Kind.EVICT, task, without_place(before))
         operation.reason = reason
         operation.beneficiary = beneficiary
         return self._carry_out(operation)
@@ -376,19 +376,6 @@ def _standing_of(entry: Operation | Bulk | Undo) -> list[Operation]:
     if isinstance(entry, Undo):
         return []
     return [operation for operation in entry.unfold() if operation.standing]
-
-
-def _without_place(before: Placement) -> Placement:
-    """Return where an evicted task stands: on its way out, or pending if it only had a promise."""
-    leaving = tuple(
-        Booking(booking.node, Hold.LEAVING, booking.gpu_groups, booking.devices)
-        for booking in before.bookings
-        if booking.hold is not Hold.NEXT
-    )
-    if not leaving:
-        return Placement(TaskStatus.PENDING, virtual=True)
-    last = leaving[-1]
-    return Placement(TaskStatus.RELEASING, last.node, last.gpu_groups, leaving, virtual=True)
 
 
 def _is_there(eviction: Operation, node: Node, gpu_groups: tuple[str, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
     from navarch.scheduler.state.queues import Queue
+
+
+class Turn(NamedTuple):
+    """When a queue is served, given the next job in it or below it."""
+
+    job: Job
+    queue: Queue
+    weight: Any
+    rank: Any
 
 
 class Turns:
@@ -35,36 +44,60 @@ class Turns:
     def first(self, one: Job, other: Job) -> Job | None:
         """Return who comes first, nothing if it takes all who wait to tell; `one` of equals."""
         session = self._session
-        queues, rank, weight = session.queues, session.queue_rank(), session.queue_weight()
-        if one.queue not in queues.leaves or other.queue not in queues.leaves:
+        leaves = session.queues.leaves
+        if one.queue not in leaves or other.queue not in leaves:
             return None
         if one.queue == other.queue:
             key = session.job_key()
             return None if key is None else other if key(other) < key(one) else one
+        ours, theirs = session.queues.diverging(one.queue, other.queue)
+        left, right = self.turn_of(one, ours), self.turn_of(other, theirs)
+        if left is None or right is None or not self._are_steady(left, right):
+            return None
+        if left.rank == right.rank:
+            return self._wins_tie(left, right)
+        return one if left.rank < right.rank else other
+
+    def turn_of(self, job: Job, queue: Queue) -> Turn | None:
+        """Return what decides when it is the turn of a queue, with a job in or below it next."""
+        rank, weight = self._session.queue_rank(), self._session.queue_weight()
         if rank is None or weight is None:
             return None
-        ours, theirs = queues.diverging(one.queue, other.queue)
-        self._catch_up(weight)
-        if not self._all_weigh(ours, weight(one)) or not self._all_weigh(theirs, weight(other)):
-            return None
-        our_rank, their_rank = rank(ours, one), rank(theirs, other)
-        if our_rank == their_rank:
-            return self._wins_tie((ours, one), (theirs, other))
-        return one if our_rank < their_rank else other
+        return Turn(job, queue, weight(job), rank(queue, job))
 
-    def _wins_tie(self, left: tuple[Queue, Job], right: tuple[Queue, Job]) -> Job | None:
+    def first_as_known(self, one: Turn, other: Turn) -> Job | None:
+        """Return whose turn comes first of two siblings' that were found before, if it is plain.
+
+        That may have been when accounts were others, so who is preferred of equals cannot be asked.
+        """
+        if not self._are_steady(one, other):
+            return None
+        if one.rank != other.rank:
+            return one.job if one.rank < other.rank else other.job
+        return self._wins_tie(one, other, ask=False)
+
+    def _wins_tie(self, left: Turn, right: Turn, *, ask: bool = True) -> Job | None:
         """Return whose queue is preferred to the other of equal rank."""
-        session, queue = self._session, left[0]
+        session, queue = self._session, left.queue
         siblings = session.queues.roots if queue.parent is None else queue.parent.children
         if len(siblings) > 2:
             return None  # a third of equal rank may be preferred to one, but not to the other
         earlier, later = (left, right) if queue is siblings[0] else (right, left)
-        wins = self._ties.get(later[0].name)
+        wins = self._ties.get(later.queue.name)
+        if wins is None and not ask:
+            return None
         if wins is None:
-            jobs, memory = (later[1], earlier[1]), session.min_gpu_memory_mib
-            order = session.compare_queues(later[0], earlier[0], jobs, ((), ()), memory)
-            wins = self._ties[later[0].name] = order < 0
-        return later[1] if wins else earlier[1]
+            jobs, memory = (later.job, earlier.job), session.min_gpu_memory_mib
+            order = session.compare_queues(later.queue, earlier.queue, jobs, ((), ()), memory)
+            wins = self._ties[later.queue.name] = order < 0
+        return later.job if wins else earlier.job
+
+    def _are_steady(self, one: Turn, other: Turn) -> bool:
+        """Say whether ranks stay as they are while those who wait are handed out."""
+        weight = self._session.queue_weight()
+        assert weight is not None, "turns have weights"
+        self._catch_up(weight)
+        return self._all_weigh(one.queue, one.weight) and self._all_weigh(other.queue, other.weight)
 
     def _all_weigh(self, queue: Queue, weight: object) -> bool:
         """Say whether everybody who waits in a queue, or below it, weighs so much."""

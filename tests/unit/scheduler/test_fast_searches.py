@@ -12,9 +12,11 @@ from navarch.core.errors import InvariantError
 from navarch.scheduler import Session, open_session
 from navarch.scheduler.cluster import AffinityTerm, ClaimUse, Cluster, TaskSpec, Toleration
 from navarch.scheduler.config import Parameters, SchedulerConfig
+from navarch.scheduler.events import EventHandler
 from navarch.scheduler.fast.check import best_node
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.node_table import amounts_of
+from navarch.scheduler.placing import place_job
 from navarch.scheduler.request import Request
 from navarch.scheduler.roster import Roster
 from navarch.scheduler.solver.room import GpuRoom, gpus_to_spare, rows_with_gpus
@@ -27,6 +29,8 @@ from navarch.scheduler.worlds import a_cluster, a_job, a_queue
 from navarch.testing.scheduler_workloads import random_cluster
 
 SEEDS = range(40)
+SMALL_NODES = [f"small-{number}" for number in range(6)]
+CHECKED = SchedulerConfig(parameters=Parameters(check_fast_paths=True))
 
 
 def running(session: Session) -> list[Task]:
@@ -151,8 +155,10 @@ def test_dropping_those_who_are_not_wanted_leaves_the_order_of_the_others(seed: 
     assert list(iter(lambda: dropping.pop_one_of(wanted), None)) == expected
 
 
-def departments(seed: int, *, sizes: Sequence[float]) -> Cluster:
-    """Return jobs that wait in a few departments, which have a few queues each."""
+def departments(
+    seed: int, *, sizes: Sequence[float], places: Sequence[str | None] = ("node", None, None)
+) -> Cluster:
+    """Return jobs that wait, or run in places, in a few departments of a few queues each."""
     chance = random.Random(seed)
     queues, leaves = [], []
     for top in range(chance.choice((1, 2, 2, 3))):
@@ -166,12 +172,13 @@ def departments(seed: int, *, sizes: Sequence[float]) -> Cluster:
             f"job-{number:02}",
             queue=chance.choice(leaves),
             gpus=chance.choice(sizes),
-            on="node" if chance.random() < 0.3 else None,
+            on=chance.choice(places),
             age=chance.randrange(4),
         )
         for number in range(24)
     ]
-    return a_cluster(nodes={"node": 16, "spare": 8}, jobs=jobs, queues=queues)
+    nodes = {"node": 16, "spare": 8} | dict.fromkeys(SMALL_NODES, 4)
+    return a_cluster(nodes=nodes, jobs=jobs, queues=queues)
 
 
 def told_first(cluster: Cluster, seed: int) -> list[bool]:
@@ -201,6 +208,112 @@ def test_who_of_two_is_told_to_come_first_is_served_first(seed: int) -> None:
 def test_who_of_two_comes_first_is_told_without_the_others_where_all_weigh_the_same() -> None:
     told = [each for seed in SEEDS for each in told_first(departments(seed, sizes=(1,)), seed)]
     assert sum(told) > 0.8 * len(told)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_queues_lose_jobs_in_the_order_that_comparing_two_at_a_time_finds(seed: int) -> None:
+    session = open_session(departments(seed, sizes=(1, 1, 2)), CHECKED)
+    chance = random.Random(seed)
+    with session.attempt("test") as statement:
+        for _ in range(8):
+            shake(session, statement, chance)
+            queue = JobQueue.out_of(session, session.interruptible, lambda _: True, victims=True)
+            for _ in range(chance.randrange(1, 6)):
+                queue.pop()  # compares, and raises
+
+
+def test_a_rank_of_losses_that_contradicts_its_order_is_caught_by_a_checked_run() -> None:
+    jobs = [a_job("left", queue="a", on="node"), a_job("right", queue="b", on="node")]
+    cluster = a_cluster(nodes={"node": 8}, jobs=jobs, queues=[a_queue("a"), a_queue("b")])
+    session = Session(cluster, CHECKED)
+    session.add_queue_order_fn(
+        lambda left, right, *_: -1 if left.name < right.name else 1,
+        loss_rank=lambda queue, _taken: -ord(queue.name),
+    )
+    queue = JobQueue.of(session, session.interruptible.jobs, victims=True)
+    with pytest.raises(InvariantError, match="the next job is"):
+        queue.pop()
+
+
+def simulated_return(session: Session, part: Job, task: Task) -> bool:
+    """Say whether a simulation serves a task that leaves for `part` first, and finds it back."""
+    before = task.placement
+    with session.attempt("simulation") as statement:
+        statement.evict(task, "to see")
+        others = [job for job in session.waiting.jobs if job not in (part, task.job)]
+        queue = JobQueue.of(session, [*others, part, task.job])
+        if queue.pop_one_of([part, task.job]) is not task.job:
+            return False
+        place_job(session, statement, task.job, session.node_list, real=False)
+        return task.placement is before
+
+
+def told_returns(cluster: Cluster, seed: int) -> list[bool]:
+    """Ask of many tasks whether they would return; say of those who would if it was told."""
+    session = open_session(cluster)
+    chance = random.Random(seed)
+    told = []
+    with session.attempt("test") as statement:
+        for _ in range(6):
+            shake(session, statement, chance)
+            for part in session.waiting.jobs[:6]:
+                for task in [t for t in running(session) if t.job.size == 1 and t.job is not part]:
+                    state = session.state()
+                    returns = session.return_trips.goes_straight_back(part, [task])
+                    assert session.state() == state
+                    simulated = simulated_return(session, part, task)
+                    assert simulated or not returns
+                    told += [returns] if simulated else []
+    return told
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_task_that_is_told_to_go_straight_back_does_so_in_a_simulation(seed: int) -> None:
+    told_returns(departments(seed, sizes=(1, 1, 1, 1, 2), places=[*SMALL_NODES, None]), seed)
+    told_returns(random_cluster(seed), seed)
+
+
+def test_who_goes_straight_back_is_mostly_told_without_a_simulation() -> None:
+    places = [*SMALL_NODES, *[None] * 3]
+    clusters = [departments(seed, sizes=(1,), places=places) for seed in SEEDS]
+    told = [each for seed in SEEDS for each in told_returns(clusters[seed], seed)]
+    assert sum(told) > 0.5 * len(told)
+
+
+def test_nobody_is_told_to_return_whom_a_limit_may_keep_out() -> None:
+    jobs = [a_job("runs", queue="full", on="node"), a_job("waits", queue="other")]
+    queues = [a_queue("full", limit=1), a_queue("other")]
+    session = open_session(a_cluster(nodes={"node": 4}, jobs=jobs, queues=queues))
+    task = next(iter(session.jobs["runs"].tasks.values()))
+    assert not session.return_trips.goes_straight_back(session.jobs["waits"], [task])
+
+
+@pytest.mark.parametrize("failing", ["question", "handler"])
+def test_a_task_that_only_seemed_to_leave_is_there_again_whatever_fails(failing: str) -> None:
+    cluster = a_cluster(nodes={"node": 8}, jobs=[a_job("runs", gpus=2, on="node")])
+    session = open_session(cluster)
+    told: list[str] = []
+
+    def fail(_event: object = None) -> None:
+        raise RuntimeError(failing)
+
+    session.add_event_handler(
+        EventHandler(
+            allocate_fn=lambda _: told.append("back"), deallocate_fn=lambda _: told.append("gone")
+        )
+    )
+    if failing == "handler":
+        session.add_event_handler(EventHandler(deallocate_fn=fail))
+    task = next(iter(session.jobs["runs"].tasks.values()))
+    queue = session.queues.by_name["queue"]
+    state, has = session.state(), session.get_queue_allocated_resources(queue)
+
+    with pytest.raises(RuntimeError, match=failing):
+        session.ask_while_leaving(task, fail)
+
+    assert session.state() == state
+    assert session.get_queue_allocated_resources(queue) == has
+    assert told == ["gone", "back"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -19,10 +19,11 @@ from navarch.scheduler.node_table import (
     need_of,
     pick,
 )
+from navarch.scheduler.quantity import GPU
 from navarch.scheduler.state.nodes import NodeList
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Set
 
     import numpy.typing as npt
 
@@ -36,6 +37,8 @@ EXACT_BELOW: Final = 2**53
 
 FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
 """Figures whose extremes over all nodes scores may depend on."""
+FIGURE_UNIT: Final = {"gpu": GPU, "cpu": 1}
+"""The least amount of each that is worth anything."""
 
 NONE: Final = -(2**62)
 """Stands for what is free of a resource that the node does not have at all."""
@@ -126,7 +129,7 @@ class Columns:
         """Return the extremes of a figure over all nodes, as far as `sync` has looked."""
         known = self._extents.get(figure)
         if known is None:
-            known = Extent(self.free, self.total, FIGURE_COLUMN[figure])
+            known = Extent(self.free, self.total, FIGURE_COLUMN[figure], FIGURE_UNIT[figure])
             known.seen = self._synced
             self._extents[figure] = known
         elif known.seen != self._synced:
@@ -140,11 +143,15 @@ class Columns:
                 known.update_many(rows, self.free[:, FIGURE_COLUMN[figure]].take(rows).tolist())
         return known
 
-    def extremes_among(self, figure: str, rows: Sequence[int]) -> tuple[int, int]:
+    def extremes_among(self, figure: str, rows: Set[int]) -> tuple[int, int]:
         """Return the least and the most of a figure that some nodes have, if they have any."""
         values = self.extent(figure).values
         free = [value for row in rows if (value := values[row]) != NONE]
         return (min(free), max(free)) if free else (0, 0)
+
+    def keeps_extremes(self, figure: str, node: Node) -> bool:
+        """Say whether a figure has the same extremes with a node as it is for a moment."""
+        return self.extent(figure).keeps_extremes(node.index, _FREE[figure](node))
 
     def take(self, rows: Sequence[int], counts: Sequence[int], request: Request) -> None:
         """Take note that so many equal tasks have been put on what is idle on nodes.
@@ -314,7 +321,8 @@ class ColumnTable(NodeTable):
 class Extent:
     """The least and the most that nodes have free of one resource, among those that have any."""
 
-    def __init__(self, free: Amounts, total: Amounts, column: int) -> None:
+    def __init__(self, free: Amounts, total: Amounts, column: int, unit: int) -> None:
+        self._unit = unit
         self.has = total[:, column] > 0
         self.values: list[int] = free[:, column].tolist()
         """What each node has free, where it has any."""
@@ -324,6 +332,12 @@ class Extent:
         self.counts: dict[int, int] = dict(zip(values.tolist(), counts.tolist(), strict=True))
         self.least = min(self.counts, default=0)
         self.most = max(self.counts, default=0)
+        self.sum = int(free[self.has, column].sum())
+        """What all of them together have free."""
+        self.overdrawn = bool(free[~self.has, column].any())
+        """Whether somebody is on a node that has lost all it had: that is missing in the sum."""
+        self.rows = {row for row, value in enumerate(self.values) if value >= unit}
+        """The nodes that have at least a unit free."""
         self.seen = 0
         """How much of the log of changes it takes into account."""
 
@@ -333,6 +347,8 @@ class Extent:
         if before in (NONE, value):
             return
         self.values[row] = value
+        self.sum += value - before
+        (self.rows.add if value >= self._unit else self.rows.discard)(row)
         counts = self.counts
         counts[value] = counts.get(value, 0) + 1
         left = counts[before] - 1
@@ -345,6 +361,15 @@ class Extent:
         if value > self.most or (not left and before == self.most):
             self.most = max(counts)
 
+    def keeps_extremes(self, row: int, value: int) -> bool:
+        """Say whether extremes would stay if a node had another amount free."""
+        before = self.values[row]
+        if before in (NONE, value):
+            return True
+        if not self.least <= value <= self.most:
+            return False
+        return before not in (self.least, self.most) or self.counts[before] > 1
+
     def update_many(self, rows: Sequence[int], values: Sequence[int]) -> None:
         """Take into account that nodes have other amounts free."""
         known, counts = self.values, self.counts
@@ -353,8 +378,10 @@ class Extent:
             kept = [index for index, value in enumerate(before) if value != NONE]
             rows, values = [rows[index] for index in kept], [values[index] for index in kept]
             before = [before[index] for index in kept]
+        self.sum += sum(values) - sum(before)
         for row, value in zip(rows, values, strict=True):
             known[row] = value
+            (self.rows.add if value >= self._unit else self.rows.discard)(row)
         for value, count in Counter(values).items():
             counts[value] = counts.get(value, 0) + count
         for value, count in Counter(before).items():

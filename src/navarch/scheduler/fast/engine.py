@@ -11,6 +11,7 @@ from navarch.scheduler.fast.ranking import Ranking, Rules
 from navarch.scheduler.fast.steps import can_rehearse, rehearse
 from navarch.scheduler.fit import Misfit
 from navarch.scheduler.request import GpuKind
+from navarch.scheduler.state.nodes import SomeNodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -177,7 +178,8 @@ class Engine:
 
     def best_among(self, ranking: Ranking, nodes: Sequence[Node]) -> Node | None:
         """Return where one task of a kind goes if it may go to some of the nodes only."""
-        row = ranking.best_among(sorted([node.index for node in nodes]))
+        rows = nodes.rows if isinstance(nodes, SomeNodes) else {node.index for node in nodes}
+        row = ranking.best_among(rows)
         return None if row is None else self._columns.nodes[row]
 
     def _best(self, ranking: Ranking) -> list[Node]:

@@ -13,7 +13,7 @@ from navarch.scheduler.fit import Fit, Later
 from navarch.scheduler.node_table import GPU_COLUMN, Amounts, Column, Rows, fits, need_of, pick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Sequence, Set
 
     import numpy.typing as npt
 
@@ -65,7 +65,8 @@ class Ranking:
         self._job = job
         self._rules = rules
         self._extremes = rules.extremes(task)
-        self._extents: list[tuple[int, int]] = []
+        self.extents: list[tuple[int, int]] = []
+        """The extremes that scores were found with."""
         self._seen = -1
         self._grown = -1
         self._allowed = self._static_fits()
@@ -123,10 +124,10 @@ class Ranking:
         """Score nodes again that may have another score now, with these extremes."""
         columns, now = self._columns, self._seen
         if known < 0 or (known != now and not columns.whole):
-            self._extents = extents
+            self.extents = extents
             self._rescore_all()
-        elif extents != self._extents:
-            self._extents = extents
+        elif extents != self.extents:
+            self.extents = extents
             self._rescore_fitting()
         elif known != now:
             if now - known <= MANY:
@@ -168,22 +169,55 @@ class Ranking:
         row = int(self.scores.argmax())
         return None if self.scores[row] == NEVER else row
 
-    def best_among(self, rows: Sequence[int]) -> int | None:
-        """Return the best of some nodes as they are, as if there were no others, or nothing.
-
-        The rows are in order: of equals the first is the best.
-        """
+    def best_among(self, rows: Set[int]) -> int | None:
+        """Return the best of some nodes as they are, as if there were no others, or nothing."""
         if not rows:
             return None
+        known = self.look()
+        extents = self._measure()
+        among = self._measure_among(rows)
+        if among == extents:
+            self.catch_up_since(known, extents)
+            return self._best_in(rows)
+        # The others count for nothing then, so scores are kept apart.
+        self._seen = known
         if self._among is None:
             self._among = Ranking(self._columns, self.task, self._job, self._rules)
-        among, known = self._among, self._among.look()
-        among.catch_up_since(known, among.measure_among(rows))
-        scores = among.scores.take(rows)
-        best = int(scores.argmax())
-        return None if scores[best] == NEVER else rows[best]
+        self._among.catch_up_since(self._among.look(), among)
+        return self._among._best_in(rows)  # noqa: SLF001 - its own
 
-    def measure_among(self, rows: Sequence[int]) -> list[tuple[int, int]]:
+    def _best_in(self, rows: Set[int]) -> int | None:
+        """Return the node with the highest score of some, the first of several, or nothing."""
+        best = self.best()
+        if best is None or best in rows:
+            return best
+        some = sorted(rows)
+        scores = self.scores.take(some)
+        row = int(scores.argmax())
+        return None if scores[row] == NEVER else some[row]
+
+    def score_for_a_moment(self, node: Node) -> float | None:
+        """Return what a node is worth as it is for a moment, of which no figures know.
+
+        All other nodes are as the last look found them; nothing if they might have other scores
+        because of it, or if figures have to be asked.
+        """
+        columns = self._columns
+        if not columns.whole or any(hook.vectorised and own is None for hook, own in self.terms):
+            return None
+        if not all(columns.keeps_extremes(figure, node) for figure, _ in self._extremes):
+            return None
+        return self._score_node(node.index, node)[0]
+
+    def is_best_at(self, row: int, score: float) -> bool:
+        """Say whether a node would be the best if it had another score."""
+        known = float(self.scores[row])
+        self.scores[row] = score
+        best = self.best()
+        self.scores[row] = known
+        return best == row
+
+    def _measure_among(self, rows: Set[int]) -> list[tuple[int, int]]:
         """Tell plugins the extremes among some nodes, and return them."""
         found = []
         for figure, tell in self._extremes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from navarch.scheduler.fast.check import check_same
@@ -27,19 +28,25 @@ class GpuRoom:
     def __init__(self, tasks: Sequence[Task], session: Session) -> None:
         sizes = [task.request.gpu.whole for task in tasks if task.request.gpu.whole]
         self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
+        self._session = session
         self._row_of = session.nodes.rows
         if session.parameters.fast_paths:
-            columns = session.columns.up_to_date()
-            self._free: list[int] = columns.free[:, GPU_COLUMN].tolist()
-            counts: Mapping[int, int] = columns.extent("gpu").counts
+            counts: Mapping[int, int] = session.columns.up_to_date().extent("gpu").counts
         else:
-            self._free = [node.idle.gpu + node.releasing.gpu for node in session.node_list]
             counts = Counter(self._free)
         self._fitting = {
             size: sum([free // size * count for free, count in counts.items() if free > 0])
             for size in self._wanted
         }
         """Per size, how many tasks of it the nodes could hold."""
+
+    @cached_property
+    def _free(self) -> list[int]:
+        """What each node has, victims that would leave included; many ask for nobody to leave."""
+        if self._session.parameters.fast_paths:
+            free: list[int] = self._session.columns.up_to_date().free[:, GPU_COLUMN].tolist()
+            return free
+        return [node.idle.gpu + node.releasing.gpu for node in self._session.node_list]
 
     @property
     def exact_for_equals(self) -> bool:
@@ -73,7 +80,8 @@ def gpus_to_spare(session: Session) -> int:
     if session.changes.shares or not session.parameters.fast_paths:
         return _gpus_to_spare(session)
     columns = session.columns.up_to_date()
-    whole = int(columns.free[:, GPU_COLUMN].sum())
+    gpus = columns.extent("gpu")
+    whole = int(columns.free[:, GPU_COLUMN].sum()) if gpus.overdrawn else gpus.sum
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
     spare = whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
     if session.parameters.check_fast_paths:
@@ -91,9 +99,8 @@ def rows_with_gpus(session: Session) -> set[int]:
         return _rows_with_gpus(session)
     columns = session.columns.up_to_date()
     # Nobody has a part of a GPU, so what is idle and what is coming are whole numbers of them.
-    whole = (columns.free[:, GPU_COLUMN] >= GPU).nonzero()[0].tolist()
     sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
-    rows = {*whole, *(node.index for node in sliced if node.has_available_gpus())}
+    rows = columns.extent("gpu").rows.union(n.index for n in sliced if n.has_available_gpus())
     if session.parameters.check_fast_paths:
         check_same("nodes with GPUs to spare are", rows, _rows_with_gpus(session))
     return rows

@@ -13,6 +13,7 @@ from navarch.scheduler.scenario import Scenario, Victim
 from navarch.scheduler.solver.room import GpuRoom, rows_with_gpus
 from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole
 from navarch.scheduler.state.job import made
+from navarch.scheduler.state.nodes import SomeNodes
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class JobSolver:
         self._validate = validate
         self._reason = reason
         self._units: Units | None = None
+        self._spacious = False
+        """Whether there may be room for the part in question without anybody else leaving."""
 
     def solve(self) -> Statement | None:
         """Return a statement that places the job, ready to commit, or nothing."""
@@ -160,7 +163,7 @@ class JobSolver:
             search = VictimSearch(self._session, recorded)
             steps = search.steps(self._victim_queue())
         room.free_up(search.recorded)
-        enough = room.suffices()
+        enough = self._spacious = room.suffices()
         for unit in steps:
             if not enough:  # with more who leave, what suffices goes on to
                 room.free_up(unit)
@@ -205,25 +208,40 @@ class JobSolver:
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
         row_of = self._session.nodes.rows
         rows = self._feasible | {row_of[task.node] for task in leaving if task.node is not None}
-        for task in leaving:
-            if task.placement.counts:
-                statement.evict(task, self._reason(task), beneficiary=self._job.name)
-        if self._place_all(statement, part, leaving, rows) and self._validate(
-            Scenario(preemptor=part, victims=_by_job(leaving))
-        ):
+        if self._spacious and self._session.return_trips.goes_straight_back(part, leaving):
+            if self._session.parameters.check_fast_paths:
+                self._check_return(part, leaving[0])
+            placed = place_job(self._session, statement, part, self._nodes_at(rows), real=False)
+        else:
+            for task in leaving:
+                if task.placement.counts:
+                    statement.evict(task, self._reason(task), beneficiary=self._job.name)
+            placed = self._place_all(statement, part, leaving, rows)
+        if placed and self._validate(Scenario(preemptor=part, victims=_by_job(leaving))):
             touched = {task.uid for task in statement.touched()}
             return _Solution(statement, [task for task in leaving if task.uid in touched])
         statement.discard()
         return None
 
+    def _check_return(self, part: Job, task: Task) -> None:
+        """Make sure that a task which leaves for `part` is served first, and stays where it is."""
+        before, victim = task.placement, task.job
+        with self._session.attempt(self._action) as statement:
+            statement.evict(task, "")
+            served = self._queue_of(part, [victim]).pop_one_of([part, victim])
+            check_same("the first to be served is", victim, served)
+            self._replace(statement, victim, self._session.node_list)
+            check_same(f"task {task.uid} returns to", before, task.placement)
+
+    def _nodes_at(self, rows: set[int]) -> Sequence[Node]:
+        everywhere = self._session.node_list
+        return everywhere if len(rows) == len(everywhere) else SomeNodes(everywhere, rows)
+
     def _place_all(
         self, statement: Statement, part: Job, leaving: Sequence[Task], rows: set[int]
     ) -> bool:
         """Offer places in the usual order, so that victims who rank first are served first."""
-        everywhere = self._session.node_list
-        nodes: Sequence[Node] = everywhere
-        if len(rows) < len(everywhere):
-            nodes = everywhere.at(sorted(rows))
+        everywhere, nodes = self._session.node_list, self._nodes_at(rows)
         views = _victim_views(leaving)
         order = self._order_of_two(part, views)
         if order is not None:

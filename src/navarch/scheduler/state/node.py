@@ -210,23 +210,30 @@ class Node:
             del self._tasks[task.uid]
 
     def _apply(self, task: Task, booking: Booking, sign: int, *, loading: bool) -> None:
-        self.version += 1
         self.log.rows.append(self.index)
         if sign < 0:
             self.log.grown += 1
         if booking.hold is not Hold.NOW:
             self.log.waits = True
+        self.show(task, booking, sign)
+        if booking.gpu_groups:
+            self.log.shares = True
+            memory = task.request.gpu.memory_on(self.gpu_memory_mib)
+            for group in booking.gpu_groups:
+                self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
+
+    def show(self, task: Task, booking: Booking, sign: int) -> None:
+        """Write a booking into the books, or take it out, as far as it is no part of a GPU.
+
+        The log is for whoever calls: without it, whatever keeps figures will not know.
+        """
+        self.version += 1
         if booking.hold is not Hold.NEXT:
             self.idle.add(task.request, -sign)
         if booking.hold is Hold.LEAVING:
             self.releasing.add(task.request, sign)
         elif booking.hold is Hold.NEXT:
             self.releasing.add(task.request, -sign)
-        memory = task.request.gpu.memory_on(self.gpu_memory_mib)
-        if booking.gpu_groups:
-            self.log.shares = True
-        for group in booking.gpu_groups:
-            self._apply_group(group, booking.hold, memory, sign, opened_here=not loading)
         _, bookings = self._tasks.get(task.uid, (task, 0))
         if bookings + sign:
             self._tasks[task.uid] = (task, bookings + sign)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, overload
 
@@ -89,6 +90,30 @@ class NodeList(Sequence[Node]):
     def __iter__(self) -> Iterator[Node]:
         for row, node in enumerate(self._made):
             yield self._make(row) if node is None else node
+
+
+class SomeNodes(Sequence[Node]):
+    """Some of the nodes, by name: their rows, and the nodes themselves if somebody asks."""
+
+    def __init__(self, nodes: NodeList, rows: Set[int]) -> None:
+        self.rows = rows
+        self._nodes = nodes
+
+    @cached_property
+    def _made(self) -> list[Node]:
+        return self._nodes.at(sorted(self.rows))
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Node]: ...
+
+    def __getitem__(self, index: int | slice) -> Node | list[Node]:
+        return self._made[index]
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 class NodesByName(Mapping[str, Node]):

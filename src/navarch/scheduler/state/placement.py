@@ -44,3 +44,16 @@ class Placement(NamedTuple):
     def counts(self) -> bool:
         """Whether the task's queue is charged for it."""
         return bool(self.status & ACTIVE_ALLOCATED_MASK)
+
+
+def without_place(before: Placement) -> Placement:
+    """Return where an evicted task stands: on its way out, or pending if it only had a promise."""
+    leaving = tuple(
+        Booking(booking.node, Hold.LEAVING, booking.gpu_groups, booking.devices)
+        for booking in before.bookings
+        if booking.hold is not Hold.NEXT
+    )
+    if not leaving:
+        return Placement(TaskStatus.PENDING, virtual=True)
+    last = leaving[-1]
+    return Placement(TaskStatus.RELEASING, last.node, last.gpu_groups, leaving, virtual=True)

@@ -63,9 +63,11 @@ class Proportion:
         session.add_queue_order_fn(
             self._compare_queues,
             rank=self._rank_queue,
+            loss_rank=self._rank_loss,
+            return_rank=self._rank_return,
             weight=lambda job: request_to_place(session, job),
         )
-        session.add_is_job_over_capacity_fn(self._job_over_capacity)
+        session.add_is_job_over_capacity_fn(self._job_over_capacity, only_for=self._is_bounded)
         session.add_is_non_preemptible_job_over_queue_quota_fn(self._job_over_quota)
         session.add_is_task_allocation_on_node_over_capacity_fn(
             self._task_over_capacity, scope="queue"
@@ -206,12 +208,19 @@ class Proportion:
         shares = self._shares
         return rank(shares.by_name[queue.name], request, NOTHING, shares.total)
 
+    def _rank_loss(self, queue: Queue, taken: Sequence[Job]) -> Keys:
+        shares = self._shares
+        return rank(shares.by_name[queue.name], NOTHING, self._losses.of(taken), shares.total)
+
+    def _rank_return(self, queue: Queue, job: Job) -> Keys:
+        shares, lost = self._shares, self._losses.of([job])
+        share, request = shares.by_name[queue.name], charge(list(job.tasks.values()))
+        return rank(share, request, NOTHING, shares.total, has=share.allocated.minus(lost))
+
     def _request(self, job: Job | None) -> Amounts:
         return NOTHING if job is None else request_to_place(self._session, job)
 
     def _job_over_capacity(self, job: Job, tasks: Sequence[Task]) -> CapacityVerdict:
-        if self._is_unbounded(job):
-            return SCHEDULABLE
         # Whose turn it is has been added up before, when it was decided which queue is next.
         if tasks is tasks_to_place(self._session, job, real=False):
             return self._check_all(job, request_to_place(self._session, job))
@@ -225,11 +234,11 @@ class Proportion:
     def _task_over_capacity(self, task: Task, job: Job, node: Node) -> CapacityVerdict:
         return self._check(job, node.quota_of(task.request))
 
-    def _is_unbounded(self, job: Job) -> bool:
-        """Say whether nothing limits what the job may have."""
+    def _is_bounded(self, job: Job) -> bool:
+        """Say whether anything limits what the job may have."""
         if job.preemptible:
-            return not self._shares.limited(job.queue)
-        return not self._shares.bounds(job.queue)
+            return bool(self._shares.limited(job.queue))
+        return self._shares.bounds(job.queue)
 
     def _check_all(self, job: Job, request: Amounts) -> CapacityVerdict:
         """Say whether queues allow it; where one does not, name all that stand in the way."""

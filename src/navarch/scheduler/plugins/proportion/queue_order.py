@@ -43,11 +43,21 @@ def compare(
 Keys = tuple[bool, bool, int, bool, float, float]
 
 
-def rank(share: QueueShare, request: Amounts, taken: Amounts, total: Amounts) -> Keys:
-    """Return what decides when a queue is served that loses `taken`, unless there is a tie."""
+def rank(
+    share: QueueShare,
+    request: Amounts,
+    taken: Amounts,
+    total: Amounts,
+    *,
+    has: Amounts | None = None,
+) -> Keys:
+    """Return what decides when a queue is served that loses `taken`, unless there is a tie.
+
+    With `has`, as if it had that much and not what it has.
+    """
     # Asked for with every job that is placed, so it is written out resource by resource.
     queue = share.queue
-    has_cpu, has_memory, has_gpu = share.allocated
+    has_cpu, has_memory, has_gpu = share.allocated if has is None else has
     fair_cpu, fair_memory, fair_gpu = share.fair_share
     cpu, memory, gpu = has_cpu + request[0], has_memory + request[1], has_gpu + request[2]
     quota_cpu, quota_memory, quota_gpu = queue.deserved
