@@ -318,11 +318,17 @@ class Answers(ExtensionPoints):
 
     def reclaim_victim_filter(self, pending: Job, victim: Job) -> bool:
         """Say whether nobody objects to taking from `victim` of another queue."""
-        return all(hook.fn(pending, victim) for hook in self._hooks["reclaim_victim_filter"])
+        return self._nobody_objects("reclaim_victim_filter", pending, victim)
 
     def preempt_victim_filter(self, pending: Job, victim: Job) -> bool:
         """Say whether nobody objects to taking from `victim` of the same queue."""
-        return all(hook.fn(pending, victim) for hook in self._hooks["preempt_victim_filter"])
+        return self._nobody_objects("preempt_victim_filter", pending, victim)
+
+    def _nobody_objects(self, point: str, pending: Job, victim: Job) -> bool:
+        for hook in self._hooks[point]:  # noqa: SIM110 - asked of many jobs: twice as quick
+            if not hook.fn(pending, victim):
+                return False
+        return True
 
     def reclaim_scenario_validator(self, scenario: Scenario) -> bool:
         """Say whether nobody objects to the outcome of a simulated reclaim."""
@@ -334,7 +340,7 @@ class Answers(ExtensionPoints):
 
     def consolidation_victim_filter(self, pending: Job, victim: Job) -> bool:
         """Say whether nobody objects to moving `victim`."""
-        return all(hook.fn(pending, victim) for hook in self._hooks["consolidation_victim_filter"])
+        return self._nobody_objects("consolidation_victim_filter", pending, victim)
 
     def consolidation_scenario_validator(self, scenario: Scenario) -> bool:
         """Say whether nobody objects to the outcome of a simulated move."""

@@ -34,10 +34,16 @@ class MinRuntime:
     """Whose setting protects from reclaim: the victim's queue, or its ancestor beside ours."""
 
     _session: Session = field(init=False, repr=False)
+    _from_reclaim: dict[str, timedelta] = field(init=False, repr=False)
+    """By queue, for how long its jobs are safe from those of others."""
+    _from_preempt: dict[str, timedelta] = field(init=False, repr=False)
 
     def on_session_open(self, session: Session) -> None:
         """Register filters and validators."""
         self._session = session
+        queues = session.queues.by_name.values()
+        self._from_reclaim = {q.name: _reclaim_setting(q, self.default_reclaim) for q in queues}
+        self._from_preempt = {q.name: _preempt_setting(q, self.default_preempt) for q in queues}
         session.add_reclaim_victim_filter_fn(
             lambda pending, victim: victim.elastic or not self._safe_from_reclaim(pending, victim)
         )
@@ -64,18 +70,13 @@ class MinRuntime:
         )
 
     def _safe_from_reclaim(self, pending: Job, victim: Job) -> bool:
-        if victim.last_start is None:
-            return False
-        queue = self._session.queues.by_name[victim.queue]
-        if self.resolve == "lca" and pending.queue != victim.queue:
-            queue = self._session.queues.diverging(pending.queue, victim.queue)[1]
-        return self._safe(victim, _reclaim_setting(queue, self.default_reclaim))
+        queue = victim.queue
+        if self.resolve == "lca" and pending.queue != queue:
+            queue = self._session.queues.diverging(pending.queue, queue)[1].name
+        return self._safe(victim, self._from_reclaim[queue])
 
     def _safe_from_preempt(self, victim: Job) -> bool:
-        if victim.last_start is None:
-            return False
-        queue = self._session.queues.by_name[victim.queue]
-        return self._safe(victim, _preempt_setting(queue, self.default_preempt))
+        return self._safe(victim, self._from_preempt[victim.queue])
 
     def _safe(self, victim: Job, min_runtime: timedelta) -> bool:
         started = victim.last_start

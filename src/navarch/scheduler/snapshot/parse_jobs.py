@@ -48,6 +48,8 @@ class JobReader:
     """Accept jobs whose queue does not exist or has queues in it; they are never scheduled."""
     _uids: set[str] = field(default_factory=set)
     _names: set[str] = field(default_factory=set)
+    _requests: dict[str, Request] = field(default_factory=dict)
+    """By how they are written: equal ones become one object, so that a session soon sees it."""
 
     def read(self, document: Field) -> Iterator[JobSpec]:
         """Yield the jobs of a cluster."""
@@ -120,7 +122,7 @@ class JobReader:
             node=self._read_node(task, status),
             sub_group=group,
             gpu_groups=_read_groups(task, uid),
-            request=read_request(task.get("request")),
+            request=self._read_request(task.get("request")),
             created_at=self._ago(task.find("created_minutes_ago"), minutes=True),
             order_priority=None if order is None else str(order.value),
             labels=_read_labels(task),
@@ -138,6 +140,13 @@ class JobReader:
             legacy_mig=legacy.flag() if legacy else False,
             claims=tuple(_read_claim_use(use) for use in task.listed("resource_claims")),
         )
+
+    def _read_request(self, request: Field) -> Request:
+        written = repr(request.value)
+        known = self._requests.get(written)
+        if known is None:
+            known = self._requests[written] = read_request(request)
+        return known
 
     def _read_node(self, task: Field, status: TaskStatus) -> str | None:
         node = task.find("node")

@@ -330,9 +330,9 @@ class Job:
         self.enter: Callable[[Task], None] | None = None
         """What puts a task where the snapshot found it, if that is still to be done."""
         self.root = _grow(spec.root)
-        self.pod_sets: dict[str, PodSet] = {
-            pod_set.name: pod_set for pod_set in self.root.all_pod_sets()
-        }
+        root = self.root
+        pod_sets = root.all_pod_sets() if root.groups else root.pod_sets
+        self.pod_sets: dict[str, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
         if kinds is None:
             self.make_tasks()
         elif not self._look(kinds):
@@ -396,26 +396,30 @@ class Job:
 
     def make_tasks(self) -> None:
         """Make the tasks, each where the snapshot found it."""
-        self._tasks = {}
-        members: dict[str, list[Task]] = {name: [] for name in self.pod_sets}
-        first = self._first
-        for spec in sorted(self.spec.tasks, key=_uid):
-            if first is not None and spec is first.spec:
-                task = first
-            else:
-                task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
-                pod_set = self.pod_sets[spec.sub_group]
-                task.kind = pod_set.kind
-                if pod_set.looks and self._kinds is not None:
-                    task.kind = self._kinds.number(spec)
-            self._tasks[task.uid] = task
-            members[spec.sub_group].append(task)
-        for name, tasks in members.items():
-            self.pod_sets[name].hold(tasks, len(tasks))
+        first, specs = self._first, self.spec.tasks
+        ordered = sorted(specs, key=_uid) if len(specs) > 1 else specs
+        tasks = [
+            first if first is not None and spec is first.spec else self._make(spec)
+            for spec in ordered
+        ]
+        self._tasks = {task.uid: task for task in tasks}
+        for pod_set in self.pod_sets.values():
+            members = tasks
+            if len(self.pod_sets) > 1:
+                members = [task for task in tasks if task.spec.sub_group == pod_set.name]
+            pod_set.hold(members, len(members))
         if self.enter is not None:
-            for task in self._tasks.values():
+            for task in tasks:
                 if task is not first:
                     self.enter(task)
+
+    def _make(self, spec: TaskSpec) -> Task:
+        task = Task(spec, self, min_gpu_memory_mib=self._min_gpu_memory_mib)
+        pod_set = self.pod_sets[spec.sub_group]
+        task.kind = pod_set.kind
+        if pod_set.looks and self._kinds is not None:
+            task.kind = self._kinds.number(spec)
+        return task
 
     @property
     def tasks(self) -> dict[str, Task]:
@@ -615,7 +619,8 @@ def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:
 def _grow(spec: SubGroupSpec) -> SubGroup:
     """Return the live group of `spec`, still without tasks."""
     pod_sets = [PodSet(s.name, s.min_available, s.topology) for s in spec.pod_sets]
-    return SubGroup(spec.name, spec.topology, [_grow(group) for group in spec.groups], pod_sets)
+    groups = [_grow(group) for group in spec.groups] if spec.groups else ()
+    return SubGroup(spec.name, spec.topology, groups, pod_sets)
 
 
 def _prune(group: SubGroup, uids: set[str], *, shrink: bool) -> SubGroup:

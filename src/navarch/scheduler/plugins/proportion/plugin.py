@@ -129,7 +129,9 @@ class Proportion:
         if pod_set.looks:
             wanted = job.charge_all(pod_set)
         elif pod_set.alike:
-            wanted = job.charge_each.times(pod_set.size)
+            wanted = job.charge_each
+            if pod_set.size > 1:
+                wanted = wanted.times(pod_set.size)
         else:
             return charge(pod_set.tasks)
         if len(job.pod_sets) == 1 and pod_set.min_available >= pod_set.size:
@@ -142,7 +144,7 @@ class Proportion:
         quota = job.spec.tasks[0].request.fixed_quota
         if quota is None or not pod_set.untouched(ACTIVE_ALLOCATED_MASK):
             return NOTHING
-        return quota.times(pod_set.size)
+        return quota.times(pod_set.size) if pod_set.size > 1 else quota
 
     def _placed(self, pod_set: PodSet) -> Amounts:
         """Return what the tasks of a pod set are charged, and write it down for each."""

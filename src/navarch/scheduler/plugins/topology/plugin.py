@@ -187,9 +187,12 @@ class DomainSearch:
 
 def _is_confined(group: SubGroup) -> bool:
     """Say whether the group, or something in it, asks for nearness."""
-    if group.topology is not None or any(pod_set.topology for pod_set in group.pod_sets):
+    if group.topology is not None:
         return True
-    return any(_is_confined(child) for child in group.groups)
+    for pod_set in group.pod_sets:
+        if pod_set.topology is not None:
+            return True
+    return any(map(_is_confined, group.groups))
 
 
 def _sort(domain: Domain, deepest: int) -> None:
