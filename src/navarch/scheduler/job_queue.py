@@ -11,7 +11,7 @@ from navarch.scheduler.roster import Entry, Roster
 from navarch.scheduler.taken import Taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
@@ -60,20 +60,22 @@ class _Leaf:
 class _KeptLeaf:
     """Those jobs of one leaf queue that are wanted, out of a list in order that others use, too."""
 
-    __slots__ = ("_added", "_front", "_last_first", "_rest", "head")
+    __slots__ = ("_added", "_entries", "_front", "_last_first", "_next", "_wanted", "head")
 
     def __init__(
         self, entries: Sequence[Entry], wanted: Callable[[Job], bool], *, last_first: bool
     ) -> None:
+        self._entries = entries
+        self._wanted = wanted
         self._last_first = last_first
-        self._rest = filter(
-            lambda entry: wanted(entry[2]), reversed(entries) if last_first else entries
-        )
-        """Those still to come; who is wanted is found out one by one."""
-        self._front: Entry | None = next(self._rest, None)
+        self._next = 0
+        """How many have been looked at; who is wanted is found out one by one."""
         self._added: list[Entry] = []
         """Views of jobs that were added since, in order."""
-        self.head: Job | None = None if self._front is None else self._front[2]
+        self._front: Entry | None = None
+        self.head: Job | None = None
+        self._look_further()
+        self._find_head()
 
     def add(self, entry: Entry) -> None:
         """Add a job where it belongs among those that were not handed out."""
@@ -83,10 +85,20 @@ class _KeptLeaf:
     def take(self) -> None:
         """Have the next one handed out."""
         if self._front is not None and self.head is self._front[2]:
-            self._front = next(self._rest, None)
+            self._look_further()
         else:
             self._added.pop(-1 if self._last_first else 0)
         self._find_head()
+
+    def _look_further(self) -> None:
+        """Find the next one of the list that is wanted."""
+        entries, wanted = self._entries, self._wanted
+        for place in range(self._next, len(entries)):
+            entry = entries[-1 - place if self._last_first else place]
+            if wanted(entry[2]):
+                self._front, self._next = entry, place + 1
+                return
+        self._front, self._next = None, len(entries)
 
     def _find_head(self) -> None:
         front = self._front
@@ -130,12 +142,14 @@ class JobQueue:
         self._key = self._sort_key()
         self._leaves: dict[str, _Leaf | _KeptLeaf] = {}
         self._new_leaf: Callable[[], _Leaf | _KeptLeaf] = lambda: _Leaf([])
+        self._unread: tuple[Mapping[str, Sequence[Entry]], Callable[[Job], bool]] | None = None
+        """The leaves of a roster, and who of it is wanted: many searches take but one."""
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
         self._rank = self._loss_rank() if victims else session.queue_rank()
         self._levels: dict[int, list[_Place]] = {}
         """Siblings, by the identity of the list they are in."""
-        self._ties: dict[tuple[str, str], bool] = {}
+        self._ties = session.loss_ties if victims else session.queue_ties
 
     @classmethod
     def of(
@@ -170,12 +184,22 @@ class JobQueue:
             return cls.of(session, filter(wanted, roster.jobs), victims=victims)
         queue = cls(session, victims=victims)
         queue._key = key
-        known = session.queues.leaves
-        for name, entries in roster.leaves(key).items():
-            if name in known:
-                queue._leaves[name] = _KeptLeaf(entries, wanted, last_first=victims)
-        queue._new_leaf = lambda: _KeptLeaf((), wanted, last_first=victims)
+        queue._unread = (roster.leaves(key), wanted)
+        if queue._rank is None or not victims:
+            queue._read()
         return queue
+
+    def _read(self) -> None:
+        """Have the jobs of a roster in leaves, without the one that was handed out before."""
+        assert self._unread is not None, "they are read once"
+        (roster, wanted), self._unread = self._unread, None
+        known, last_first = self._session.queues.leaves, self._victims
+        for name, entries in roster.items():
+            if name in known:
+                self._leaves[name] = _KeptLeaf(entries, wanted, last_first=last_first)
+        self._new_leaf = lambda: _KeptLeaf((), wanted, last_first=last_first)
+        for name in self._popped:
+            self._leaves[name].take()
 
     def _fill(self, jobs: Iterable[Job], depth: int | None) -> None:
         """Add jobs to a queue that is empty."""
@@ -194,6 +218,8 @@ class JobQueue:
 
     def push(self, job: Job) -> None:
         """Add a job; one whose queue does not exist or is not a leaf is left out."""
+        if self._unread is not None:
+            self._read()
         leaf = self._leaves.get(job.queue)
         if leaf is None:
             if self._session.queues.leaf(job.queue) is None:
@@ -218,6 +244,10 @@ class JobQueue:
 
     def pop(self) -> Job | None:
         """Return the next job, or nothing when all have been handed out."""
+        if self._unread is not None:
+            if not self._popped:
+                return self._pop_first()
+            self._read()
         best = self._next()
         if best is None:
             return None
@@ -236,6 +266,45 @@ class JobQueue:
             check_same("the next job is", best, self._best_of_siblings(roots))
         return best
 
+    def _pop_first(self) -> Job | None:
+        """Return the first to be taken of a roster, without making leaves and levels of it."""
+        assert self._unread is not None, "nobody has been handed out"
+        assert self._rank is not None, "else leaves are made at once"
+        best = self._first_of(self._session.queues.roots, *self._unread, self._rank)
+        if self._session.parameters.check_fast_paths:
+            self._read()
+            check_same("the first job is", best, self._next())
+            if best is not None:
+                self._leaves[best.queue].take()
+        if best is not None:
+            self._popped[best.queue] = [best]
+        return best
+
+    def _first_of(
+        self,
+        queues: Sequence[Queue],
+        roster: Mapping[str, Sequence[Entry]],
+        wanted: Callable[[Job], bool],
+        rank: Callable[[Queue, Job], Any],
+    ) -> Job | None:
+        best: _Place | None = None
+        for queue in queues:
+            job: Job | None = None
+            if queue.children:
+                job = self._first_of(queue.children, roster, wanted, rank)
+            else:
+                for _, _, last in reversed(roster.get(queue.name, ())):
+                    if wanted(last):
+                        job = last
+                        break
+            if job is None:
+                continue
+            place = _Place(queue)
+            place.job = job
+            if best is None or self._is_better(place, best, rank):
+                best = place
+        return None if best is None else best.job
+
     def _loss_rank(self) -> Callable[[Queue, Job], Any] | None:
         """Return what `_best_by_rank` is to rank queues by that lose their next job."""
         rank = self._session.queue_loss_rank()
@@ -244,12 +313,11 @@ class JobQueue:
         kept = self._session.loss_ranks
 
         def rank_with_loss(queue: Queue, job: Job) -> Any:  # noqa: ANN401
-            taken = self._taken_with(job)
-            if taken.before:
-                return rank(queue, taken)
+            if job.queue in self._popped:
+                return rank(queue, self._taken_with(job))
             known = kept.get(queue.name)
             if known is None or known[0] != queue.changes or known[1] is not job:
-                known = kept[queue.name] = (queue.changes, job, rank(queue, taken))
+                known = kept[queue.name] = (queue.changes, job, rank(queue, Taken([], job)))
             return known[2]
 
         return rank_with_loss
@@ -311,16 +379,19 @@ class JobQueue:
             if best is None:
                 best = place  # one that waits alone need not be ranked
                 continue
-            if best.changes != best.queue.changes:
-                best.rank_by(rank)
-            if place.changes != queue.changes:
-                place.rank_by(rank)
-            if place.rank == best.rank:
-                if self._wins_tie(queue, job, best):
-                    best = place
-            elif (place.rank < best.rank) is not self._victims:  # the first to lose ranks last
+            if self._is_better(place, best, rank):
                 best = place
         return None if best is None else best.job
+
+    def _is_better(self, place: _Place, best: _Place, rank: Callable[[Queue, Job], Any]) -> bool:
+        """Say whether a queue with its best job is before another; rank them if need be."""
+        if best.changes != best.queue.changes:
+            best.rank_by(rank)
+        if place.changes != place.queue.changes:
+            place.rank_by(rank)
+        if place.rank == best.rank:
+            return self._wins_tie(place, best)
+        return bool(place.rank < best.rank) is not self._victims  # the first to lose ranks last
 
     def _level(self, queues: Sequence[Queue]) -> list[_Place]:
         key = id(queues)
@@ -334,12 +405,13 @@ class JobQueue:
             place.leaf = self._leaves.get(place.queue.name)
         return level
 
-    def _wins_tie(self, left: Queue, left_best: Job, right: _Place) -> bool:
-        pair = (left.name, right.queue.name)
+    def _wins_tie(self, left: _Place, right: _Place) -> bool:
+        pair = (left.queue.name, right.queue.name)
         tie = self._ties.get(pair)
         if tie is None:
+            assert left.job is not None, "those that wait have a job"
             assert right.job is not None, "those that wait have a job"
-            tie = self._compare_queues(left, left_best, right.queue, right.job) < 0
+            tie = self._compare_queues(left.queue, left.job, right.queue, right.job) < 0
             self._ties[pair] = tie
         return tie
 

@@ -257,7 +257,8 @@ def is_plain(session: Session, job: Job, tasks: Sequence[Task]) -> bool:
     root = job.root
     if root.groups or len(root.pod_sets) != 1 or not tasks:
         return False
-    return not any(hook.concerns(tasks[0]) for hook in session.hooks("subset_nodes"))
+    hooks = session.hooks("subset_nodes")
+    return not hooks or not any(hook.concerns(tasks[0]) for hook in hooks)
 
 
 def admitted(session: Session, job: Job, *, real: bool) -> Sequence[Task] | None:

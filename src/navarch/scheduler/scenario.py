@@ -1,14 +1,13 @@
 """A simulated outcome that plugins are asked to judge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.task import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Victim:
+class Victim(NamedTuple):
     """A job that tasks were taken from in the simulation, and which."""
 
     job: Job
@@ -16,8 +15,7 @@ class Victim:
     """Live: one that is Releasing would be stopped, Pipelined moved, otherwise left alone."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
+class Scenario(NamedTuple):
     """For whom, at whose cost."""
 
     preemptor: Job

@@ -97,6 +97,10 @@ class Session(Answers):
         """Jobs with a pending task."""
         self.interruptible = Roster(self, self._is_interruptible)
         """Jobs that could make room for others: they have a place, and a queue."""
+        self.queue_ties: dict[tuple[str, str], bool] = {}
+        """By two queues, whether the first is served first if both rank the same."""
+        self.loss_ties: dict[tuple[str, str], bool] = {}
+        """By two queues, whether the first loses first if both rank the same."""
         self.loss_ranks: dict[str, tuple[int, Job, Any]] = {}
         """By queue, what it ranks at with its next job to lose, and at which of its changes."""
         self.claims = Claims(cluster)

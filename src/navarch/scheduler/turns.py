@@ -37,7 +37,7 @@ class Turns:
         self._weights: dict[str, Any] = {}
         """By job that waits, what it weighs."""
         self._counts: dict[str, dict[Any, int]] = {}
-        """By leaf queue, how many wait that weigh so much."""
+        """By queue, how many wait in it or below it that weigh so much."""
         self._ties: dict[str, bool] = {}
         """By the second of two siblings, whether it is preferred to the first of equal rank."""
 
@@ -101,8 +101,6 @@ class Turns:
 
     def _all_weigh(self, queue: Queue, weight: object) -> bool:
         """Say whether everybody who waits in a queue, or below it, weighs so much."""
-        if queue.children:
-            return all(self._all_weigh(child, weight) for child in queue.children)
         counts = self._counts.get(queue.name)
         return not counts or (len(counts) == 1 and weight in counts)
 
@@ -126,9 +124,12 @@ class Turns:
     def _count(self, leaf: str, weight: object, change: int) -> None:
         if weight is None:
             return
-        counts = self._counts.setdefault(leaf, {})
-        left = counts.get(weight, 0) + change
-        if left:
-            counts[weight] = left
-        else:
-            del counts[weight]
+        queue = self._session.queues.leaf(leaf)
+        while queue is not None:
+            counts = self._counts.setdefault(queue.name, {})
+            left = counts.get(weight, 0) + change
+            if left:
+                counts[weight] = left
+            else:
+                del counts[weight]
+            queue = queue.parent

@@ -56,12 +56,11 @@ def _enough_gpus(session: Session, job: Job) -> bool:
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
     """Return whom to move, in order: at most as many as the configuration allows."""
-    queue = JobQueue.out_of(
-        session,
-        session.interruptible,
-        lambda other: other is not job and session.consolidation_victim_filter(job, other),
-        victims=True,
-    )
+
+    def may_move(other: Job) -> bool:
+        return other is not job and session.consolidation_victim_filter(job, other)
+
+    queue = JobQueue.out_of(session, session.interruptible, may_move, victims=True)
     limit = session.parameters.max_consolidation_victims
     if limit is None or len(session.interruptible.jobs) <= limit:
         return queue

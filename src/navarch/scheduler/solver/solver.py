@@ -204,24 +204,26 @@ class JobSolver:
         """Place the part and as many of those leaving as fit; judge what became of them."""
         if not self._session.budget.spend():
             return None
-        statement = self._session.attempt(self._action)
+        session, statement = self._session, self._session.attempt(self._action)
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
-        row_of = self._session.nodes.rows
-        rows = self._feasible | {row_of[task.node] for task in leaving if task.node is not None}
-        if self._spacious and self._session.return_trips.goes_straight_back(part, leaving):
-            if self._session.parameters.check_fast_paths:
+        rows = self._feasible.union([session.nodes.rows[t.node] for t in leaving if t.node])
+        stays = self._spacious and session.return_trips.goes_straight_back(part, leaving)
+        if stays:
+            if session.parameters.check_fast_paths:
                 self._check_return(part, leaving[0])
-            placed = place_job(self._session, statement, part, self._nodes_at(rows), real=False)
+            placed = place_job(session, statement, part, self._nodes_at(rows), real=False)
         else:
             for task in leaving:
                 if task.placement.counts:
                     statement.evict(task, self._reason(task), beneficiary=self._job.name)
             placed = self._place_all(statement, part, leaving, rows)
-        if placed and self._validate(Scenario(preemptor=part, victims=_by_job(leaving))):
-            touched = {task.uid for task in statement.touched()}
-            return _Solution(statement, [task for task in leaving if task.uid in touched])
-        statement.discard()
-        return None
+        if not placed or not self._validate(Scenario(preemptor=part, victims=_by_job(leaving))):
+            statement.discard()
+            return None
+        if stays:
+            return _Solution(statement, [])
+        touched = {task.uid for task in statement.touched()}
+        return _Solution(statement, [task for task in leaving if task.uid in touched])
 
     def _check_return(self, part: Job, task: Task) -> None:
         """Make sure that a task which leaves for `part` is served first, and stays where it is."""
