@@ -3,10 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from navarch.scheduler.packing.books import Books
+from navarch.scheduler.packing.cutting import worth_of_rest
 from navarch.scheduler.packing.pack import pack
 from navarch.scheduler.packing.policies import POLICIES
 from navarch.scheduler.packing.policy import ScoreTable
@@ -96,6 +98,42 @@ def test_the_same_seed_gives_the_same_run(
     assert one.nodes == other.nodes
     assert one.allocated[-1] <= min(one.arrived[-1], one.capacity)
     assert one.arrived[-1] <= 1.3 * one.capacity
+
+
+@given(asked=st.dictionaries(st.integers(1, 999), st.integers(1, 50), min_size=1, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_no_combination_that_fits_is_worth_more_than_its_gpu(asked: dict[int, int]) -> None:
+    worth = worth_of_rest(asked)
+
+    assert worth[0] == 0
+    assert worth[1000] == pytest.approx(1)
+    for size in asked:
+        # Beside what is worth so much there is room for no more than the rest.
+        assert (worth[size:] >= worth[: 1001 - size] + worth[size] - 1e-6).all()
+
+
+@given(asked=st.dictionaries(st.integers(1, 999), st.integers(1, 50), min_size=1, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_all_pods_are_worth_the_gpus_they_need_in_the_best_plan(asked: dict[int, int]) -> None:
+    worth = worth_of_rest(asked)
+
+    total = sum(count * worth[size] for size, count in asked.items())
+
+    assert sum(size * count for size, count in asked.items()) / 1000 <= total + 1e-6
+    assert total <= _first_fit(asked) + 1e-6
+
+
+def _first_fit(asked: dict[int, int]) -> int:
+    """Return how many GPUs it takes when the largest go first, each where it fits."""
+    left: list[int] = []
+    for size in sorted(asked, reverse=True):
+        for _ in range(asked[size]):
+            fitting = [index for index, milli in enumerate(left) if milli >= size]
+            if fitting:
+                left[fitting[0]] -= size
+            else:
+                left.append(1000 - size)
+    return len(left)
 
 
 def _fits(asked: Shape, node: Machine, left: Left) -> bool:

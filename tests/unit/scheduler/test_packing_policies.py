@@ -5,6 +5,7 @@ import pytest
 
 from navarch.core.errors import InvalidError
 from navarch.scheduler.packing.contention import Contention
+from navarch.scheduler.packing.cutting import worth_of_rest
 from navarch.scheduler.packing.pack import pack
 from navarch.scheduler.packing.policies import POLICIES
 from navarch.scheduler.packing.shortage import Shortage
@@ -95,9 +96,33 @@ def test_foresight_does_not_look_at_pods_that_have_not_come() -> None:
 def test_what_common_pods_fill_is_less_waste_than_what_none_fits() -> None:
     waste = expected_waste({500: 3, 300: 1})
 
-    assert waste[1000] < waste[900]  # two halves fill a whole; 900 leaves 400, or 100
+    assert waste[1000] < waste[700]  # two halves fill a whole; 700 leaves 200, or 100
     assert waste[299] == 299
     assert waste[0] == 0
+
+
+def test_a_gpu_that_waits_for_its_match_is_opened_only_if_none_is_waiting() -> None:
+    waste = expected_waste({460: 1, 470: 1})
+
+    assert waste[1000] - waste[540] < waste[540] - waste[80]
+
+
+def test_what_is_left_is_worth_something_if_there_are_pods_enough_to_fill_it() -> None:
+    few_matches = worth_of_rest({600: 20, 400: 10})
+    many_matches = worth_of_rest({600: 10, 400: 20})
+
+    assert few_matches[400] == 0
+    assert many_matches[399] == 0
+    assert many_matches[400] == pytest.approx(1 / 2)  # the others share a GPU with their like
+    assert many_matches[600] == pytest.approx(1 / 2)
+
+
+def test_a_pod_that_nothing_fits_beside_takes_a_whole_gpu() -> None:
+    assert worth_of_rest({810: 10, 230: 1})[810] == pytest.approx(1)
+
+
+def test_where_nobody_shares_a_gpu_what_is_left_of_one_is_worth_nothing() -> None:
+    assert list(worth_of_rest({1000: 5})[[0, 500, 999, 1000]]) == [0, 0, 0, 1]
 
 
 def test_nothing_seen_means_nothing_known() -> None:
