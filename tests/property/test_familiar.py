@@ -21,7 +21,7 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 SIM = ProviderName("sim")
 CLUSTER = Cluster(id="cluster-1", secret=b"s" * 32)
 NAMES = [f"training-{index}" for index in range(5)]
-PHASES = [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.TERMINATING]
+PHASES = [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING, Phase.TERMINATING]
 
 machines = st.dictionaries(
     st.tuples(st.sampled_from([*NAMES, "training-7", "stranger"]), st.integers(0, 1)),
@@ -103,9 +103,9 @@ def check(
     for changes, listed, again in rounds:
         nodes = [a_version_of(name, phase) for name, phase in changes.items() if phase]
         nodes = [node for node in nodes if not _is_gone(fleet, node)]
-        fleet = apply(fleet, Change(nodes=nodes))
+        before, fleet = fleet, apply(fleet, Change(nodes=nodes))
         for node in nodes:
-            known_here.changed(node)
+            known_here.changed(node, before.nodes.get(node.id))
         known = sorted(listed.items()) if sorted_by_name else listed.items()
         instances = [describe(name, twin, status) for (name, twin), status in known]
         instances += instances[:again]
@@ -115,9 +115,9 @@ def check(
         whole = learn(fleet, instances, None, seen)
         sifted = learn(fleet, list(news.instances), list(news.missing), seen)
         assert told(sifted) == told(whole)
-        fleet = apply(fleet, sifted.change)
+        before, fleet = fleet, apply(fleet, sifted.change)
         for node in sifted.change.nodes:
-            known_here.changed(node)
+            known_here.changed(node, before.nodes.get(node.id))
         unsettled = {*sifted.seen.strangers, *sifted.seen.strays}
         known_here.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
         seen = sifted.seen

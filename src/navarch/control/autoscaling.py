@@ -23,6 +23,7 @@ from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
+from navarch.fleet.numbering import are_same_but_for_their_counts
 from navarch.fleet.plan import Plan, Retire
 from navarch.fleet.sizing import Opinion, Sizing, bounds_at, choose_surplus, plan_size
 from navarch.ports.autoscaler import (
@@ -111,9 +112,11 @@ class AutoscalingReconciler:
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        if self._unscaled is not None and self._unscaled is self._store.fleet().pools:
-            return LONG_AGO if self._given else None
-        return self._due
+        pools = self._store.fleet().pools
+        if self._unscaled is None or not are_same_but_for_their_counts(self._unscaled, pools):
+            return self._due
+        self._unscaled = pools
+        return LONG_AGO if self._given else None
 
     def _is_scaled(self, pool: Pool) -> bool:
         return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)

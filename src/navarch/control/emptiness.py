@@ -16,6 +16,7 @@ from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.empty import empty
 from navarch.fleet.invariants import check_plans
+from navarch.fleet.numbering import are_same_but_for_their_counts
 from navarch.fleet.plan import Plan, Retire
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
@@ -74,8 +75,12 @@ class EmptinessReconciler:
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
-        if self._spared or self._store.fleet().pools is not self._pools:
+        pools = self._store.fleet().pools
+        if self._spared or self._pools is None:
             return LONG_AGO
+        if not are_same_but_for_their_counts(self._pools, pools):
+            return LONG_AGO
+        self._pools = pools
         return self._due if self._watched else None
 
     async def _look(self, fleet: Fleet, pool: Pool, now: datetime) -> None:

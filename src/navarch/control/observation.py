@@ -131,7 +131,7 @@ class ObservationReconciler:
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            self._familiar.changed(node)
+            self._familiar.changed(node, committed.before.nodes.get(node.id))
         self._note_births_and_deaths(committed.change.nodes)
         for name in committed.change.forget_nodes:
             self._awaited.pop(name, None)

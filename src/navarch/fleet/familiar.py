@@ -7,6 +7,7 @@ from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
+from navarch.fleet.reality import seen_by_listing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +49,10 @@ class Familiar:
         for node in nodes:
             self.changed(node)
 
-    def changed(self, node: Node) -> None:
-        """Look at `node` and its machine again."""
+    def changed(self, node: Node, before: Node | None = None) -> None:
+        """Look at `node` and its machine again, unless both are to a listing what they were."""
+        if before is not None and seen_by_listing(before) == seen_by_listing(node):
+            return
         self._absent.pop(node.id, None)
         former = self._machine_of.pop(node.id, None)
         if former is not None and former in self._by_id:

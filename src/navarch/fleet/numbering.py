@@ -1,8 +1,10 @@
 """Pools of which only the number of the next node has changed, as it does with every request."""
 
+from collections.abc import Mapping
 from dataclasses import fields
 from operator import attrgetter
 
+from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 
 _asked_for = attrgetter(*(each.name for each in fields(Pool) if each.name != "next_index"))
@@ -13,4 +15,16 @@ def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
 
     Nothing is decided by that count: it only makes the next name.
     """
-    return before is not None and bool(_asked_for(before) == _asked_for(pool))
+    if before is None or before is pool:
+        return before is pool
+    return bool(_asked_for(before) == _asked_for(pool))
+
+
+def are_same_but_for_their_counts(
+    before: Mapping[PoolName, Pool], pools: Mapping[PoolName, Pool]
+) -> bool:
+    """Return whether there are the same pools as before, and nobody wants them otherwise."""
+    return before is pools or (
+        len(before) == len(pools)
+        and all(is_same_but_for_its_count(before.get(name), x) for name, x in pools.items())
+    )

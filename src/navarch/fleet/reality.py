@@ -81,6 +81,15 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     return after
 
 
+def seen_by_listing(node: Node) -> object:
+    """Return what the listing of its machine is held against in `node`.
+
+    Where nothing of it changes, a machine that taught nothing about its node teaches nothing now.
+    """
+    matters = node.phase in (Phase.REQUESTED, Phase.TERMINATING, Phase.GONE)
+    return node.launch, node.phase if matters else None
+
+
 def gone(node: Node, reason: str, *, now: datetime) -> Node:
     """Return `node` without its machine, its account closed."""
     retiring = node.retiring or Retirement(reason=reason)

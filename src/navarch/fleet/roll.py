@@ -63,6 +63,11 @@ class Roll:
             self._failed[node.id] = node
         else:
             self._failed.pop(node.id, None)
+        if before is not None and _sorted_by(before) == _sorted_by(node):
+            for place in (self._others, self._counted):
+                if node.id in place:
+                    place[node.id] = node
+            return
         if before is not None and before.replaces != node.replaces:
             self._part(before)
         if node.replaces is not None:
@@ -223,6 +228,15 @@ def _only_counts(node: Node) -> bool:
     if node.phase is Phase.REQUESTED:
         return node.launch is not None
     return node.phase in (Phase.BOOTING, Phase.READY)
+
+
+def _sorted_by(node: Node) -> object:
+    """Return what decides where `node` stands, and where those stand who are related to it."""
+    if node.gone:
+        return node.replaces, node.since, _has_served(node)
+    if not _only_counts(node):
+        return node.replaces
+    return node.replaces, node.provider, node.since if node.phase is Phase.BOOTING else None, True
 
 
 def _has_served(node: Node) -> bool:
