@@ -283,8 +283,8 @@ class Loop:
     async def _wait(self, wake_at: datetime | None) -> None:
         now = self._clock.now()
         until = now + LONGEST_SLEEP
-        if wake_at is not None:
-            until = min(until, wake_at)
+        if wake_at is not None and wake_at < until:
+            until = wake_at
         if self._called and self._foreseeing is not None:
             # Poked during the round, which may have seen to it already.
             due_at = self._foreseeing.due_at()

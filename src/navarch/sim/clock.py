@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from navarch.sim.loop import SimLoop
+
 T = TypeVar("T")
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
@@ -15,24 +17,24 @@ class SimClock:
     """Wall time derived from the loop's virtual time."""
 
     def __init__(self) -> None:
-        self._running: asyncio.AbstractEventLoop | None = None
+        self._running: SimLoop | None = None
         self._read_at_s = 0.0
         self._read = EPOCH
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The loop that runs, which to ask for takes longer than to remember."""
-        loop = self._running
-        if loop is None or not loop.is_running():
-            loop = self._running = asyncio.get_running_loop()
+        known = self._running
+        if known is not None and known.runs:
+            return known
+        loop = asyncio.get_running_loop()
+        self._running = loop if isinstance(loop, SimLoop) else None
         return loop
 
     def now(self) -> datetime:
         """Return virtual wall time."""
-        loop = self._running
-        if loop is None or not loop.is_running():
-            loop = self.loop
-        now_s = loop.time()
+        known = self._running
+        now_s = known.now_s if known is not None and known.runs else self.loop.time()
         # It is asked for far more often than it moves.
         if now_s != self._read_at_s:
             self._read_at_s, self._read = now_s, EPOCH + timedelta(seconds=now_s)
@@ -40,14 +42,15 @@ class SimClock:
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
-        return self.loop.time()
+        known = self._running
+        return known.now_s if known is not None and known.runs else self.loop.time()
 
     async def sleep(self, seconds: float) -> None:
         """Let virtual time pass."""
         if seconds <= 0:
             await asyncio.sleep(0)
         else:
-            await self.sleep_until(self.loop.time() + seconds)
+            await self.sleep_until(self.monotonic() + seconds)
 
     async def sleep_until(self, moment_s: float) -> None:
         """Let virtual time pass until exactly then, whatever it is now."""

@@ -27,8 +27,8 @@ class PacedLoop(SimLoop):
 
     def _pass_time(self, until: float | None) -> None:
         """Let real time pass, and as much virtual time as the speed makes of it."""
-        left_s = None if until is None else max(until - self._now, 0.0)
-        if left_s == 0 or (self._now < self.hurry_until and left_s is not None):
+        left_s = None if until is None else max(until - self.now_s, 0.0)
+        if left_s == 0 or (self.now_s < self.hurry_until and left_s is not None):
             super()._pass_time(until)
             return
         longest_s = TICK_S if left_s is None or self.paused else min(left_s / self.speed, TICK_S)
@@ -36,7 +36,7 @@ class PacedLoop(SimLoop):
         line = self._listen(longest_s)
         passed_s = (self._real.monotonic() - before) * self.speed
         if not self.paused and left_s is not None:
-            self._now += min(passed_s, left_s)
+            self.now_s += min(passed_s, left_s)
         if line is not None:
             self.on_line(line)
         self.on_tick()
