@@ -103,6 +103,8 @@ class Session(Answers):
         """By two queues, whether the first loses first if both rank the same."""
         self.loss_ranks: dict[str, tuple[int, Job, Any]] = {}
         """By queue, what it ranks at with its next job to lose, and at which of its changes."""
+        self._found: dict[tuple[TaskStatus, str], Placement] = {}
+        """Where tasks that simply take what they ask for were found, one value for all alike."""
         self.claims = Claims(cluster)
         self.job_misfits: dict[str, list[JobMisfit]] = {}
         """Why a job was not placed by the last real attempt."""
@@ -462,7 +464,12 @@ class Session(Answers):
         """Put a task where the snapshot found it, which has been booked before."""
         spec = task.spec
         assert spec.node is not None, "plainly placed"
-        task.placement = Placement(spec.status, spec.node, (), (Booking(spec.node, Hold.NOW),))
+        place = (spec.status, spec.node)
+        placement = self._found.get(place)
+        if placement is None:
+            placement = Placement(*place, (), (Booking(spec.node, Hold.NOW),))
+            self._found[place] = placement
+        task.placement = placement
         self.nodes[spec.node].enter(task)
 
     def _load(self, task: Task) -> None:

@@ -147,7 +147,8 @@ class Statement:
             self.undo(eviction)
             return None
         devices = self._session.choose_devices(task, node, now=False)
-        leaving = tuple(b for b in task.placement.bookings if b.hold is Hold.LEAVING)
+        bookings = task.placement.bookings
+        leaving = tuple(b for b in bookings if b.hold is Hold.LEAVING) if bookings else ()
         booking = Booking(node.name, Hold.NEXT, gpu_groups, devices)
         after = Placement(
             TaskStatus.PIPELINED, node.name, gpu_groups, (*leaving, booking), virtual=True

@@ -69,6 +69,8 @@ def _movable_jobs(session: Session, job: Job) -> JobQueue:
 
 
 def _everybody_has_a_place(scenario: Scenario) -> bool:
-    return not any(
-        not task.placement.counts for victim in scenario.victims.values() for task in victim.tasks
-    )
+    for victim in scenario.victims.values():
+        for task in victim.tasks:
+            if not task.placement.counts:
+                return False
+    return True

@@ -45,10 +45,10 @@ class MinRuntime:
         self._from_reclaim = {q.name: _reclaim_setting(q, self.default_reclaim) for q in queues}
         self._from_preempt = {q.name: _preempt_setting(q, self.default_preempt) for q in queues}
         session.add_reclaim_victim_filter_fn(
-            lambda pending, victim: victim.elastic or not self._safe_from_reclaim(pending, victim)
+            lambda pending, victim: not self._safe_from_reclaim(pending, victim) or victim.elastic
         )
         session.add_preempt_victim_filter_fn(
-            lambda _pending, victim: victim.elastic or not self._safe_from_preempt(victim)
+            lambda _pending, victim: not self._safe_from_preempt(victim) or victim.elastic
         )
         session.add_reclaim_scenario_validator_fn(self._validate_reclaim)
         session.add_preempt_scenario_validator_fn(self._validate_preempt)

@@ -61,18 +61,25 @@ class GpuRoom:
     def free_up(self, victims: Iterable[Task]) -> None:
         """Take into account that `victims` would leave."""
         for task in victims:
-            if task.node is not None:
-                self._change(self._row_of[task.node], _freed(task))
+            node = task.placement.node
+            if node is not None:
+                self._change(self._row_of[node], _freed(task))
 
     def suffices(self) -> bool:
         """Say whether the tasks could fit if all victims so far left."""
-        return all(self._fitting[size] >= count for size, count in self._wanted.items())
+        for size, count in self._wanted.items():  # noqa: SIM110 - asked with every victim
+            if self._fitting[size] < count:
+                return False
+        return True
 
     def _change(self, row: int, amount: int) -> None:
-        before, after = self._free[row], self._free[row] + amount
-        self._free[row] = after
+        free = self._free
+        before = free[row]
+        after = free[row] = before + amount
+        if after <= 0:
+            return  # nothing fits on it, before or after
         for size in self._fitting:
-            self._fitting[size] += max(0, after) // size - max(0, before) // size
+            self._fitting[size] += after // size - max(0, before) // size
 
 
 def gpus_to_spare(session: Session) -> int:

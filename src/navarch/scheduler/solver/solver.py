@@ -68,7 +68,7 @@ class JobSolver:
         """Return a statement that places the job, ready to commit, or nothing."""
         tasks = made(tasks_to_place(self._session, self._job, real=False))
         active_before = self._job.count(ACTIVE_USED_MASK)
-        if not any(True for _ in self._known_units()):
+        if next(iter(self._known_units()), None) is None:
             return None  # without victims there is nothing to simulate
         solution = self._solve_at_once(tasks)
         if solution is None:
