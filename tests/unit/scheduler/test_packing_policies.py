@@ -147,6 +147,16 @@ def test_a_slot_is_worth_more_the_fewer_there_are() -> None:
     assert many < 1 < few <= 8000
 
 
+def test_untouched_machines_are_kept_while_little_is_known_of_what_comes() -> None:
+    stage = set_stage([machine(f"m{index}") for index in range(20)], [pod(8, cpu=90)])
+    slots = SlotKinds(stage.shapes, stage.kinds, {0: 20}, stage.could_use)
+    half = np.array([10.0, 10.0])
+
+    early, late = (slots.worth(half, more=more)[1] for more in (16, 1))
+
+    assert early > 4000 > 1 > late
+
+
 def test_only_machines_that_somebody_depends_on_have_a_price() -> None:
     stage = set_stage([machine("w", model="W"), machine("o")], [pod(models=["W"]), pod()])
     contention = Contention(stage.shapes, stage.could_use)

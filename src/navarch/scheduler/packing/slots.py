@@ -24,6 +24,10 @@ SPARE: Final = 2
 FEW: Final = 4
 """So few machines of a kind are not kept for pods that have never come."""
 
+MOST_UNSEEN: Final = 16.0
+"""No more pods like no other are reckoned with than this. Until a sixteenth of the cluster was
+asked for, as many untouched machines of each kind are kept: to learn what they are wanted for."""
+
 PLENTY: Final = 3.0
 """So many standard deviations (of a bell curve, times the root of 2) more than wanted is enough."""
 
@@ -145,13 +149,13 @@ class SlotKinds:
     def _wanted(self, more: float) -> tuple[Numbers, Numbers]:
         """Return how many slots of each kind are expected to be wanted, and how many to spare.
 
-        Untouched machines are wanted as if one pod like no other had come, but never more than
-        one: nearly all pods that will come are like those that have.
+        Untouched machines are wanted as if one pod like no other had come: the less was asked for
+        so far, the more of those there may be. None is spared at the end, when no more will come.
         """
         wanted = self._asked * (more / WHOLE) / self._gpus
-        unseen = min(more, 1.0)
+        unseen = min(more, MOST_UNSEEN)
         wanted = np.where(self._untouched, np.maximum(wanted, unseen), wanted)
-        return wanted, np.where(self._untouched, SPARE * unseen, SPARE)
+        return wanted, np.where(self._untouched, SPARE * min(more, 1), SPARE)
 
 
 def slots_after(

@@ -26,9 +26,9 @@ from navarch.scheduler.packing.trace import WHOLE
 from navarch.scheduler.packing.waste import expected_waste
 
 FIRST_LESSON: Final = 50
-"""What pods ask for is first looked at after so many, and then whenever half as many more came."""
+"""What pods ask for is first looked at after so many, and then whenever twice as many have come."""
 
-LOOK_EVERY: Final = 16
+LOOK_EVERY: Final = 32
 """Pods between two looks at what is left where; in between it changes too little to matter."""
 
 GRAIN: Final = 1e-4
@@ -90,7 +90,7 @@ class Foresight(ScoringPolicy):
         self._contention.count(shape, demand)
         lesson = self._arrivals == self._next_lesson
         if lesson:
-            self._next_lesson += self._next_lesson // 2
+            self._next_lesson *= 2
             self._learn()
         elif self._arrivals % LOOK_EVERY == 0:
             self._look()
