@@ -194,7 +194,9 @@ class Memory(Buyer):
 
     def __init__(self, story: Story, seed: str) -> None:
         self.stockouts = Stockouts()
-        self.waiting: deque[float] = deque()
+        self.waiting: list[float] = []
+        """Since when each node that has no machine and has asked nobody wants one. It is a heap:
+        a pool asks for the nodes first that were requested first."""
         self.under_way: dict[int, UnderWay] = {}
         self.launches = itertools.count()
         self.pool = a_pool(size=1, offerings=OFFERINGS)
@@ -203,7 +205,7 @@ class Memory(Buyer):
 
     def want(self, since: float) -> None:
         """Get a machine for a node that has wanted one since then."""
-        self.waiting.append(since)
+        heapq.heappush(self.waiting, since)
         if len(self.waiting) == 1:
             self.clock.at(self.clock.now, self._round)
 
@@ -216,7 +218,7 @@ class Memory(Buyer):
             if choice is None:
                 self._wake(market)
                 return
-            self._launch(choice.offering, self.waiting.popleft())
+            self._launch(choice.offering, heapq.heappop(self.waiting))
 
     def _wake(self, market: Market) -> None:
         opens_at = market.opens_at(self.pool)
@@ -234,7 +236,7 @@ class Memory(Buyer):
             self.stockouts = self.stockouts.after_refusal(
                 offering, Refusal.CAPACITY, "no", asked_at=asked_at, now=self._now()
             )
-            self.waiting.appendleft(since)
+            heapq.heappush(self.waiting, since)
             self._round()
 
         def sold() -> None:

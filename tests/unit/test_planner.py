@@ -13,12 +13,13 @@ from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
+from navarch.core.refusal import Refusal
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import AskAgain, Plan, Request, Retire
 from navarch.fleet.planner import plan_pool
 from navarch.fleet.selection import Market, Wish
 from navarch.fleet.stockouts import Stockouts
-from navarch.testing.worlds import NOW, a_node, a_pool
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
 
@@ -203,3 +204,22 @@ def test_a_spent_budget_lets_a_pool_ask_again_for_what_replaces_a_lost_node() ->
     ).actions
 
     assert [a.launch.node for a in found if isinstance(a, AskAgain)] == [heir.id]
+
+
+def test_the_first_machine_to_be_had_goes_to_the_node_that_was_requested_first() -> None:
+    waiting = [
+        a_node(name, phase=Phase.REQUESTED, launch=None, attempts=1)
+        for name in ("training-9", "training-10", "training-11")
+    ]
+    refused_at = NOW - timedelta(minutes=1)
+    half_open = Stockouts().after_refusal(
+        H100, Refusal.CAPACITY, "sold out", asked_at=refused_at, now=refused_at
+    )
+    tokens = (Token(f"t-{i}") for i in itertools.count())
+    pool = a_pool(size=5, nodes_max=9, next_index=12)
+
+    found = plan_pool(
+        pool, waiting, now=NOW, new_tokens=tokens, market=Market(half_open, now=NOW)
+    ).actions
+
+    assert [a.launch.node for a in found if isinstance(a, AskAgain | Request)] == ["training-9"]

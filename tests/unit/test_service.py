@@ -150,6 +150,8 @@ def test_why_says_how_a_pool_stands_and_what_a_launch_came_to() -> None:
         await desk.store.commit(change, based_on=desk.store.fleet().revision)
         bought = await desk.fleet.why(asked.about)
         assert bought.state == f"bought, as {node.instance} for training-0"
+        with pytest.raises(NotFoundError, match="also found by the name of its node"):
+            await desk.fleet.why(about("launch", "training-7"))
 
     at(story)
 

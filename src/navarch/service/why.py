@@ -34,7 +34,8 @@ async def explain(journal: Journal, about: Subject) -> Why:
     kind, _, name = about.partition("/")
     launch = await _launch_for(journal, name) if kind == LAUNCH else None
     if launch is None:
-        raise NotFoundError(f"the journal knows of no {kind} named {name!r}")
+        hint = "; a launch is also found by the name of its node" if kind == LAUNCH else ""
+        raise NotFoundError(f"the journal knows of no {kind} named {name!r}{hint}")
     return await explain(journal, launch)
 
 
