@@ -102,7 +102,7 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, 
 def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:
     """Return a plan without whether it is the last: who sees everybody does not rely on that."""
     plan, again = found
-    return replace(plan, settled=False), again
+    return replace(plan, settled=False, at_rest=False), again
 
 
 @given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=12))
@@ -142,6 +142,39 @@ def test_after_a_plan_that_says_so_there_is_nothing_more_to_plan(
     next_plan, next_again = size_plan(after, *roll.shown_for(after, NOW))
     assert next_plan.actions == ()
     assert (next_plan.wake_at, next_again) == (plan.wake_at, again)
+
+
+COUNTING = [Phase.REQUESTED, Phase.BOOTING, Phase.READY]
+
+
+@given(
+    pools(),
+    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
+    st.sampled_from(NAMES),
+    st.sampled_from(COUNTING),
+    AGES,
+)
+def test_a_pool_at_rest_is_not_disturbed_by_boots(
+    pool: Pool, known: list[Node], name: NodeId, phase: Phase, since: datetime
+) -> None:
+    """Nodes that only counted and only count afterwards change nothing but the next date."""
+    roll = Roll(known)
+    plan, again = size_plan(pool, *roll.shown_for(pool, NOW))
+    before = next((node for node in known if node.id == name), None)
+    fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
+    fleet = apply(fleet, changes([plan], fleet, now=NOW))
+    if not plan.at_rest or again is not None or before is None:
+        return
+    for each in fleet.nodes.values():
+        roll.note(each)
+    node = replace(before, phase=phase, since=since, registered_at=NOW)
+    roll.note(node)
+    late_at = roll.beside().late_at(pool)
+    if not roll.only_counts(before, node) or (late_at is not None and late_at <= NOW):
+        return
+    after = fleet.pools[pool.name]
+    disturbed, again = size_plan(after, *roll.shown_for(after, NOW))
+    assert (disturbed.actions, disturbed.wake_at, again) == ((), late_at, None)
 
 
 UNSEEN: dict[str, object] = {

@@ -252,6 +252,7 @@ def build_control_plane(
             plan=_plan_size(entropy, opinions, memory, rolls, dressed, readings),
             begin=begin,
             sees=seen_by_size,
+            rolls=rolls,
         )
         memory.look_at = sizes.look_at
         drains = DrainWatch(clock, store, notifier, errands, rolls)
@@ -414,7 +415,9 @@ def _plan_size(
             beside=beside,
         )
         again_at = look_again(pool, known, now=now)
-        return plan if again_at is None else evolve(plan, wake_at=_sooner(plan.wake_at, again_at))
+        if again_at is None:
+            return plan
+        return evolve(plan, wake_at=_sooner(plan.wake_at, again_at), at_rest=False)
 
     return plan
 

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
+from navarch.control.rolls import Rolls
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
@@ -34,10 +35,12 @@ class PoolPlanning:
         plan: PlanPool,
         begin: Callable[[datetime], Awaitable[None]] | None = None,
         sees: Callable[[Node], object] = lambda node: node,
+        rolls: Rolls | None = None,
     ) -> None:
         """`begin` is awaited before each round that has pools to plan.
 
         `sees` returns what a plan looks at in a node: a change of anything else is passed over.
+        By the `rolls`, pools at rest know their next date where nodes boot and report in.
         """
         self.name = name
         self._begin = begin
@@ -45,6 +48,9 @@ class PoolPlanning:
         self._clock = clock
         self._store = store
         self._plan = plan
+        self._rolls = rolls
+        self._at_rest: set[PoolName] = set()
+        """Pools of which no plan comes to anything but by the boots of nodes that only count."""
         self._writing: Change | None = None
         """What is written down at the moment, if nothing more is to be planned after it."""
         self.agenda: Agenda[PoolName] = Agenda()
@@ -72,6 +78,8 @@ class PoolPlanning:
 
     async def _plan_pools(self, due: list[PoolName], now: datetime) -> None:
         fleet = self._store.fleet()
+        # Until this is written down, whatever changes is a reason to plan again.
+        self._at_rest.difference_update(due)
         plans = [self._plan(fleet.pools[name], now) for name in due if name in fleet.pools]
         check_plans(plans, fleet)
         change = changes(plans, fleet, now=now)
@@ -90,6 +98,8 @@ class PoolPlanning:
             self._writing = None
         for plan in plans:
             self.agenda.wake(plan.pool, plan.wake_at)
+            if plan.at_rest:
+                self._at_rest.add(plan.pool)
 
     def _changed(self, committed: Committed) -> None:
         change, before = committed.change, committed.before
@@ -100,11 +110,21 @@ class PoolPlanning:
                 self.agenda.note(pool.name)
         for node in change.nodes:
             if node.pool is not None and self._looks_different(node, before):
-                self.agenda.note(node.pool)
+                self._look_at_pool_of(node, committed)
         for name in change.forget_nodes:
             forgotten = before.nodes.get(name)
             if forgotten is not None and forgotten.pool is not None:
                 self.agenda.note(forgotten.pool)
+
+    def _look_at_pool_of(self, node: Node, committed: Committed) -> None:
+        assert node.pool is not None, node.id
+        if self._rolls is not None and node.pool in self._at_rest:
+            roll, pool = self._rolls.of(node.pool), committed.after.pools[node.pool]
+            if roll.only_counts(committed.before.nodes.get(node.id), node):
+                # One more boots in time, or has booted: only the next date is another.
+                self.agenda.wake(pool.name, roll.beside().late_at(pool))
+                return
+        self.agenda.note(node.pool)
 
     def _looks_different(self, node: Node, fleet: Fleet) -> bool:
         before = fleet.nodes.get(node.id)

@@ -154,3 +154,5 @@ class Plan:
     wake_at: datetime | None = None
     settled: bool = False
     """Whether there is nothing more to plan, once this is written down, before `wake_at`."""
+    at_rest: bool = False
+    """Whether then nothing is waited for, either, but that machines boot in time."""

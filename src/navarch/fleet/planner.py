@@ -109,8 +109,7 @@ def plan_pool(
         grown = list(_grow(pool, known, len(staying), beside.nodes, launches))
     still_wanted = wanted - len(grown) - len(asked_again)
     grown += _succeed(pool, known, leaving, len(grown), beside.nodes, replacements, launches)
-    late_at = beside.booting_since and beside.booting_since + pool.boot_deadline
-    wake_at = _first(_wake_at(pool, kept, now), late_at, launches.look_again_at(), gangs.wake_at)
+    waited_for = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
     reason = None if brake is None else brake.reason
     actions: tuple[Action, ...] = (
         *([] if reason == pool.braked else [SetBrake(reason=reason)]),
@@ -126,7 +125,13 @@ def plan_pool(
     settled = beside is not NOBODY and all(isinstance(x, Request | AskAgain) for x in actions)
     if settled:
         market.expect(pool.name, still_wanted)
-    return Plan(pool=pool.name, actions=actions, wake_at=wake_at, settled=settled)
+    return Plan(
+        pool=pool.name,
+        actions=actions,
+        wake_at=_first(waited_for, beside.late_at(pool)),
+        settled=settled,
+        at_rest=settled and waited_for is None and brake is None and not still_wanted,
+    )
 
 
 def seen_by_size(node: Node) -> object:

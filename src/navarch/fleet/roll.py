@@ -27,6 +27,10 @@ class Beside:
     booting_since: datetime | None = None
     """When the first of them that has not reported in began to boot."""
 
+    def late_at(self, pool: Pool) -> datetime | None:
+        """Return when the first of them will have booted for too long."""
+        return self.booting_since and self.booting_since + pool.boot_deadline
+
 
 NOBODY = Beside()
 
@@ -116,6 +120,10 @@ class Roll:
         if pool.gang or picky or late or counts > pool.target:
             return self.everybody(), NOBODY
         return others, self.beside()
+
+    def only_counts(self, before: Node | None, node: Node) -> bool:
+        """Return whether `node` is one of those that only count, and was so `before`."""
+        return node.id in self._counted and before is not None and _only_counts(before)
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
         """Return every node that never came up, and some more."""
