@@ -34,3 +34,18 @@ def test_what_goes_wrong_in_a_story_is_raised() -> None:
 
     with pytest.raises(LookupError, match="lost"):
         run_simulated(story())
+
+
+def test_a_timer_that_was_called_off_may_be_the_last_there_was() -> None:
+    rang: list[str] = []
+
+    async def story() -> None:
+        clock = SimClock()
+        clock.loop.call_at(5.0, rang.append, "kept")
+        clock.loop.call_at(5.0, rang.append, "called off").cancel()
+        await clock.sleep_until(5.0)
+        for _ in range(3):
+            await clock.sleep(0)
+
+    run_simulated(story())
+    assert rang == ["kept"]

@@ -87,9 +87,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """Call everything that is ready, or let time pass until something is."""
         ready, timers = self._ready, self._timers
-        if self._timer_cancelled_count and (
-            timers[0][2]._cancelled or self._timer_cancelled_count > CANCELLED_MAX
-        ):
+        if timers and (timers[0][2]._cancelled or self._timer_cancelled_count > CANCELLED_MAX):
             self._drop_cancelled()
         if not ready and not self._stopping:
             self._pass_time(timers[0][0] if timers else None)
