@@ -20,15 +20,22 @@ class Tally:
     serving: int = 0
     counting: int = 0
 
-    def plus(self, node: Node | None, times: int = 1) -> "Tally":
-        """Return the tally with `node` in it so many times more."""
-        if node is None or node.gone:
+    def with_change(self, old: Node | None, new: Node | None) -> "Tally":
+        """Return the tally with `new` in the place of `old`."""
+        was, now = _weights(old), _weights(new)
+        if was == now:
             return self
         return Tally(
-            self.present + times,
-            self.serving + times * node.serving,
-            self.counting + times * node.counts,
+            self.present + now[0] - was[0],
+            self.serving + now[1] - was[1],
+            self.counting + now[2] - was[2],
         )
+
+
+def _weights(node: Node | None) -> tuple[int, int, int]:
+    if node is None or node.gone:
+        return 0, 0, 0
+    return 1, node.serving, node.counts
 
 
 @dataclass(slots=True)
@@ -53,25 +60,31 @@ class Checkers:
                 _check_move(old, node)
                 self._check_disturbance(old, node, after)
         self._check_sizes(committed)
-        for node in committed.change.nodes:
-            assert committed.change.events, f"{node.id} was changed without a reason"
+        changed = [node.id for node in committed.change.nodes]
+        assert committed.change.events or not changed, f"{changed} were changed without a reason"
 
     def _check_sizes(self, committed: Committed) -> None:
         before, after, change = committed.before, committed.after, committed.change
         if self._watched != before.revision:
             self._tallies.clear()
         self._watched = after.revision
-        moved: dict[PoolName, list[NodeId]] = {}
-        for name in (*(node.id for node in change.nodes), *change.forget_nodes):
-            node = after.nodes.get(name) or before.nodes.get(name)
-            if node is not None and node.pool is not None:
-                moved.setdefault(node.pool, []).append(name)
+        moved: dict[PoolName, dict[NodeId, None]] = {}
+        for node in change.nodes:
+            if node.pool is not None:
+                moved.setdefault(node.pool, {})[node.id] = None
+        for name in change.forget_nodes:
+            known = before.nodes.get(name)
+            if known is not None and known.pool is not None:
+                moved.setdefault(known.pool, {})[name] = None
         for pool, names in moved.items():
             had = has = self._tallies.get(pool) or _count(before, pool)
-            for name in dict.fromkeys(names):
-                has = has.plus(before.nodes.get(name), -1).plus(after.nodes.get(name))
+            changed: list[Node] = []
+            for name in names:
+                now = after.nodes.get(name)
+                has = has.with_change(before.nodes.get(name), now)
+                if now is not None:
+                    changed.append(now)
             self._tallies[pool] = has
-            changed = [after.nodes[name] for name in names if name in after.nodes]
             if changed:
                 _check_size(after.pools[pool], had, has, shrinks=_shrinks(before, changed))
 
@@ -107,7 +120,7 @@ def _check_move(old: Node, new: Node) -> None:
 def _count(fleet: Fleet, pool: PoolName) -> Tally:
     tally = Tally()
     for node in fleet.in_pool(pool).values():
-        tally = tally.plus(node)
+        tally = tally.with_change(None, node)
     return tally
 
 

@@ -26,12 +26,17 @@ class Claims:
 
     def _changed(self, committed: Committed) -> None:
         change = committed.change
-        for name in (*(node.id for node in change.nodes), *change.forget_nodes):
-            before = committed.before.nodes.get(name)
-            if before is not None and before.instance is not None:
-                claimants = self._nodes.get(before.instance, {})
-                claimants.pop(name, None)
-                if not claimants:
-                    self._nodes.pop(before.instance, None)
         for node in change.nodes:
-            self._note(node)
+            before = committed.before.nodes.get(node.id)
+            if before is None or before.instance != node.instance:
+                self._drop(before)
+                self._note(node)
+        for name in change.forget_nodes:
+            self._drop(committed.before.nodes.get(name))
+
+    def _drop(self, node: Node | None) -> None:
+        if node is not None and node.instance is not None:
+            claimants = self._nodes.get(node.instance, {})
+            claimants.pop(node.id, None)
+            if not claimants:
+                self._nodes.pop(node.instance, None)

@@ -36,14 +36,18 @@ class Head:
         oldest = self._recent[0][0] if self._recent else self.fleet.revision + 1
         if based_on > self.fleet.revision or based_on < oldest - 1:
             raise ConflictError(f"based on {based_on}, store is at {self.fleet.revision}")
-        wanted = {*_written(change), *(f"members of {pool}" for pool in change.guards)}
-        if not wanted.isdisjoint(beside):
-            moved = ", ".join(sorted(wanted & beside))
+        wanted = _written(change)
+        wanted += [f"members of {pool}" for pool in change.guards]
+        if beside and not beside.isdisjoint(wanted):
+            moved = ", ".join(sorted({what for what in wanted if what in beside}))
             raise ConflictError(f"based on {based_on}, but somebody is moving {moved}")
-        revision = max((self._moved.get(what, 0) for what in wanted), default=0)
-        if revision > based_on:
-            moved = ", ".join(sorted(what for what in wanted if self._moved.get(what) == revision))
-            raise ConflictError(f"based on {based_on}, but revision {revision} moved {moved}")
+        newest = based_on
+        for what in wanted:
+            newest = max(newest, self._moved.get(what, 0))
+        if newest > based_on:
+            late = {what for what in wanted if self._moved.get(what) == newest}
+            moved = ", ".join(sorted(late))
+            raise ConflictError(f"based on {based_on}, but revision {newest} moved {moved}")
 
     def advance(self, change: Change) -> Fleet:
         """Make `change`, which is durable by now, the newest revision."""
@@ -58,7 +62,8 @@ class Head:
 
     def _remember(self, revision: int, touched: frozenset[str]) -> None:
         self._recent.append((revision, touched))
-        self._moved.update(dict.fromkeys(touched, revision))
+        for what in touched:
+            self._moved[what] = revision
         if len(self._recent) > RECENT_MAX:
             forgotten, things = self._recent.popleft()
             for what in things:
@@ -67,8 +72,8 @@ class Head:
 
     def touched(self, change: Change) -> frozenset[str]:
         """Return everything that `change` moves."""
-        members = (f"members of {pool}" for pool in pools_touched(self.fleet, change))
-        return frozenset((*_written(change), *members))
+        members = [f"members of {pool}" for pool in pools_touched(self.fleet, change)]
+        return frozenset(_written(change) + members)
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each advance."""

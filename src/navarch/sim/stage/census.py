@@ -51,6 +51,8 @@ class Census:
         self.degraded += by * (node.health is Health.DEGRADED)
 
     def _note_rules(self, before: Node | None, node: Node) -> None:
+        if before is not None and before.conditions is node.conditions:
+            return
         known = {(c.check, c.health) for c in before.conditions} if before is not None else set()
         for condition in node.conditions:
             if (condition.check, condition.health) not in known:
