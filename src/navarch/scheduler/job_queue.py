@@ -63,8 +63,14 @@ class _KeptLeaf:
     __slots__ = ("_added", "_entries", "_front", "_last_first", "_next", "_wanted", "head")
 
     def __init__(
-        self, entries: Sequence[Entry], wanted: Callable[[Job], bool], *, last_first: bool
+        self,
+        entries: Sequence[Entry],
+        wanted: Callable[[Job], bool],
+        *,
+        last_first: bool,
+        unwanted: int | None = None,
     ) -> None:
+        """With how many at the front were found not to be wanted, before one that is."""
         self._entries = entries
         self._wanted = wanted
         self._last_first = last_first
@@ -74,8 +80,16 @@ class _KeptLeaf:
         """Views of jobs that were added since, in order."""
         self._front: Entry | None = None
         self.head: Job | None = None
-        self._look_further()
+        if unwanted is None:
+            self._look_further()
+        elif unwanted < len(entries):
+            self._front, self._next = self._entry(unwanted), unwanted + 1
+        else:
+            self._next = unwanted
         self._find_head()
+
+    def _entry(self, place: int) -> Entry:
+        return self._entries[-1 - place if self._last_first else place]
 
     def add(self, entry: Entry) -> None:
         """Add a job where it belongs among those that were not handed out."""
@@ -92,13 +106,12 @@ class _KeptLeaf:
 
     def _look_further(self) -> None:
         """Find the next one of the list that is wanted."""
-        entries, wanted = self._entries, self._wanted
-        for place in range(self._next, len(entries)):
-            entry = entries[-1 - place if self._last_first else place]
-            if wanted(entry[2]):
+        for place in range(self._next, len(self._entries)):
+            entry = self._entry(place)
+            if self._wanted(entry[2]):
                 self._front, self._next = entry, place + 1
                 return
-        self._front, self._next = None, len(entries)
+        self._front, self._next = None, len(self._entries)
 
     def _find_head(self) -> None:
         front = self._front
@@ -144,6 +157,10 @@ class JobQueue:
         self._new_leaf: Callable[[], _Leaf | _KeptLeaf] = lambda: _Leaf([])
         self._unread: tuple[Mapping[str, Sequence[Entry]], Callable[[Job], bool]] | None = None
         """The leaves of a roster, and who of it is wanted: many searches take but one."""
+        self._unwanted: dict[str, int] = {}
+        """By leaf, how many were passed over when the first was looked for: nobody asks twice."""
+        self._first: Job | None = None
+        """The one that was handed out before leaves were read."""
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
         self._rank = self._loss_rank() if victims else session.queue_rank()
@@ -184,7 +201,8 @@ class JobQueue:
             return cls.of(session, filter(wanted, roster.jobs), victims=victims)
         queue = cls(session, victims=victims)
         queue._key = key
-        queue._unread = (roster.leaves(key), wanted)
+        # A copy: as leaves are now, whenever they are read.
+        queue._unread = (dict(roster.leaves(key)), wanted)
         if queue._rank is None or not victims:
             queue._read()
         return queue
@@ -196,10 +214,12 @@ class JobQueue:
         known, last_first = self._session.queues.leaves, self._victims
         for name, entries in roster.items():
             if name in known:
-                self._leaves[name] = _KeptLeaf(entries, wanted, last_first=last_first)
+                self._leaves[name] = _KeptLeaf(
+                    entries, wanted, last_first=last_first, unwanted=self._unwanted.get(name)
+                )
         self._new_leaf = lambda: _KeptLeaf((), wanted, last_first=last_first)
-        for name in self._popped:
-            self._leaves[name].take()
+        if self._first is not None:
+            self._leaves[self._first.queue].take()
 
     def _fill(self, jobs: Iterable[Job], depth: int | None) -> None:
         """Add jobs to a queue that is empty."""
@@ -245,7 +265,7 @@ class JobQueue:
     def pop(self) -> Job | None:
         """Return the next job, or nothing when all have been handed out."""
         if self._unread is not None:
-            if not self._popped:
+            if self._first is None:
                 return self._pop_first()
             self._read()
         best = self._next()
@@ -271,13 +291,15 @@ class JobQueue:
         assert self._unread is not None, "nobody has been handed out"
         assert self._rank is not None, "else leaves are made at once"
         best = self._first_of(self._session.queues.roots, *self._unread, self._rank)
+        if best is None:
+            self._read()  # nobody is wanted, and nobody need be asked again
+            return None
         if self._session.parameters.check_fast_paths:
             self._read()
             check_same("the first job is", best, self._next())
-            if best is not None:
-                self._leaves[best.queue].take()
-        if best is not None:
-            self._popped[best.queue] = [best]
+            self._leaves[best.queue].take()
+        self._first = best
+        self._popped.setdefault(best.queue, []).append(best)
         return best
 
     def _first_of(
@@ -293,10 +315,13 @@ class JobQueue:
             if queue.children:
                 job = self._first_of(queue.children, roster, wanted, rank)
             else:
+                unwanted = 0
                 for _, _, last in reversed(roster.get(queue.name, ())):
                     if wanted(last):
                         job = last
                         break
+                    unwanted += 1
+                self._unwanted[queue.name] = unwanted
             if job is None:
                 continue
             place = _Place(queue)
