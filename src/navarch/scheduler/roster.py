@@ -34,7 +34,8 @@ class Roster:
         self._session = session
         self._holds = holds
         self._seen = -1
-        self._jobs: list[Job] = []
+        self._jobs: list[Job] | None = None
+        """The jobs by name, once somebody has asked for them."""
         self._names: set[str] = set()
         self._leaves: dict[str, list[Entry]] | None = None
         """By leaf queue, the jobs in order, once somebody has asked for it."""
@@ -45,7 +46,15 @@ class Roster:
     def jobs(self) -> Sequence[Job]:
         """The jobs by name."""
         self._catch_up()
+        if self._jobs is None:
+            jobs = self._session.jobs.values()  # by name, too
+            self._jobs = [job for job in jobs if job.name in self._names]
         return self._jobs
+
+    def __len__(self) -> int:
+        """Return how many jobs there are."""
+        self._catch_up()
+        return len(self._names)
 
     def leaves(self, key: Callable[[Job], Any]) -> Mapping[str, Sequence[Entry]]:
         """Return the jobs of each leaf queue, the smallest key first.
@@ -54,9 +63,9 @@ class Roster:
         """
         self._catch_up(key)
         if self._leaves is None:
-            self._leaves = {}
-            self._keys = {job.name: key(job) for job in self._jobs}
-            for job in self._jobs:
+            self._leaves, jobs = {}, self.jobs
+            self._keys = {job.name: key(job) for job in jobs}
+            for job in jobs:
                 self._leaves.setdefault(job.queue, []).append((self._keys[job.name], 0, job))
             for entries in self._leaves.values():
                 entries.sort()
@@ -91,13 +100,8 @@ class Roster:
     def _change(self, job: Job, key: Callable[[Job], Any] | None) -> None:
         name, holds = job.name, self._holds(job)
         if holds is not (name in self._names):
-            self._jobs = list(self._jobs)
-            if holds:
-                self._names.add(name)
-                insort(self._jobs, job, key=_name)
-            else:
-                self._names.remove(name)
-                del self._jobs[bisect_left(self._jobs, name, key=_name)]
+            self._jobs = None
+            (self._names.add if holds else self._names.remove)(name)
         if self._leaves is None or key is None:
             return
         before, after = self._keys.pop(name, None), key(job) if holds else None

@@ -210,6 +210,28 @@ def test_who_of_two_comes_first_is_told_without_the_others_where_all_weigh_the_s
     assert sum(told) > 0.8 * len(told)
 
 
+@pytest.mark.parametrize(
+    "pair", [("paper", "rock"), ("paper", "scissors"), ("rock", "scissors")], ids=" and ".join
+)
+def test_a_third_queue_of_equal_rank_may_decide_who_of_two_is_served_first(
+    pair: tuple[str, str],
+) -> None:
+    beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
+    names = ["paper", "rock", "scissors"]
+    jobs = [a_job(name, queue=name) for name in names]
+    session = Session(a_cluster(nodes={"a": 8}, jobs=jobs, queues=[a_queue(n) for n in names]))
+    session.add_queue_order_fn(
+        lambda left, right, *_: -1 if (left.name, right.name) in beats else 1,
+        rank=lambda _queue, _job: 0,
+        weight=lambda _job: 0,
+    )
+    two = [session.jobs[name] for name in pair]
+
+    served = JobQueue.of(session, session.waiting.jobs).pop_one_of(two)
+
+    assert session.turns.first(*two) in (None, served)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_queues_lose_jobs_in_the_order_that_comparing_two_at_a_time_finds(seed: int) -> None:
     session = open_session(departments(seed, sizes=(1, 1, 2)), CHECKED)

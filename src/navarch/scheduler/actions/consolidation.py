@@ -18,7 +18,7 @@ def consolidate(session: Session) -> None:
     """Make room for each pending job that may be interrupted, by moving others like it."""
     if session.parameters.max_consolidation_victims == 0:
         return
-    if not session.interruptible.jobs:
+    if not session.interruptible:
         return  # nobody could make room
     failed = FailedTwins(per_queue=False)
     queue = pending_jobs(session, "consolidation", preemptible_only=True)
@@ -62,7 +62,7 @@ def _movable_jobs(session: Session, job: Job) -> JobQueue:
 
     queue = JobQueue.out_of(session, session.interruptible, may_move, victims=True)
     limit = session.parameters.max_consolidation_victims
-    if limit is None or len(session.interruptible.jobs) <= limit:
+    if limit is None or len(session.interruptible) <= limit:
         return queue
     chosen = list(islice(iter(queue.pop, None), limit))
     return JobQueue.of(session, chosen, victims=True)

@@ -12,7 +12,7 @@ from navarch.scheduler.state.job import Job
 
 def preempt(session: Session) -> None:
     """Place each pending job at the cost of less important ones beside it."""
-    if not session.interruptible.jobs:
+    if not session.interruptible:
         return  # nobody could make room
     failed = FailedTwins(per_queue=True)
     queue = pending_jobs(session, "preempt")

@@ -11,7 +11,7 @@ from navarch.scheduler.state.job import Job
 
 def reclaim(session: Session) -> None:
     """Let each pending job whose queue is owed something take it from other queues."""
-    if not session.interruptible.jobs:
+    if not session.interruptible:
         return  # nobody could make room
     failed = FailedTwins(per_queue=True)
     queue = pending_jobs(session, "reclaim")
