@@ -126,3 +126,20 @@ def check(
 def _is_gone(fleet: Fleet, node: Node) -> bool:
     known = fleet.nodes.get(node.id)
     return known is not None and known.gone
+
+
+def test_a_node_that_changes_while_lessons_are_written_down_is_looked_at_next_time() -> None:
+    machine = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    asked_for = a_version_of(NAMES[0], Phase.REQUESTED)
+    fleet = apply(Fleet(), Change(nodes=[asked_for]))
+    known = familiar.Familiar(SIM, [asked_for])
+    assert list(known.sift([machine], fleet).instances) == [machine]
+
+    bought = a_version_of(NAMES[0], Phase.BOOTING)
+    known.changed(bought, asked_for)
+    known.learnt([], fleet, unsettled=set())
+
+    fleet = apply(fleet, Change(nodes=[bought]))
+    assert list(known.sift([machine], fleet).instances) == [machine]
+    known.learnt([], fleet, unsettled=set())
+    assert list(known.sift([machine], fleet).instances) == []

@@ -45,6 +45,9 @@ class Familiar:
         self._node_of: dict[InstanceId, NodeId] = {}
         self._machine_of: dict[NodeId, InstanceId] = {}
         self._unfamiliar: dict[InstanceId, None] = {}
+        self._looked_at: set[InstanceId] = set()
+        """What of the unfamiliar was shown last, as it is since then: what changes while its
+        lessons are written down has taught nothing yet."""
         self._absent: dict[NodeId, None] = {}
         for node in nodes:
             self.changed(node)
@@ -56,7 +59,7 @@ class Familiar:
         self._absent.pop(node.id, None)
         former = self._machine_of.pop(node.id, None)
         if former is not None and former in self._by_id:
-            self._unfamiliar[former] = None
+            self._estrange(former)
         launch = node.launch
         if launch is None or launch.instance is None:
             return
@@ -65,11 +68,15 @@ class Familiar:
         self._node_of[launch.instance] = node.id
         self._machine_of[node.id] = launch.instance
         if launch.instance in self._by_id:
-            self._unfamiliar[launch.instance] = None
+            self._estrange(launch.instance)
         elif node.gone:
             del self._node_of[launch.instance], self._machine_of[node.id]
         else:
             self._absent[node.id] = None
+
+    def _estrange(self, machine: InstanceId) -> None:
+        self._unfamiliar[machine] = None
+        self._looked_at.discard(machine)
 
     def sift(self, listed: Sequence[Instance], fleet: Fleet) -> Novelties:
         """Return what of a new listing is not familiar."""
@@ -77,6 +84,7 @@ class Familiar:
             self._take(listed, fleet)
         # In the order of the fleet, not of sets: what follows from it is written in this order.
         missing = sorted(name for name in self._absent if name in fleet.nodes)
+        self._looked_at = set(self._unfamiliar)
         return Novelties(instances=self._in_order(), missing=missing)
 
     def _in_order(self) -> list[Instance]:
@@ -93,9 +101,8 @@ class Familiar:
         Machines that are `unsettled`, strangers and strays, are looked at every time.
         """
         again = {_machine(fleet.nodes.get(name)) for name in changed}
-        self._unfamiliar = {
-            name: None for name in self._unfamiliar if name in unsettled or name in again
-        }
+        done = self._looked_at - unsettled - again
+        self._unfamiliar = {name: None for name in self._unfamiliar if name not in done}
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
         """Take in a listing, but for what is described as before, which nearly everything is."""
