@@ -269,10 +269,13 @@ class Market:
         return None
 
     def opens_at(self, pool: Pool) -> datetime | None:
-        """Return when the first offering of `pool` that is closed by a date opens by halves."""
+        """Return when the first offering of `pool` may be tried that is closed until some date.
+
+        That is when it opens by halves, or when those who try it already have tried for too long.
+        """
         moments = []
         for known in self._known(pool, pool.gang):
-            moments_of_it = (closure.opens_at(self._crowd) for _, closure in known.against)
+            moments_of_it = (self._tried_again_at(scope, x) for scope, x in known.against)
             until = max(moments_of_it, default=self._now)
             if until > self._now:
                 moments.append(until)
@@ -381,16 +384,32 @@ class Market:
     def _probing(self, scope: Scope, since: datetime) -> int:
         """Return how many try that part of the market already; a gang is one."""
         if scope not in self._probes:
-            # Just after, since who has been trying for exactly that long has tried long enough.
-            patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
-            trying = [
-                x.gang.id if x.gang else place
-                for place, x in enumerate(self._under_way)
-                if x.asked_at >= max(since, patient_since)
-                and scope.covers(x.offering, x.gang.nodes if x.gang else 0)
-            ]
-            self._probes[scope] = len(set(trying))
+            self._probes[scope] = len(self._trying(scope, since))
         return self._probes[scope]
+
+    def _trying(self, scope: Scope, since: datetime) -> list[datetime]:
+        """Return since when each of those tries who have not tried for too long, in order."""
+        # Just after, since who has been trying for exactly that long has tried long enough.
+        patient_since = self._now - PROBE_PATIENCE + timedelta.resolution
+        trying: dict[object, datetime] = {}
+        for place, x in enumerate(self._under_way):
+            if x.asked_at >= max(since, patient_since) and scope.covers(
+                x.offering, x.gang.nodes if x.gang else 0
+            ):
+                who = x.gang.id if x.gang else place
+                trying[who] = max(x.asked_at, trying.get(who, x.asked_at))
+        return sorted(trying.values())
+
+    def _tried_again_at(self, scope: Scope, closure: Closure) -> datetime:
+        """Return when that part of the market may be tried by one more than try it now."""
+        opens_at = closure.opens_at(self._crowd)
+        too_many = self._probing(scope, closure.since) - closure.allowance + 1
+        if self._now < opens_at or too_many <= 0:
+            return opens_at
+        trying = self._trying(scope, closure.since)
+        # Who was chosen in this very round begins now.
+        since = trying[too_many - 1] if too_many <= len(trying) else self._now
+        return since + PROBE_PATIENCE
 
     def _take(self, pool: Pool, offering: Offering, gang: int) -> None:
         for scope, closure in self._stockouts.against(offering, self._now, gang):

@@ -10,7 +10,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
 from navarch.fleet.pacing import HUMAN_PAUSE
-from navarch.fleet.selection import Market, UnderWay
+from navarch.fleet.selection import PROBE_PATIENCE, Market, UnderWay
 from navarch.fleet.stockouts import QUIET, Stockouts
 from navarch.provision.first_available import FirstAvailable
 from navarch.testing.worlds import H100, NOW, a_pool
@@ -152,6 +152,32 @@ def test_a_pool_that_is_turned_away_learns_when_to_come_back() -> None:
     pool = a_pool(size=1, offerings=(A, B))
     stockouts = refused(A, times=3).after_refusal(B, Refusal.CAPACITY, "no", asked_at=NOW, now=NOW)
     assert Market(stockouts, now=NOW).opens_at(pool) == NOW + 15 * SECOND
+
+
+def test_a_pool_that_waits_for_others_to_try_comes_back_when_they_have_tried_for_too_long() -> None:
+    """At that very moment, and not when somebody happens to look."""
+    only_a, later = a_pool(size=1, offerings=(A,)), NOW + 15 * SECOND
+    under_way = [
+        UnderWay(offering=A, asked_at=later),
+        UnderWay(offering=A, asked_at=later + SECOND),
+    ]
+    market = Market(refused(A), now=later + 2 * SECOND, under_way=under_way)
+    assert choose(market, only_a) is None
+
+    again_at = market.opens_at(only_a)
+
+    assert again_at == later + SECOND + PROBE_PATIENCE, "both of them: only one may try at a time"
+    early = Market(refused(A), now=again_at - timedelta.resolution, under_way=under_way)
+    assert choose(early, only_a) is None
+    assert choose(Market(refused(A), now=again_at, under_way=under_way), only_a) == A
+
+
+def test_who_finds_that_another_has_just_been_let_try_comes_back_after_that_one() -> None:
+    only_a, later = a_pool(size=1, offerings=(A,)), NOW + 15 * SECOND
+    market = Market(refused(A), now=later)
+    assert choose(market, only_a) == A
+
+    assert market.opens_at(a_pool("two", size=1, offerings=(A,))) == later + PROBE_PATIENCE
 
 
 def test_the_odds_follow_the_answers_and_fade_to_a_half() -> None:
