@@ -210,13 +210,7 @@ class AutoscalingReconciler:
         if trouble == memory.told or not (at_once or memory.failures >= FAILURES_BEFORE_NEWS):
             return
         memory.told = trouble
-        event = Event(
-            at=now,
-            about=about("pool", pool.name),
-            kind="pool.not_scaled",
-            reason=f"stays at {pool.size} nodes: {trouble}",
-        )
-        await self._commit(Change(events=[event]), self._store.fleet())
+        await self._say_that_it_stays(pool, f"stays at {pool.size} nodes: {trouble}", now)
 
     async def _write(
         self, fleet: Fleet, pool: Pool, memory: _Memory, sizing: Sizing, now: datetime
@@ -260,13 +254,13 @@ class AutoscalingReconciler:
         if memory.kept_busy:
             return
         memory.kept_busy = True
-        event = Event(
-            at=now,
-            about=about("pool", pool.name),
-            kind="pool.not_scaled",
-            reason=f"stays at {pool.size} nodes, which are in use; else {sizing.nodes} would do: "
-            f"{sizing.reason}",
+        instead = f"else {sizing.nodes} would do: {sizing.reason}"
+        await self._say_that_it_stays(
+            pool, f"stays at {pool.size} nodes, which are in use; {instead}", now
         )
+
+    async def _say_that_it_stays(self, pool: Pool, reason: str, now: datetime) -> None:
+        event = Event(at=now, about=about("pool", pool.name), kind="pool.not_scaled", reason=reason)
         await self._commit(Change(events=[event]), self._store.fleet())
 
     def _leaving(self, fleet: Fleet, pool: Pool, sizing: Sizing, now: datetime) -> list[NodeId]:
