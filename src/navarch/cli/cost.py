@@ -1,10 +1,9 @@
 """`navarch cost`: what everything has cost, and what the month will."""
 
-from datetime import UTC, datetime
-
 import click
 
 from navarch.cli.commands import Command
+from navarch.cli.options import When, moment_of, since_option
 from navarch.cli.render.cost import render_cost
 from navarch.cli.session import Session, with_session
 from navarch.ports.api import CostBy
@@ -18,18 +17,13 @@ from navarch.ports.api import CostBy
     show_default=True,
     help="What to add up.",
 )
-@click.option(
-    "--since",
-    metavar="DATE",
-    type=click.DateTime(["%Y-%m-%d"]),
-    help="From this day on, in UTC, instead of this month's first.",
-)
+@since_option("From when on, instead of this month's first: 7d, or 2026-03-01.")
 @with_session
-def cost(session: Session, by: str, since: datetime | None) -> None:
+def cost(session: Session, by: str, since: When | None) -> None:
     """Show what machines have cost, by the prices frozen when each was bought.
 
     The forecast is for this month, if what runs now runs to its end.
     """
-    start = None if since is None else since.replace(tzinfo=UTC)
+    start = None if since is None else moment_of(since, session.clock.now())
     report = session.ask(lambda api: api.cost(CostBy(by), since=start))
     session.show(report, lambda canvas: render_cost(report, canvas))

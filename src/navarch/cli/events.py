@@ -1,11 +1,11 @@
 """`navarch events`: the journal."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import click
 
 from navarch.cli.commands import Command
-from navarch.cli.options import parse_duration
+from navarch.cli.options import When, moment_of, since_option
 from navarch.cli.output import Output, render_line
 from navarch.cli.render.events import render_event, render_events
 from navarch.cli.session import Session, with_session
@@ -16,30 +16,9 @@ NEWEST = 50
 """How many events are shown when nobody says since when."""
 
 
-def moment_or_age(text: str) -> timedelta | datetime:
-    """Return the age or the time that was typed."""
-    span = parse_duration(text)
-    if span is not None:
-        return span
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise click.BadParameter(
-            f"{text!r} is neither a duration such as 10m nor a time such as 2026-03-01T12:00:00Z"
-        )
-    return moment
-
-
 @click.command("events", cls=Command)
 @click.option("-f", "--follow", is_flag=True, help="Go on with what happens from now on.")
-@click.option(
-    "--since",
-    type=moment_or_age,
-    metavar="WHEN",
-    help="From when on: 10m, or 2026-03-01T12:00:00Z.",
-)
+@since_option("From when on: 10m, 2026-03-01 or 2026-03-01T12:00:00Z.")
 @click.option("--about", metavar="KIND/NAME", help="Only about this: node/my-cluster-0, pool/x.")
 @click.option(
     "--limit",
@@ -50,13 +29,13 @@ def moment_or_age(text: str) -> timedelta | datetime:
 def events(
     session: Session,
     follow: bool,
-    since: timedelta | datetime | None,
+    since: When | None,
     about: str | None,
     limit: int | None,
 ) -> None:
     """Show what happened and why, oldest first."""
     subject = _subject(about)
-    start = session.clock.now() - since if isinstance(since, timedelta) else since
+    start = None if since is None else moment_of(since, session.clock.now())
     if follow:
         session.stay(lambda api: _follow(session, api, subject, start, limit))
         return

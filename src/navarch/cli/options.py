@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TypeVar
 
@@ -41,6 +41,7 @@ def chosen(context: click.Context) -> Chosen:
 
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
 _DURATION = re.compile(r"(?:\d{1,6}(?:\.\d{1,3})?[dhms])+|\d{1,6}(?:\.\d{1,3})?")
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PART = re.compile(r"(\d+(?:\.\d+)?)([dhms])")
 
 
@@ -60,6 +61,46 @@ def duration(text: str) -> timedelta:
     if parsed is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 90s, 10m or 1h30m")
     return parsed
+
+
+When = timedelta | datetime
+"""How long ago, or the moment itself."""
+
+
+def when(text: str) -> When:
+    """Return the age, the day or the time that was typed; a day begins at midnight in UTC."""
+    span = parse_duration(text)
+    if span is not None:
+        return span
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is not None and _DAY.fullmatch(text):
+        return moment.replace(tzinfo=UTC)
+    if moment is None or moment.tzinfo is None:
+        raise click.BadParameter(
+            f"{text!r} is neither a duration such as 10m nor a day such as 2026-03-01"
+            " nor a time such as 2026-03-01T12:00:00Z"
+        )
+    return moment
+
+
+def moment_of(typed: When, now: datetime) -> datetime:
+    """Return the moment that was meant."""
+    return now - typed if isinstance(typed, timedelta) else typed
+
+
+def since_option(text: str, *, default: str | None = None) -> Callable[[F], F]:
+    """Add `--since`."""
+    return click.option(
+        "--since",
+        type=when,
+        default=default,
+        show_default=default is not None,
+        metavar="WHEN",
+        help=text,
+    )
 
 
 def output_format(text: str) -> Output:

@@ -8,7 +8,8 @@ import click
 import msgspec
 
 from navarch.cli.commands import Group
-from navarch.cli.events import moment_or_age, past
+from navarch.cli.events import past
+from navarch.cli.options import When, moment_of, since_option
 from navarch.cli.render.policy import render_comparison, render_policy, render_trial
 from navarch.cli.session import Session, with_session
 from navarch.config.policy import default_policy_text, load_policy
@@ -124,14 +125,7 @@ def _made_up(code: int, text: str, sources: str, phase: MachinePhase, at: dateti
 @policy.command("diff")
 @click.argument("old", type=FILE)
 @click.argument("new", type=FILE)
-@click.option(
-    "--since",
-    type=moment_or_age,
-    default="30d",
-    show_default=True,
-    metavar="WHEN",
-    help="From when on: 30d, or 2026-03-01T12:00:00Z.",
-)
+@since_option("From when on: 30d, 2026-03-01 or 2026-03-01T12:00:00Z.", default="30d")
 @click.option(
     "--events",
     "file",
@@ -139,16 +133,14 @@ def _made_up(code: int, text: str, sources: str, phase: MachinePhase, at: dateti
     help="A journal saved by `navarch events --since 30d -o json`, instead of a server.",
 )
 @with_session
-def diff(
-    session: Session, old: str, new: str, since: timedelta | datetime, file: Path | None
-) -> None:
+def diff(session: Session, old: str, new: str, since: When, file: Path | None) -> None:
     """Say which actions history would have seen under NEW, compared with OLD.
 
     The events are those that the control plane has written down; each is judged by both
     policies, under the circumstances of its time.
     """
     policies = load_policy(old), load_policy(new)
-    start = session.clock.now() - since if isinstance(since, timedelta) else since
+    start = moment_of(since, session.clock.now())
     if file is None:
         # What rules count began before what they are asked about.
         first = start - max(policy.memory for policy in policies)
