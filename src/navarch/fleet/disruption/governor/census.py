@@ -9,7 +9,7 @@ from datetime import datetime
 
 from navarch.core.health import Condition, Health
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.recovery import Recovery, RecoveryState
 from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
@@ -72,17 +72,18 @@ class Census:
         before = self._known.get(node.id)
         self._known[node.id] = node
         is_here = _is_present(node)
-        if before is None or not is_here or self._counts_as(before) != self._counts_as(node):
+        if before is not None and is_here and self._counts_alike(before, node):
+            # Most of what happens to a node changes no count.
+            self._hide(before)
+            self._show(node)
+        else:
             if before is not None:
                 self._forget_present(before)
             if is_here:
                 self._add_present(node)
-        else:
-            # Most of what happens to a node changes no count.
-            self._hide(before)
-            self._show(node)
         self._note_act(node)
-        self._note_traits(node)
+        if before is None or before.traits is not node.traits:
+            self._note_traits(node)
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Take in whether a node waits for people rather than for us."""
@@ -137,27 +138,31 @@ class Census:
         return sum(count for (kind, _), count in self.sizes.items() if kind == "pool")
 
     def _add_present(self, node: Node) -> None:
-        places = domains_of(node)
-        self.sizes.update(places)
-        self.having.update((key, trait.value) for key, trait in node.traits.items())
-        if self._is_out(node):
-            self._out.update(places)
+        self._count(node, 1)
         self._show(node)
 
     def _forget_present(self, node: Node) -> None:
-        if not _is_present(node):
-            return
-        places = domains_of(node)
-        self.sizes.subtract(places)
-        self.having.subtract((key, trait.value) for key, trait in node.traits.items())
-        if self._is_out(node):
-            self._out.subtract(places)
-        self._hide(node)
+        if _is_present(node):
+            self._count(node, -1)
+            self._hide(node)
 
-    def _counts_as(self, node: Node) -> tuple[object, ...]:
-        """Return what decides whether and where a node is counted."""
-        where = (node.pool, node.place, node.labels, node.topology)
-        return _is_present(node), *where, node.traits, self._is_out(node)
+    def _count(self, node: Node, change: int) -> None:
+        """Count a node once more, or once less, wherever it is counted."""
+        is_out = self._is_out(node)
+        for place in domains_of(node):
+            self.sizes[place] += change
+            if is_out:
+                self._out[place] += change
+        for key, trait in node.traits.items():
+            self.having[key, trait.value] += change
+
+    def _counts_alike(self, before: Node, node: Node) -> bool:
+        """Return whether a node that is here was here before, and counted in the same places."""
+        return (
+            _is_present(before)
+            and _counted_by(before) == _counted_by(node)
+            and self._is_out(before) == self._is_out(node)
+        )
 
     def _show(self, node: Node) -> None:
         """Note a node where there is something to look at."""
@@ -197,7 +202,8 @@ class Census:
             self._recent.subtract(before[1])
         places = domains_of(node)
         self._acted[node.id] = (node.acted_at, places)
-        self._recent.update(places)
+        for place in places:
+            self._recent[place] += 1
         self._queue.append((node.acted_at, node.id))
 
     def _note_traits(self, node: Node) -> None:
@@ -210,4 +216,9 @@ class Census:
 
 
 def _is_present(node: Node) -> bool:
-    return not node.gone and node.registered_at is not None
+    return node.registered_at is not None and node.phase is not Phase.GONE
+
+
+def _counted_by(node: Node) -> tuple[object, ...]:
+    """Return what decides where a node is counted."""
+    return node.pool, node.place, node.labels, node.topology, node.traits

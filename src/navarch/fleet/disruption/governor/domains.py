@@ -1,7 +1,5 @@
 """What a node has in common with others."""
 
-from collections.abc import Iterator
-
 from navarch.core.governor import Domain
 from navarch.core.node import Node
 from navarch.core.trait import DRIVER, IMAGE
@@ -15,21 +13,23 @@ Place = tuple[Domain, str]
 
 def domains_of(node: Node) -> tuple[Place, ...]:
     """Return the domains that `node` is in; what is not known of it, it shares with nobody."""
-    return tuple((kind, name) for kind, name in _named(node) if name)
-
-
-def _named(node: Node) -> Iterator[Place]:
-    yield Domain.POOL, node.pool or ""
-    zone = _zone(node)
-    yield Domain.ZONE, zone
+    zone, labels, topology, traits = _zone(node), node.labels, node.topology, node.traits
+    found: list[Place] = []
+    if node.pool:
+        found.append((Domain.POOL, node.pool))
+    if zone:
+        found.append((Domain.ZONE, zone))
     # What the agent was told goes before what the provider knows.
-    known = {RACK_LABEL: node.topology.rack if node.topology else ""}
-    for kind, label in ((Domain.RACK, RACK_LABEL), (Domain.NVLINK, NVLINK_LABEL)):
-        name = node.labels.get(label) or known.get(label, "")
-        # Racks are numbered from one in every building.
-        yield kind, f"{zone}/{name}" if name and zone else name
-    for kind, trait in ((Domain.DRIVER, DRIVER), (Domain.IMAGE, IMAGE)):
-        yield kind, node.traits[trait].value if trait in node.traits else ""
+    rack = labels.get(RACK_LABEL) or (topology.rack if topology else "")
+    for kind, name in ((Domain.RACK, rack), (Domain.NVLINK, labels.get(NVLINK_LABEL))):
+        if name:
+            # Racks are numbered from one in every building.
+            found.append((kind, f"{zone}/{name}" if zone else name))
+    for kind, key in ((Domain.DRIVER, DRIVER), (Domain.IMAGE, IMAGE)):
+        trait = traits.get(key)
+        if trait is not None and trait.value:
+            found.append((kind, trait.value))
+    return tuple(found)
 
 
 def _zone(node: Node) -> str:
