@@ -20,8 +20,12 @@ class Rolls:
         return self._rolls.get(pool) or Roll()
 
     def _note(self, node: Node) -> None:
-        if node.pool is not None:
-            self._rolls.setdefault(node.pool, Roll()).note(node)
+        if node.pool is None:
+            return
+        roll = self._rolls.get(node.pool)
+        if roll is None:
+            roll = self._rolls[node.pool] = Roll()
+        roll.note(node)
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:

@@ -166,7 +166,8 @@ class Node:
     @property
     def provider(self) -> ProviderName | None:
         """Who owns the machine."""
-        return self.place.provider if self.place else None
+        place = self.place
+        return place.provider if place else None
 
     @property
     def host(self) -> str:
@@ -191,13 +192,12 @@ class Node:
     @property
     def open_to_work(self) -> bool:
         """Whether nothing but its health could keep new work from starting here."""
-        return (
-            self.phase is Phase.READY
-            and self.cordoned is None
-            and self.retiring is None
-            and not self.waiting
-            and not any(condition.check == TESTING for condition in self.conditions)
-        )
+        if self.phase is not Phase.READY or self.retiring is not None or self.waiting:
+            return False
+        if self.cordoned is not None:
+            return False
+        found = self.conditions
+        return not found or all(condition.check != TESTING for condition in found)
 
     @property
     def serving(self) -> bool:

@@ -43,6 +43,8 @@ class Roll:
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._nodes: dict[NodeId, Node] = {}
+        self._sorted_by: dict[NodeId, object] = {}
+        """What decided where each of them stands."""
         self._places: dict[NodeId, int] = {}
         self._next_place = 0
         self._others: dict[NodeId, Node] = {}
@@ -67,7 +69,10 @@ class Roll:
             self._failed[node.id] = node
         else:
             self._failed.pop(node.id, None)
-        if before is not None and _sorted_by(before) == _sorted_by(node):
+        sorted_by = _sorted_by(node)
+        is_known = before is not None and self._sorted_by[node.id] == sorted_by
+        self._sorted_by[node.id] = sorted_by
+        if is_known:
             for place in (self._others, self._counted):
                 if node.id in place:
                     place[node.id] = node
@@ -83,7 +88,7 @@ class Roll:
         node = self._nodes.pop(name, None)
         if node is None:
             return
-        del self._places[name]
+        del self._places[name], self._sorted_by[name]
         self._failed.pop(name, None)
         self._part(node)
         self._sort_family(name)
@@ -170,8 +175,8 @@ class Roll:
 
     def _put(self, name: NodeId) -> None:
         before = self._counted.pop(name, None)
-        if before is not None and before.provider is not None:
-            self._held[before.provider] -= 1
+        if before is not None and (seller := before.provider) is not None:
+            self._held[seller] -= 1
         self._others.pop(name, None)
         node = self._nodes.get(name)
         if node is None or self._is_over(node):
@@ -181,8 +186,8 @@ class Roll:
             self._others[name] = node
             return
         self._counted[name] = node
-        if node.provider is not None:
-            self._held[node.provider] += 1
+        if (seller := node.provider) is not None:
+            self._held[seller] += 1
         if node.phase is Phase.BOOTING:
             heapq.heappush(self._booting, (node.since, name))
 
@@ -191,8 +196,10 @@ class Roll:
 
         It never served, was too many, or its place is taken by somebody who only counts.
         """
-        if not node.gone or not _has_served(node):
-            return node.gone
+        if node.phase is not Phase.GONE:
+            return False
+        if not _has_served(node):
+            return True
         replaced = None if node.replaces is None else self._nodes.get(node.replaces)
         if replaced is not None and not self._stands_for(node, replaced):
             # It shows that the one before it is not missed, and must be shown itself.
@@ -201,21 +208,22 @@ class Roll:
 
     def _is_taken(self, node: Node) -> bool:
         """Return whether the place of `node` is taken, maybe by the heir of its heir."""
-        heirs = [self._nodes[name] for name in self._successors.get(node.id, ())]
-        return any(
-            self._is_plain(heir) or (self._stands_for(heir, node) and self._is_taken(heir))
-            for heir in heirs
-        )
+        for name in self._successors.get(node.id, ()):
+            heir = self._nodes[name]
+            if self._is_plain(heir) or (self._stands_for(heir, node) and self._is_taken(heir)):
+                return True
+        return False
 
     def _stands_for(self, heir: Node, node: Node) -> bool:
         """Return whether `node` is not missed as long as its lost heir is not: it went before."""
-        both_gone = heir.gone and node.gone and heir.since >= node.since
+        if heir.phase is not Phase.GONE or node.phase is not Phase.GONE:
+            return False
         came_later = self._places[heir.id] > self._places[node.id]
-        return both_gone and came_later and _has_served(heir)
+        return came_later and heir.since >= node.since and _has_served(heir)
 
     def _is_plain(self, node: Node) -> bool:
         """Return whether there is nothing to `node` but that it counts, and whom it replaces."""
-        return _only_counts(node) and node.id not in self._successors
+        return node.id not in self._successors and _only_counts(node)
 
     def _booting_since(self) -> datetime | None:
         while self._booting:
@@ -240,7 +248,7 @@ def _only_counts(node: Node) -> bool:
 
 def _sorted_by(node: Node) -> object:
     """Return what decides where `node` stands, and where those stand who are related to it."""
-    if node.gone:
+    if node.phase is Phase.GONE:
         return node.replaces, node.since, _has_served(node)
     if not _only_counts(node):
         return node.replaces
