@@ -61,8 +61,10 @@ class Agenda(Generic[K]):
 
     def next_at(self) -> datetime | None:
         """Return when something comes due next."""
-        self._drop_stale()
-        return self._queue[0][0] if self._queue else None
+        queue = self._queue
+        if queue and self._wake_at.get(queue[0][1]) != queue[0][0]:
+            self._drop_stale()
+        return queue[0][0] if queue else None
 
     def due_at(self) -> datetime | None:
         """Return from when on a look is needed: long ago, if something is noted already."""

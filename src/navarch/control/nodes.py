@@ -5,7 +5,7 @@ from datetime import datetime
 
 from navarch.control.agenda import Agenda
 from navarch.core.ids import NodeId
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -32,7 +32,8 @@ class NodeFollower:
         self._forget = forget
         self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
-            self._note(node)
+            if concerns(node):
+                self.agenda.note(node.id)
         store.subscribe(self._changed)
 
     def look_at(self, name: NodeId) -> None:
@@ -59,12 +60,10 @@ class NodeFollower:
         """Return from when on some node needs a look."""
         return self.agenda.due_at()
 
-    def _note(self, node: Node) -> None:
-        if self._concerns(node):
-            self.agenda.note(node.id)
-
     def _changed(self, committed: Committed) -> None:
+        concerns = self._concerns
         for node in committed.change.nodes:
-            self._note(node)
-            if node.gone:
+            if concerns(node):
+                self.agenda.note(node.id)
+            if node.phase is Phase.GONE:
                 self._forget(node.id)
