@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cmp_to_key
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from navarch.scheduler.capacity import SCHEDULABLE, CapacityVerdict
 from navarch.scheduler.cluster import TaskSpec
@@ -25,6 +25,15 @@ _kind = attrgetter("kind")
 _age = attrgetter("created_at")
 
 
+class _JobOrder(NamedTuple):
+    """What so many orders of jobs come to."""
+
+    orders: int
+    key: Callable[[Job], Any] | None
+    is_kept: bool
+    """Whether keys hold until a task of their job has gained or lost a place."""
+
+
 class Answers(ExtensionPoints):
     """The questions that actions and plugins put to all plugins at once."""
 
@@ -34,6 +43,7 @@ class Answers(ExtensionPoints):
         """Whether so many orders of tasks look at kinds only."""
         self._order_of_kind: dict[int, tuple[int, Any]] = {}
         """By kind, where so many orders of tasks put it."""
+        self._job_order = _JobOrder(-1, key=None, is_kept=False)
 
     def compare_queues(
         self,
@@ -78,25 +88,20 @@ class Answers(ExtensionPoints):
 
     def job_key(self) -> Callable[[Job], Any] | None:
         """Return a key that orders jobs of a queue as `compare_jobs` does, if there is one."""
-        keys = [hook.key for hook in self._hooks["job_order"]]
-        if None in keys:
-            return None
-        if len(keys) == 2:  # as with the default plugins
-            first, second = keys
-            assert first is not None, "no key is missing"
-            assert second is not None, "no key is missing"
-            return lambda job: (first(job), second(job), job.created_at, job.name)
-        return lambda job: (
-            *(key(job) for key in keys if key is not None),
-            job.created_at,
-            job.name,
-        )
+        return self._known_job_order().key
 
     @property
     def keeps_job_keys(self) -> bool:
         """Whether the key of a job is good until one of its tasks has gained or lost a place."""
-        hooks = self._hooks["job_order"]
-        return all(hook.key is not None and hook.scope in ("static", "job") for hook in hooks)
+        return self._known_job_order().is_kept
+
+    def _known_job_order(self) -> _JobOrder:
+        known, hooks = self._job_order, self._hooks["job_order"]
+        if known.orders != len(hooks):
+            key = _job_key([hook.key for hook in hooks])
+            is_kept = key is not None and all(hook.scope in ("static", "job") for hook in hooks)
+            known = self._job_order = _JobOrder(len(hooks), key=key, is_kept=is_kept)
+        return known
 
     def _task_key(self) -> Callable[[Task], Any] | None:
         keys = [hook.key for hook in self._hooks["task_order"]]
@@ -352,6 +357,22 @@ class Answers(ExtensionPoints):
         for hook in self._hooks["bind_request_mutate"]:
             merged.update(hook.fn(task, node))
         return merged
+
+
+def _job_key(keys: Sequence[Callable[[Job], Any] | None]) -> Callable[[Job], Any] | None:
+    """Return one key out of many, unless one is missing."""
+    if None in keys:
+        return None
+    if len(keys) == 2:  # as with the default plugins
+        first, second = keys
+        assert first is not None, "no key is missing"
+        assert second is not None, "no key is missing"
+        return lambda job: (first(job), second(job), job.created_at, job.name)
+    return lambda job: (
+        *(key(job) for key in keys if key is not None),
+        job.created_at,
+        job.name,
+    )
 
 
 def _compare(left: Any, right: Any) -> int:  # noqa: ANN401

@@ -149,10 +149,17 @@ class JobQueue:
     the jobs already handed out.
     """
 
-    def __init__(self, session: Session, *, victims: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        victims: bool = False,
+        key: Callable[[Job], Any] | None = None,
+    ) -> None:
+        """With `key`, by which leaves that are kept elsewhere have been put in order."""
         self._session = session
         self._victims = victims
-        self._key = self._sort_key()
+        self._key = key or self._sort_key()
         self._leaves: dict[str, _Leaf | _KeptLeaf] = {}
         self._new_leaf: Callable[[], _Leaf | _KeptLeaf] = lambda: _Leaf([])
         self._unread: tuple[Mapping[str, Sequence[Entry]], Callable[[Job], bool]] | None = None
@@ -199,8 +206,7 @@ class JobQueue:
         kept = session.parameters.fast_paths and session.keeps_job_keys
         if key is None or not kept or (victims and session.hooks("victim_cost")):
             return cls.of(session, filter(wanted, roster.jobs), victims=victims)
-        queue = cls(session, victims=victims)
-        queue._key = key
+        queue = cls(session, victims=victims, key=key)
         # A copy: as leaves are now, whenever they are read.
         queue._unread = (dict(roster.leaves(key)), wanted)
         if queue._rank is None or not victims:
@@ -309,7 +315,9 @@ class JobQueue:
         wanted: Callable[[Job], bool],
         rank: Callable[[Queue, Job], Any],
     ) -> Job | None:
-        best: _Place | None = None
+        best_queue: Queue | None = None
+        best: Job | None = None
+        best_rank: Any = None
         for queue in queues:
             job: Job | None = None
             if queue.children:
@@ -324,11 +332,18 @@ class JobQueue:
                 self._unwanted[queue.name] = unwanted
             if job is None:
                 continue
-            place = _Place(queue)
-            place.job = job
-            if best is None or self._is_better(place, best, rank):
-                best = place
-        return None if best is None else best.job
+            own_rank: Any = None  # one that waits alone need not be ranked
+            if best is not None and best_queue is not None:
+                if best_rank is None:
+                    best_rank = rank(best_queue, best)
+                own_rank = rank(queue, job)
+                if own_rank == best_rank:
+                    if not self._wins_tie(queue, job, best_queue, best):
+                        continue
+                elif own_rank < best_rank:
+                    continue  # the first to lose ranks last
+            best_queue, best, best_rank = queue, job, own_rank
+        return best
 
     def _loss_rank(self) -> Callable[[Queue, Job], Any] | None:
         """Return what `_best_by_rank` is to rank queues by that lose their next job."""
@@ -415,7 +430,9 @@ class JobQueue:
         if place.changes != place.queue.changes:
             place.rank_by(rank)
         if place.rank == best.rank:
-            return self._wins_tie(place, best)
+            assert place.job is not None, "those that wait have a job"
+            assert best.job is not None, "those that wait have a job"
+            return self._wins_tie(place.queue, place.job, best.queue, best.job)
         return bool(place.rank < best.rank) is not self._victims  # the first to lose ranks last
 
     def _level(self, queues: Sequence[Queue]) -> list[_Place]:
@@ -430,14 +447,11 @@ class JobQueue:
             place.leaf = self._leaves.get(place.queue.name)
         return level
 
-    def _wins_tie(self, left: _Place, right: _Place) -> bool:
-        pair = (left.queue.name, right.queue.name)
+    def _wins_tie(self, left: Queue, left_job: Job, right: Queue, right_job: Job) -> bool:
+        pair = (left.name, right.name)
         tie = self._ties.get(pair)
         if tie is None:
-            assert left.job is not None, "those that wait have a job"
-            assert right.job is not None, "those that wait have a job"
-            tie = self._compare_queues(left.queue, left.job, right.queue, right.job) < 0
-            self._ties[pair] = tie
+            tie = self._ties[pair] = self._compare_queues(left, left_job, right, right_job) < 0
         return tie
 
     def _best_in(self, queue: Queue) -> Job | None:

@@ -1,6 +1,9 @@
 """Move jobs about so that a pending one fits; nobody may lose their place."""
 
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
+from operator import is_not
 
 from navarch.scheduler.actions.eviction import consolidation_reason
 from navarch.scheduler.actions.pending import pending_jobs
@@ -56,16 +59,20 @@ def _enough_gpus(session: Session, job: Job) -> bool:
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:
     """Return whom to move, in order: at most as many as the configuration allows."""
-
-    def may_move(other: Job) -> bool:
-        return other is not job and session.consolidation_victim_filter(job, other)
-
-    queue = JobQueue.out_of(session, session.interruptible, may_move, victims=True)
+    wanted = _may_move(session, job)
+    queue = JobQueue.out_of(session, session.interruptible, wanted, victims=True)
     limit = session.parameters.max_consolidation_victims
     if limit is None or len(session.interruptible) <= limit:
         return queue
     chosen = list(islice(iter(queue.pop, None), limit))
     return JobQueue.of(session, chosen, victims=True)
+
+
+def _may_move(session: Session, job: Job) -> Callable[[Job], bool]:
+    """Return what says of others whether they may be moved for the job."""
+    if not session.hooks("consolidation_victim_filter"):
+        return partial(is_not, job)  # nobody is there to object
+    return lambda other: other is not job and session.consolidation_victim_filter(job, other)
 
 
 def _everybody_has_a_place(scenario: Scenario) -> bool:
