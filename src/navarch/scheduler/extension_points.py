@@ -259,7 +259,8 @@ class ExtensionPoints:
     ) -> None:
         """Split a node set into those to try for a group, best first.
 
-        `only_for` is asked about the first task: where it says no, the set stays whole.
+        `only_for` is asked about the first task: where it says no, by what no session changes,
+        the set stays whole.
         """
         self._add(
             "subset_nodes",

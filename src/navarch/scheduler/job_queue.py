@@ -137,8 +137,10 @@ class _Place:
 
     def rank_by(self, rank: Callable[[Queue, Job], Any]) -> None:
         """Work the rank out, for the job that is the best now."""
-        assert self.job is not None, "those that wait have a job"
-        self.changes, self.rank = self.queue.changes, rank(self.queue, self.job)
+        queue, job = self.queue, self.job
+        assert job is not None, "those that wait have a job"
+        self.changes, self.rank = queue.changes, rank(queue, job)
+        queue.ranked = (rank, queue.changes, job, self.rank)
 
 
 class JobQueue:

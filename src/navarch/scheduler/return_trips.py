@@ -43,6 +43,8 @@ class ReturnTrips:
         """By task, where it was, and what its job weighed when it had to leave there."""
         self._worths: dict[str, _Worth] = {}
         """By task."""
+        self._rankings: dict[str, Ranking] = {}
+        """By task that only nodes could keep from returning, what they are worth to it."""
 
     def goes_straight_back(self, part: Job, leaving: Sequence[Task]) -> bool:
         """Say whether the only task to leave for `part` would be served before it, and return.
@@ -52,21 +54,26 @@ class ReturnTrips:
         if len(leaving) != 1 or not self._session.parameters.fast_paths:
             return False
         (task,) = leaving
-        ranking = self._ranking(task)
-        if ranking is None or part.queue == task.job.queue:
+        if task.node is None or part.queue == task.job.queue:
+            return False
+        ranking = self._rankings.get(task.uid) or self._ranking(task)
+        if ranking is None:
             return False
         return self._is_first(task, part) and self._is_best_off_at_home(task, ranking)
 
     def _ranking(self, task: Task) -> Ranking | None:
         """Return what nodes are worth to a task that only they could keep from returning."""
         session, engine, job = self._session, self._session.engine, task.job
-        if job.size != 1 or task.node is None or not is_plain(session, job, [task]):
+        if job.size != 1 or not is_plain(session, job, [task]):
             return None
         if any(hook.concerns(job) for hook in session.hooks("is_job_over_capacity")):
             return None
         if engine.refusal(task, job) is not None or not engine.is_welcome(engine.kind(task)):
             return None
-        return engine.ranking(task, job)
+        ranking = engine.ranking(task, job)
+        if ranking is not None:
+            self._rankings[task.uid] = ranking
+        return ranking
 
     def _is_first(self, task: Task, part: Job) -> bool:
         """Say whether a task that left for `part` would be served before it."""
@@ -76,7 +83,7 @@ class ReturnTrips:
             return False
         theirs, ours = session.queues.diverging(part.queue, task.job.queue)
         turn = self._turn(task, ours)
-        other = turns.turn_of(part, theirs)  # nobody below that queue has to leave
+        other = turns.turn_as_ranked(part, theirs)  # nobody below that queue has to leave
         if turn is None or other is None:
             return False
         first = turns.first_as_known(turn, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
@@ -38,6 +38,8 @@ class Turns:
         """By job that waits, what it weighs."""
         self._counts: dict[str, dict[Any, int]] = {}
         """By queue, how many wait in it or below it that weigh so much."""
+        self._above: dict[str, Sequence[dict[Any, int]]] = {}
+        """By leaf queue, the counts of it, of its parent, and so on."""
         self._ties: dict[str, bool] = {}
         """By the second of two siblings, whether it is preferred to the first of equal rank."""
 
@@ -64,6 +66,14 @@ class Turns:
         if rank is None or weight is None:
             return None
         return Turn(job, queue, weight(job), rank(queue, job))
+
+    def turn_as_ranked(self, job: Job, queue: Queue) -> Turn | None:
+        """Do as `turn_of` does, with the rank of who was served last, if it is that."""
+        rank, weight = self._session.queue_rank(), self._session.queue_weight()
+        known = queue.ranked
+        if weight is None or known is None or known[:3] != (rank, queue.changes, job):
+            return self.turn_of(job, queue)
+        return Turn(job, queue, weight(job), known[3])
 
     def first_as_known(self, one: Turn, other: Turn) -> Job | None:
         """Return whose turn comes first of two siblings' that were found before, if it is plain.
@@ -112,24 +122,35 @@ class Turns:
             self._session.jobs.values() if self._seen < 0 else dict.fromkeys(log[self._seen :])
         )
         self._seen = len(log)
+        weights = self._weights
         for job in changed:
-            before = self._weights.pop(job.name, None)
+            before = weights.get(job.name)
             after = weight(job) if job.has_pending else None
+            if before == after:
+                continue
+            counts = self._counts_above(job.queue)
+            if before is not None:
+                del weights[job.name]
+                _count(counts, before, -1)
             if after is not None:
-                self._weights[job.name] = after
-            if before != after:
-                self._count(job.queue, before, -1)
-                self._count(job.queue, after, 1)
+                weights[job.name] = after
+                _count(counts, after, 1)
 
-    def _count(self, leaf: str, weight: object, change: int) -> None:
-        if weight is None:
-            return
-        queue = self._session.queues.leaf(leaf)
-        while queue is not None:
-            counts = self._counts.setdefault(queue.name, {})
-            left = counts.get(weight, 0) + change
-            if left:
-                counts[weight] = left
-            else:
-                del counts[weight]
-            queue = queue.parent
+    def _counts_above(self, leaf: str) -> Sequence[dict[Any, int]]:
+        """Return what is counted of a leaf queue, of its parent, and so on."""
+        known = self._above.get(leaf)
+        if known is None:
+            queue = self._session.queues.leaf(leaf)
+            lineage = () if queue is None else queue.lineage()
+            known = [self._counts.setdefault(each.name, {}) for each in lineage]
+            self._above[leaf] = known
+        return known
+
+
+def _count(everywhere: Sequence[dict[Any, int]], weight: object, change: int) -> None:
+    for counts in everywhere:
+        left = counts.get(weight, 0) + change
+        if left:
+            counts[weight] = left
+        else:
+            del counts[weight]

@@ -1,6 +1,7 @@
 """The tree of queues."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from navarch.scheduler.cluster import QueueSpec
 from navarch.scheduler.quantity import UNLIMITED, Amounts, share_of_gpus
@@ -21,6 +22,7 @@ class Queue:
         "name",
         "parent",
         "priority",
+        "ranked",
         "spec",
         "weight",
     )
@@ -32,6 +34,8 @@ class Queue:
         self.created_at = spec.created_at
         self.changes = 0
         """Changes whenever a job in it, or below it, gains or loses something."""
+        self.ranked: tuple[object, int, object, Any] | None = None
+        """By which key it was ranked last, at which of its changes, with which job next, where."""
         self.parent: Queue | None = None
         self.children: list[Queue] = []
         shares = (spec.cpu, spec.memory, spec.gpu)

@@ -215,8 +215,9 @@ class Proportion:
         return rank(shares.by_name[queue.name], NOTHING, self._losses.of(taken), shares.total)
 
     def _rank_return(self, queue: Queue, job: Job) -> Keys:
-        shares, lost = self._shares, self._losses.of([job])
-        share, request = shares.by_name[queue.name], charge(list(job.tasks.values()))
+        (task,) = job.tasks.values()
+        shares, lost = self._shares, self._charges.of(task)
+        share, request = shares.by_name[queue.name], task.pending_quota
         return rank(share, request, NOTHING, shares.total, has=share.allocated.minus(lost))
 
     def _request(self, job: Job | None) -> Amounts:
