@@ -7,7 +7,7 @@ from operator import is_not
 
 from navarch.scheduler.actions.eviction import consolidation_reason
 from navarch.scheduler.actions.pending import pending_jobs
-from navarch.scheduler.gang import charge, tasks_to_place
+from navarch.scheduler.gang import request_to_place
 from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.scenario import Scenario
 from navarch.scheduler.session import Session
@@ -53,8 +53,7 @@ def _consolidate_for(session: Session, job: Job) -> bool:
 
 def _enough_gpus(session: Session, job: Job) -> bool:
     """Say whether the cluster has as many GPUs to spare as the job asks for, wherever they are."""
-    wanted = charge(tasks_to_place(session, job, real=False)).gpu
-    return wanted <= gpus_to_spare(session)
+    return request_to_place(session, job).gpu <= gpus_to_spare(session)
 
 
 def _movable_jobs(session: Session, job: Job) -> JobQueue:

@@ -26,8 +26,7 @@ class GpuRoom:
     """
 
     def __init__(self, tasks: Sequence[Task], session: Session) -> None:
-        sizes = [task.request.gpu.whole for task in tasks if task.request.gpu.whole]
-        self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
+        self._wanted = _wanted(tasks)
         self._session = session
         self._row_of = session.nodes.rows
         if session.parameters.fast_paths:
@@ -55,8 +54,7 @@ class GpuRoom:
 
     def want(self, tasks: Sequence[Task]) -> None:
         """Have the tasks of another part in mind, of the same sizes."""
-        sizes = [task.request.gpu.whole for task in tasks if task.request.gpu.whole]
-        self._wanted = {size: sum(other >= size for other in sizes) for size in set(sizes)}
+        self._wanted = _wanted(tasks)
 
     def free_up(self, victims: Iterable[Task]) -> None:
         """Take into account that `victims` would leave."""
@@ -88,9 +86,11 @@ def gpus_to_spare(session: Session) -> int:
         return _gpus_to_spare(session)
     columns = session.columns.up_to_date()
     gpus = columns.extent("gpu")
-    whole = int(columns.free[:, GPU_COLUMN].sum()) if gpus.overdrawn else gpus.sum
-    sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
-    spare = whole + sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in sliced)
+    spare = int(columns.free[:, GPU_COLUMN].sum()) if gpus.overdrawn else gpus.sum
+    sliced = columns.rows_of(_has_more_than_whole_gpus)
+    if sliced:
+        nodes = columns.at(sliced)
+        spare += sum(n.gpu_to_spare() - n.idle.gpu - n.releasing.gpu for n in nodes)
     if session.parameters.check_fast_paths:
         check_same("hundredths of GPUs to spare are", spare, _gpus_to_spare(session))
     return spare
@@ -106,8 +106,10 @@ def rows_with_gpus(session: Session) -> set[int]:
         return _rows_with_gpus(session)
     columns = session.columns.up_to_date()
     # Nobody has a part of a GPU, so what is idle and what is coming are whole numbers of them.
-    sliced = columns.at(columns.rows_of(_has_more_than_whole_gpus))
-    rows = columns.extent("gpu").rows.union(n.index for n in sliced if n.has_available_gpus())
+    rows = columns.extent("gpu").rows.copy()
+    sliced = columns.rows_of(_has_more_than_whole_gpus)
+    if sliced:
+        rows.update(n.index for n in columns.at(sliced) if n.has_available_gpus())
     if session.parameters.check_fast_paths:
         check_same("nodes with GPUs to spare are", rows, _rows_with_gpus(session))
     return rows
@@ -119,6 +121,15 @@ def _rows_with_gpus(session: Session) -> set[int]:
 
 def _has_more_than_whole_gpus(spec: NodeSpec) -> bool:
     return bool(spec.mig or spec.dra_gpus)
+
+
+def _wanted(tasks: Sequence[Task]) -> dict[int, int]:
+    """Return, for every size of GPUs asked for, how many tasks ask for as much or more."""
+    sizes = [size for task in tasks if (size := task.request.gpu.whole)]
+    different = set(sizes)
+    if len(different) == 1:
+        return {sizes[0]: len(sizes)}
+    return {size: sum(other >= size for other in sizes) for size in different}
 
 
 def _freed(task: Task) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from navarch.scheduler.fast.check import check_decisions, check_same
@@ -61,6 +60,8 @@ class JobSolver:
         self._validate = validate
         self._reason = reason
         self._units: Units | None = None
+        self._feasible: set[int] | None = None
+        """The nodes worth looking at for the job itself, once somebody has asked."""
         self._spacious = False
         """Whether there may be room for the part in question without anybody else leaving."""
 
@@ -81,10 +82,6 @@ class JobSolver:
             return solution.statement
         solution.statement.discard()
         return None
-
-    @cached_property
-    def _feasible(self) -> set[int]:
-        return feasible_rows(self._session, self._job)
 
     def _solve_by_parts(self, tasks: Sequence[Task]) -> _Solution | None:
         solution: _Solution | None = None
@@ -205,6 +202,8 @@ class JobSolver:
         if not self._session.budget.spend():
             return None
         session, statement = self._session, self._session.attempt(self._action)
+        if self._feasible is None:
+            self._feasible = feasible_rows(session, self._job)
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
         rows = self._feasible.union([session.nodes.rows[t.node] for t in leaving if t.node])
         stays = self._spacious and session.return_trips.goes_straight_back(part, leaving)
@@ -304,8 +303,9 @@ class JobSolver:
 
 def feasible_rows(session: Session, job: Job) -> set[int]:
     """Return the nodes worth looking at: with GPUs to spare, if all tasks of the job need some."""
-    if any(not task.requires_gpu for task in job.tasks.values()):
-        return set(range(len(session.node_list)))
+    for task in job.tasks.values():
+        if not task.requires_gpu:
+            return set(range(len(session.node_list)))
     return rows_with_gpus(session)
 
 
