@@ -53,7 +53,7 @@ class Budget:
         most = self._simulations_max
         if most is not None and self.simulations >= most:
             return f"{most} simulations"
-        return self.late()
+        return None if self._clock is None else self.late()
 
     @property
     def timed(self) -> bool:

@@ -148,7 +148,9 @@ class Statement:
             return None
         devices = self._session.choose_devices(task, node, now=False)
         bookings = task.placement.bookings
-        leaving = tuple(b for b in bookings if b.hold is Hold.LEAVING) if bookings else ()
+        if not (bookings or gpu_groups or devices):
+            return self._carry_out(Operation(Kind.PIPELINE, task, node.promised))
+        leaving = tuple(b for b in bookings if b.hold is Hold.LEAVING)
         booking = Booking(node.name, Hold.NEXT, gpu_groups, devices)
         after = Placement(
             TaskStatus.PIPELINED, node.name, gpu_groups, (*leaving, booking), virtual=True
@@ -362,7 +364,10 @@ class Statement:
 
     def _eviction_of(self, task: Task) -> Operation | None:
         """Return the earliest eviction of the task that stands."""
-        return next((op for op in self._standing(task) if op.kind is Kind.EVICT), None)
+        for operation in self._standing(task):
+            if operation.kind is Kind.EVICT:
+                return operation
+        return None
 
     def _standing(self, task: Task) -> list[Operation]:
         if not self._of_task:

@@ -118,9 +118,7 @@ class Turns:
         log = self._session.changes.jobs
         if self._seen == len(log):
             return
-        changed = (
-            self._session.jobs.values() if self._seen < 0 else dict.fromkeys(log[self._seen :])
-        )
+        changed = self._session.waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
         self._seen = len(log)
         weights = self._weights
         for job in changed:

@@ -153,11 +153,10 @@ class JobSolver:
 
     def _solve_part(self, part: Job, recorded: Sequence[Task]) -> _Solution | None:
         room = GpuRoom(list(part.tasks.values()), self._session)
+        search = VictimSearch(self._session, recorded)
         if self._session.parameters.fast_paths and taken_whole(self._session, recorded):
-            search = VictimSearch(self._session, recorded)
             steps = search.steps_of(self._known_units())
         else:
-            search = VictimSearch(self._session, recorded)
             steps = search.steps(self._victim_queue())
         room.free_up(search.recorded)
         enough = self._spacious = room.suffices()
@@ -179,8 +178,12 @@ class JobSolver:
         """Simulate with the recorded victims, and those beside the newest candidate."""
         if not search.candidates:
             return self._simulate(part, search.recorded)
+        nodes = {task.node for task in search.latest if task.node is not None}
+        if len(nodes) == 1 and not self._session.parameters.victims_on_many_nodes:
+            # There is nothing else to try that could be the same.
+            return self._simulate(part, [*search.recorded, *search.candidates_beside(*nodes)])
         tried: set[tuple[str, ...]] = set()
-        for node in sorted({task.node for task in search.latest if task.node is not None}):
+        for node in sorted(nodes):
             leaving = [*search.recorded, *search.candidates_beside(node)]
             uids = tuple(task.uid for task in leaving)
             if uids in tried:

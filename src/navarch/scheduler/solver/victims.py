@@ -113,6 +113,8 @@ def taken_whole(session: Session, recorded: Sequence[Task]) -> bool:
     A job that was taken task by task comes up as often in the order of units, and each time
     stands in the way of others of its queue; as a victim that is known it comes up once.
     """
+    if not recorded:
+        return True
     uids = {task.uid for task in recorded}
     jobs = {task.job.name: task.job for task in recorded}
     for job in jobs.values():

@@ -468,9 +468,10 @@ class Job:
     @property
     def gpus_wanted(self) -> int:
         """How many GPUs, in hundredths, tasks that were not made ask for whole."""
-        looks = next(iter(self.pod_sets.values())).looks
+        (pod_set,) = self.pod_sets.values()
+        looks = pod_set.looks
         if not looks:
-            return self.spec.tasks[0].request.gpu.whole * self.size
+            return self.spec.tasks[0].request.gpu.whole * pod_set.size
         return sum(look.specs[0].request.gpu.whole * len(look.specs) for look in looks)
 
     @property
@@ -478,7 +479,8 @@ class Job:
         """Tasks of every look there is among those of the snapshot."""
         if self._tasks is not None:
             return self.spec.tasks
-        looks = next(iter(self.pod_sets.values())).looks
+        (pod_set,) = self.pod_sets.values()
+        looks = pod_set.looks
         return [look.specs[0] for look in looks] or self.spec.tasks[:1]
 
     @property
@@ -502,7 +504,10 @@ class Job:
     @property
     def satisfied(self) -> bool:
         """Whether every pod set has its minimum, counting tasks on their way out."""
-        return all(s.count(ACTIVE_USED_MASK) >= s.min_available for s in self.pod_sets.values())
+        for pod_set in self.pod_sets.values():
+            if pod_set.count(ACTIVE_USED_MASK) < pod_set.min_available:
+                return False
+        return True
 
     @property
     def stale(self) -> bool:

@@ -24,7 +24,8 @@ WHOLE_GPU: Final = "-2"
 # Made for every node that a task goes to: the plain way, keyword by keyword, takes thrice as long.
 _placement = tuple.__new__
 _booking = tuple.__new__
-ALLOCATED, BINDING, NOW = TaskStatus.ALLOCATED, TaskStatus.BINDING, Hold.NOW
+ALLOCATED, BINDING, PIPELINED = TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.PIPELINED
+NOW, NEXT = Hold.NOW, Hold.NEXT
 
 
 class Pool:
@@ -61,6 +62,7 @@ class Node:
     """One node and its books."""
 
     __slots__ = (
+        "_promised",
         "_taken",
         "_tasks",
         "allocatable",
@@ -92,6 +94,7 @@ class Node:
         self.groups: dict[str, SharedGpu] = {}
         self._tasks: dict[str, tuple[Task, int]] = {}
         self._taken: Placement | None = None
+        self._promised: Placement | None = None
         self.bound = UNPLACED[BINDING]
         """Where a task that `take_whole` has put here stands once that is committed."""
         self.version = 0
@@ -118,6 +121,17 @@ class Node:
             taken = self._taken = _placement(Placement, (ALLOCATED, name, (), bookings, True))
             self.bound = _placement(Placement, (BINDING, name, (), bookings, False))
         return taken
+
+    @property
+    def promised(self) -> Placement:
+        """Where such a task stands that a statement has only promised a place here."""
+        promised = self._promised
+        if promised is None:
+            name = self.name
+            bookings = (_booking(Booking, (name, NEXT, (), ())),)
+            promised = _placement(Placement, (PIPELINED, name, (), bookings, True))
+            self._promised = promised
+        return promised
 
     def book(self, task: Task, booking: Booking, *, loading: bool = False) -> None:
         """Write `booking` into the books."""
