@@ -25,7 +25,7 @@ _kind = attrgetter("kind")
 _age = attrgetter("created_at")
 
 
-class _JobOrder(NamedTuple):
+class JobOrder(NamedTuple):
     """What so many orders of jobs come to."""
 
     orders: int
@@ -43,7 +43,7 @@ class Answers(ExtensionPoints):
         """Whether so many orders of tasks look at kinds only."""
         self._order_of_kind: dict[int, tuple[int, Any]] = {}
         """By kind, where so many orders of tasks put it."""
-        self._job_order = _JobOrder(-1, key=None, is_kept=False)
+        self._job_order = JobOrder(-1, key=None, is_kept=False)
 
     def compare_queues(
         self,
@@ -60,25 +60,10 @@ class Answers(ExtensionPoints):
                 return answer
         return _compare((left.created_at, left.name), (right.created_at, right.name))
 
-    def queue_rank(self) -> Callable[[Queue, Job], Any] | None:
-        """Return a key that orders queues that have lost nothing, if there is one."""
+    def only_queue_order(self) -> Hook | None:
+        """Return the order of queues, with its ranks, if nobody else has a say in it."""
         hooks = self._hooks["queue_order"]
-        return hooks[0].rank if len(hooks) == 1 else None
-
-    def queue_loss_rank(self) -> Callable[[Queue, Sequence[Job]], Any] | None:
-        """Return a key that orders queues by whom they lose, the first to lose last."""
-        hooks = self._hooks["queue_order"]
-        return hooks[0].loss_rank if len(hooks) == 1 else None
-
-    def queue_return_rank(self) -> Callable[[Queue, Job], Any] | None:
-        """Return the rank that a queue would have if a job of one task had to leave, if known."""
-        hooks = self._hooks["queue_order"]
-        return hooks[0].return_rank if len(hooks) == 1 else None
-
-    def queue_weight(self) -> Callable[[Job], Any] | None:
-        """Return what of a queue's next job its rank depends on, if that is known."""
-        hooks = self._hooks["queue_order"]
-        return hooks[0].weight if len(hooks) == 1 else None
+        return hooks[0] if len(hooks) == 1 else None
 
     def compare_jobs(self, left: Job, right: Job) -> int:
         """Return a negative number if `left` comes first in its queue."""
@@ -88,19 +73,15 @@ class Answers(ExtensionPoints):
 
     def job_key(self) -> Callable[[Job], Any] | None:
         """Return a key that orders jobs of a queue as `compare_jobs` does, if there is one."""
-        return self._known_job_order().key
+        return self.job_order().key
 
-    @property
-    def keeps_job_keys(self) -> bool:
-        """Whether the key of a job is good until one of its tasks has gained or lost a place."""
-        return self._known_job_order().is_kept
-
-    def _known_job_order(self) -> _JobOrder:
+    def job_order(self) -> JobOrder:
+        """Return what all orders of jobs come to."""
         known, hooks = self._job_order, self._hooks["job_order"]
         if known.orders != len(hooks):
             key = _job_key([hook.key for hook in hooks])
             is_kept = key is not None and all(hook.scope in ("static", "job") for hook in hooks)
-            known = self._job_order = _JobOrder(len(hooks), key=key, is_kept=is_kept)
+            known = self._job_order = JobOrder(len(hooks), key=key, is_kept=is_kept)
         return known
 
     def _task_key(self) -> Callable[[Task], Any] | None:

@@ -13,6 +13,7 @@ from navarch.scheduler.taken import Taken
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from navarch.scheduler.points import Hook
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
     from navarch.scheduler.state.queues import Queue
@@ -172,7 +173,8 @@ class JobQueue:
         """The one that was handed out before leaves were read."""
         self._popped: dict[str, list[Job]] = {}
         self._pushes = 0
-        self._rank = self._loss_rank() if victims else session.queue_rank()
+        order = session.only_queue_order()
+        self._rank = None if order is None else self._loss_rank(order) if victims else order.rank
         self._levels: dict[int, list[_Place]] = {}
         """Siblings, by the identity of the list they are in."""
         self._ties = session.loss_ties if victims else session.queue_ties
@@ -204,8 +206,8 @@ class JobQueue:
 
         Where the order of jobs can be kept, it takes as long as those take that are handed out.
         """
-        key = session.job_key()
-        kept = session.parameters.fast_paths and session.keeps_job_keys
+        _, key, is_kept = session.job_order()
+        kept = is_kept and session.parameters.fast_paths
         if key is None or not kept or (victims and session.hooks("victim_cost")):
             return cls.of(session, filter(wanted, roster.jobs), victims=victims)
         queue = cls(session, victims=victims, key=key)
@@ -347,9 +349,9 @@ class JobQueue:
             best_queue, best, best_rank = queue, job, own_rank
         return best
 
-    def _loss_rank(self) -> Callable[[Queue, Job], Any] | None:
+    def _loss_rank(self, order: Hook) -> Callable[[Queue, Job], Any] | None:
         """Return what `_best_by_rank` is to rank queues by that lose their next job."""
-        rank = self._session.queue_loss_rank()
+        rank = order.loss_rank
         if rank is None or not self._session.parameters.fast_paths:
             return None
         kept = self._session.loss_ranks
@@ -366,7 +368,8 @@ class JobQueue:
 
     def pop_one_of(self, wanted: Sequence[Job]) -> Job | None:
         """Return the next of the wanted jobs; those before it are dropped."""
-        weight = None if self._rank is None or self._victims else self._session.queue_weight()
+        order = None if self._rank is None or self._victims else self._session.only_queue_order()
+        weight = None if order is None else order.weight
         while (job := self.pop()) is not None and job not in wanted:
             if weight is None:
                 continue

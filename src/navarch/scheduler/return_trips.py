@@ -54,7 +54,7 @@ class ReturnTrips:
         if len(leaving) != 1 or not self._session.parameters.fast_paths:
             return False
         (task,) = leaving
-        if task.node is None or part.queue == task.job.queue:
+        if task.placement.node is None or part.queue == task.job.queue:
             return False
         ranking = self._rankings.get(task.uid) or self._ranking(task)
         if ranking is None:
@@ -94,7 +94,8 @@ class ReturnTrips:
     def _turn(self, task: Task, queue: Queue) -> Turn | None:
         """Return when it would be the turn of a queue if the task, in or below it, had to leave."""
         session, job = self._session, task.job
-        known, return_rank = self._weights.get(task.uid), session.queue_return_rank()
+        known, order = self._weights.get(task.uid), session.only_queue_order()
+        return_rank = None if order is None else order.return_rank
         if return_rank is None or known is None or known[0] is not task.placement:
             turn = session.ask_while_leaving(task, lambda: session.turns.turn_of(job, queue))
             if turn is not None:

@@ -258,7 +258,10 @@ class Statement:
             self.discard()
             return refusal
         for entry in self._log:
-            if isinstance(entry, Bulk) and entry.operations is None:
+            if isinstance(entry, Operation):
+                if entry.standing:
+                    self._session.settle(entry.task)
+            elif isinstance(entry, Bulk) and entry.operations is None:
                 self._session.settle_all(entry.tasks, entry.nodes)
             else:
                 for operation in _standing_of(entry):
@@ -289,7 +292,10 @@ class Statement:
         """Return what committing now would decide."""
         found: list[Decision] = []
         for entry in self._log:
-            if isinstance(entry, Bulk) and entry.operations is None:
+            if isinstance(entry, Operation):
+                if entry.standing:
+                    found.append(self._decision(entry))
+            elif isinstance(entry, Bulk) and entry.operations is None:
                 found += self._binds(entry)
             else:
                 found += [self._decision(operation) for operation in _standing_of(entry)]

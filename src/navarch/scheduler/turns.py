@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from navarch.scheduler.session import Session
     from navarch.scheduler.state.job import Job
@@ -62,18 +62,22 @@ class Turns:
 
     def turn_of(self, job: Job, queue: Queue) -> Turn | None:
         """Return what decides when it is the turn of a queue, with a job in or below it next."""
-        rank, weight = self._session.queue_rank(), self._session.queue_weight()
-        if rank is None or weight is None:
+        order = self._session.only_queue_order()
+        if order is None or order.rank is None or order.weight is None:
             return None
-        return Turn(job, queue, weight(job), rank(queue, job))
+        return Turn(job, queue, order.weight(job), order.rank(queue, job))
 
     def turn_as_ranked(self, job: Job, queue: Queue) -> Turn | None:
         """Do as `turn_of` does, with the rank of who was served last, if it is that."""
-        rank, weight = self._session.queue_rank(), self._session.queue_weight()
-        known = queue.ranked
-        if weight is None or known is None or known[:3] != (rank, queue.changes, job):
+        order, known = self._session.only_queue_order(), queue.ranked
+        if (
+            order is None
+            or order.weight is None
+            or known is None
+            or known[:3] != (order.rank, queue.changes, job)
+        ):
             return self.turn_of(job, queue)
-        return Turn(job, queue, weight(job), known[3])
+        return Turn(job, queue, order.weight(job), known[3])
 
     def first_as_known(self, one: Turn, other: Turn) -> Job | None:
         """Return whose turn comes first of two siblings' that were found before, if it is plain.
@@ -104,9 +108,7 @@ class Turns:
 
     def _are_steady(self, one: Turn, other: Turn) -> bool:
         """Say whether ranks stay as they are while those who wait are handed out."""
-        weight = self._session.queue_weight()
-        assert weight is not None, "turns have weights"
-        self._catch_up(weight)
+        self._catch_up()
         return self._all_weigh(one.queue, one.weight) and self._all_weigh(other.queue, other.weight)
 
     def _all_weigh(self, queue: Queue, weight: object) -> bool:
@@ -114,10 +116,14 @@ class Turns:
         counts = self._counts.get(queue.name)
         return not counts or (len(counts) == 1 and weight in counts)
 
-    def _catch_up(self, weight: Callable[[Job], Any]) -> None:
+    def _catch_up(self) -> None:
         log = self._session.changes.jobs
         if self._seen == len(log):
             return
+        order = self._session.only_queue_order()
+        assert order is not None, "turns have ranks"
+        weight = order.weight
+        assert weight is not None, "turns have weights"
         changed = self._session.waiting.jobs if self._seen < 0 else dict.fromkeys(log[self._seen :])
         self._seen = len(log)
         weights = self._weights

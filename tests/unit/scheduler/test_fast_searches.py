@@ -450,7 +450,7 @@ def test_tasks_that_differ_in_one_fact_are_not_taken_for_equals(fact: str) -> No
 def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:
     cluster = a_cluster(nodes={"a": 8}, jobs=[a_job("first", on=["a"]), a_job("second", on=["a"])])
     session = open_session(cluster)
-    assert session.keeps_job_keys
+    assert session.job_order().is_kept
     favourite = ["first"]
     session.add_job_order_fn(lambda job: job.name in favourite, key=True)
 
@@ -458,7 +458,7 @@ def test_an_order_that_looks_at_more_than_its_job_is_not_kept() -> None:
     favourite[:] = ["second"]
     order.append(names(session))
 
-    assert not session.keeps_job_keys
+    assert not session.job_order().is_kept
     assert order == [["first", "second"], ["second", "first"]]
 
 

@@ -178,7 +178,7 @@ class JobSolver:
         """Simulate with the recorded victims, and those beside the newest candidate."""
         if not search.candidates:
             return self._simulate(part, search.recorded)
-        nodes = {task.node for task in search.latest if task.node is not None}
+        nodes = {node for task in search.latest if (node := task.placement.node) is not None}
         if len(nodes) == 1 and not self._session.parameters.victims_on_many_nodes:
             # There is nothing else to try that could be the same.
             return self._simulate(part, [*search.recorded, *search.candidates_beside(*nodes)])
@@ -208,7 +208,8 @@ class JobSolver:
         if self._feasible is None:
             self._feasible = feasible_rows(session, self._job)
         # A task that only had a promise is nowhere once that is withdrawn: ask before.
-        rows = self._feasible.union([session.nodes.rows[t.node] for t in leaving if t.node])
+        nodes = [node for task in leaving if (node := task.placement.node) is not None]
+        rows = self._feasible.union([session.nodes.rows[node] for node in nodes])
         stays = self._spacious and session.return_trips.goes_straight_back(part, leaving)
         if stays:
             if session.parameters.check_fast_paths:

@@ -90,8 +90,9 @@ class VictimSearch:
             self._places[job] = len(self._places)
         self.candidates[job].extend(unit)
         for task in unit:
-            if task.node is not None:
-                self._beside.setdefault(task.node, set()).add(job)
+            node = task.placement.node
+            if node is not None:
+                self._beside.setdefault(node, set()).add(job)
         self.latest = unit
 
     def record(self, tasks: Sequence[Task]) -> None:

@@ -113,17 +113,24 @@ class Losses:
         self._charges = charges
         self._known: dict[int, tuple[list[Job], int, Amounts, set[str]]] = {}
         """By list: the list, how much of it was added up, to what, and whose tasks."""
+        self._first: tuple[Job, Amounts] | None = None
+        """The job that was asked about last with nobody before it: all queues above it ask, too."""
 
     def forget(self) -> None:
         """Start afresh, since jobs may have gained or lost something."""
         self._known.clear()
+        self._first = None
 
     def of(self, jobs: Sequence[Job]) -> Amounts:
         """Return what the tasks of `jobs` have, each task counted once."""
         if not isinstance(jobs, Taken):
             return self._add(NOTHING, jobs, set()) if jobs else NOTHING
         if not jobs.before:
-            return self._add(NOTHING, (jobs.following,), set())
+            first = self._first
+            if first is None or first[0] is not jobs.following:
+                first = (jobs.following, self._add(NOTHING, (jobs.following,), set()))
+                self._first = first
+            return first[1]
         known = self._known.get(id(jobs.before))
         if known is None:
             known = (jobs.before, 0, NOTHING, set())
