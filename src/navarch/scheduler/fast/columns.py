@@ -145,9 +145,12 @@ class Columns:
 
     def extremes_among(self, figure: str, rows: Set[int]) -> tuple[int, int]:
         """Return the least and the most of a figure that some nodes have, if they have any."""
-        values = self.extent(figure).values
-        free = [value for row in rows if (value := values[row]) != NONE]
-        return (min(free), max(free)) if free else (0, 0)
+        free = list(map(self.extent(figure).values.__getitem__, rows))
+        least = min(free, default=NONE)
+        if least == NONE:
+            free = [value for value in free if value != NONE]
+            least = min(free, default=0)
+        return least, max(free, default=0)
 
     def keeps_extremes(self, figure: str, node: Node) -> bool:
         """Say whether a figure has the same extremes with a node as it is for a moment."""

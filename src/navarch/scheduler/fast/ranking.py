@@ -174,7 +174,8 @@ class Ranking:
         if not rows:
             return None
         known = self.look()
-        extents = self._measure()
+        # Extremes are what they were if nothing has changed; plugins are told those among `rows`.
+        extents = self.extents if known == self._seen else self._measure()
         among = self._measure_among(rows)
         if among == extents:
             self.catch_up_since(known, extents)
