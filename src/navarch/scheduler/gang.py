@@ -78,7 +78,8 @@ def tasks_to_evict(session: Answers, job: Job) -> tuple[list[Task], bool]:
 
 def _tasks_to_place(session: Answers, job: Job, *, real: bool) -> Sequence[Task]:
     if len(job.pod_sets) == 1:
-        return _tasks_of_only_set(session, next(iter(job.pod_sets.values())), real=real)
+        (pod_set,) = job.pod_sets.values()
+        return _tasks_of_only_set(session, pod_set, real=real)
     waiting = [
         (pod_set, tasks)
         for pod_set in session.sort_pod_sets(list(job.pod_sets.values()))

@@ -325,15 +325,19 @@ class Session(Answers):
         """
         job, request = tasks[0].job, tasks[0].request
         need = need_of(request)
+        places, counts = nodes, [1] * len(nodes)
         if len(tasks) == 1:
             nodes[0].take_whole(need, tasks)
+        elif len(set(nodes)) == len(nodes):
+            Node.take_one_each(need, tasks, nodes)
         else:
-            places = _by_node(tasks, nodes)
-            for node, members in places:
+            together = _by_node(tasks, nodes)
+            places = [node for node, _ in together]
+            counts = [len(members) for _, members in together]
+            for node, members in together:
                 node.take_whole(need, members)
-            if self.parameters.fast_paths and len(places) > FEW:
-                rows, counts = [n.index for n, _ in places], [len(each) for _, each in places]
-                self.columns.take(rows, counts, request)
+        if self.parameters.fast_paths and len(places) > FEW:
+            self.columns.take([node.index for node in places], counts, request)
         self.note_change(job)
         self.queues.note_change(job.queue)
         told: list[EventHandler] = []

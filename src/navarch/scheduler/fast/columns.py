@@ -339,10 +339,17 @@ class Extent:
         """What all of them together have free."""
         self.overdrawn = bool(free[~self.has, column].any())
         """Whether somebody is on a node that has lost all it had: that is missing in the sum."""
-        self.rows = {row for row, value in enumerate(self.values) if value >= unit}
-        """The nodes that have at least a unit free."""
+        self._rows: set[int] | None = None
         self.seen = 0
         """How much of the log of changes it takes into account."""
+
+    @property
+    def rows(self) -> set[int]:
+        """The nodes that have at least a unit free; only searches for victims ask for them."""
+        if self._rows is None:
+            unit = self._unit
+            self._rows = {row for row, value in enumerate(self.values) if value >= unit}
+        return self._rows
 
     def update(self, row: int, value: int) -> None:
         """Take into account that a node has another amount free."""
@@ -351,7 +358,8 @@ class Extent:
             return
         self.values[row] = value
         self.sum += value - before
-        (self.rows.add if value >= self._unit else self.rows.discard)(row)
+        if self._rows is not None:
+            (self._rows.add if value >= self._unit else self._rows.discard)(row)
         counts = self.counts
         counts[value] = counts.get(value, 0) + 1
         left = counts[before] - 1
@@ -382,9 +390,11 @@ class Extent:
             rows, values = [rows[index] for index in kept], [values[index] for index in kept]
             before = [before[index] for index in kept]
         self.sum += sum(values) - sum(before)
+        roomy = self._rows
         for row, value in zip(rows, values, strict=True):
             known[row] = value
-            (self.rows.add if value >= self._unit else self.rows.discard)(row)
+            if roomy is not None:
+                (roomy.add if value >= self._unit else roomy.discard)(row)
         for value, count in Counter(values).items():
             counts[value] = counts.get(value, 0) + count
         for value, count in Counter(before).items():

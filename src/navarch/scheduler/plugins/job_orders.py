@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.job import Job, PodSet
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 
@@ -38,16 +38,16 @@ class Elastic:
 def elasticity(job: Job) -> int:
     """Return 0 if a pod set is below its minimum, 1 if all are just there, 2 if one is above."""
     if not job.origin.version and len(job.pod_sets) == 1:
-        return _elasticity(job)  # quicker than to remember it
+        (pod_set,) = job.pod_sets.values()
+        return _surplus(pod_set)  # quicker than to remember it
     return job.remember("elasticity", lambda: _elasticity(job))
 
 
 def _elasticity(job: Job) -> int:
-    if len(job.pod_sets) == 1:
-        (pod_set,) = job.pod_sets.values()
-        more = pod_set.count(ACTIVE_ALLOCATED_MASK) - pod_set.min_available
-        return 0 if more < 0 else 2 if more else 1
-    surplus = [s.active_allocated - s.min_available for s in job.pod_sets.values()]
-    if any(each < 0 for each in surplus):
-        return 0
-    return 2 if any(each > 0 for each in surplus) else 1
+    each = [_surplus(pod_set) for pod_set in job.pod_sets.values()]
+    return 0 if 0 in each else max(each, default=1)
+
+
+def _surplus(pod_set: PodSet) -> int:
+    more = pod_set.count(ACTIVE_ALLOCATED_MASK) - pod_set.min_available
+    return 0 if more < 0 else 2 if more else 1

@@ -157,6 +157,24 @@ class Node:
             here[task.uid] = (task, 1)
             task.placement = taken
 
+    @staticmethod
+    def take_one_each(
+        need: tuple[int, int, int, int], tasks: Sequence[Task], nodes: Sequence["Node"]
+    ) -> None:
+        """Do as `take_whole` does with one task on each of different nodes of a session."""
+        cpu, memory, gpu, pods = need
+        note = nodes[0].log.rows.append
+        for task, node in zip(tasks, nodes, strict=True):
+            idle = node.idle
+            idle.cpu -= cpu
+            idle.memory -= memory
+            idle.gpu -= gpu
+            idle.pods -= pods
+            node.version += 1
+            note(node.index)
+            node._tasks[task.uid] = (task, 1)  # noqa: SLF001 - its own
+            task.placement = node._taken or node.taken  # noqa: SLF001 - its own
+
     def rehearse(self, need: tuple[int, int, int, int], task: Task) -> None:
         """Have a task here for a moment that takes so much CPU, memory, GPUs and pods."""
         cpu, memory, gpu, pods = need
