@@ -323,21 +323,11 @@ class Session(Answers):
 
         If a handler raises, nothing has happened, as with `move`.
         """
-        job, request = tasks[0].job, tasks[0].request
-        need = need_of(request)
-        places, counts = nodes, [1] * len(nodes)
+        job = tasks[0].job
         if len(tasks) == 1:
-            nodes[0].take_whole(need, tasks)
-        elif len(set(nodes)) == len(nodes):
-            Node.take_one_each(need, tasks, nodes)
+            nodes[0].take_whole(need_of(tasks[0].request), tasks)
         else:
-            together = _by_node(tasks, nodes)
-            places = [node for node, _ in together]
-            counts = [len(members) for _, members in together]
-            for node, members in together:
-                node.take_whole(need, members)
-        if self.parameters.fast_paths and len(places) > FEW:
-            self.columns.take([node.index for node in places], counts, request)
+            self._take_many(tasks, nodes)
         self.note_change(job)
         self.queues.note_change(job.queue)
         told: list[EventHandler] = []
@@ -353,6 +343,21 @@ class Session(Answers):
             for handler in reversed(told):
                 _tell_all(handler.deallocate_all_fn, handler.deallocate_fn, tasks, nodes)
             raise
+
+    def _take_many(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
+        fast, request = self.parameters.fast_paths, tasks[0].request
+        need = need_of(request)
+        if len(set(nodes)) == len(nodes):
+            Node.take_one_each(need, tasks, nodes)
+            if fast and len(nodes) > FEW:
+                self.columns.take([node.index for node in nodes], [1] * len(nodes), request)
+            return
+        places = _by_node(tasks, nodes)
+        for node, members in places:
+            node.take_whole(need, members)
+        if fast and len(places) > FEW:
+            rows, counts = [n.index for n, _ in places], [len(each) for _, each in places]
+            self.columns.take(rows, counts, request)
 
     def give_all(self, tasks: Sequence[Task], nodes: Sequence[Node]) -> None:
         """Take back what `take_all` has booked."""
@@ -509,8 +514,6 @@ class Session(Answers):
 
 def _by_node(tasks: Sequence[Task], nodes: Sequence[Node]) -> list[tuple[Node, Sequence[Task]]]:
     """Return each node with the tasks that go there."""
-    if len(set(nodes)) == len(nodes):
-        return list(zip(nodes, zip(tasks, strict=True), strict=True))
     found: dict[int, tuple[Node, list[Task]]] = {}
     for task, node in zip(tasks, nodes, strict=True):
         known = found.get(node.index)

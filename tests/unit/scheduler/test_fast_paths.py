@@ -181,6 +181,33 @@ def test_a_gang_of_two_kinds_that_finds_no_room_is_turned_down_without_making_it
     assert not waiting[-1].is_made
 
 
+def test_pods_like_one_that_found_no_room_are_turned_down_without_another_look() -> None:
+    jobs = [a_job("first", gpus=7), *(a_job(f"next-{i}", gpus=2, age=-i) for i in range(2))]
+    session = open_session(
+        a_cluster(nodes={"a": 8}, jobs=jobs), SchedulerConfig(actions=("allocate",))
+    )
+    allocate(session)
+
+    assert sorted(session.unplaced) == ["next-0", "next-1"]
+    job = session.jobs["next-1"]
+    ranking = session.engine.ranking(next(iter(job.tasks.values())), job)
+    assert ranking is not None
+    assert ranking.is_hopeless(1)
+
+
+def test_a_gang_for_which_too_few_places_are_left_takes_none_of_them() -> None:
+    singles = [a_job(f"single-{i}", age=9 - i) for i in range(5)]
+    cluster = a_cluster(
+        nodes={"a": 8, "b": 8, "c": 8, "full": 8},
+        jobs=[a_job("running", gpus=8, on="full"), *singles, a_job("gang", tasks=20, age=0)],
+    )
+    session = open_session(cluster, SchedulerConfig(actions=("allocate",)))
+    allocate(session)
+
+    assert sorted(session.unplaced) == ["gang"]
+    assert session.changes.grown == 0
+
+
 def test_gangs_of_several_kinds_are_decided_as_the_slow_way_decides_them() -> None:
     for fours in range(1, 5):
         jobs = [mixed_job(f"mixed-{i}", ones=i % 3 + 1, fours=fours, age=-i) for i in range(4)]

@@ -156,6 +156,8 @@ class Engine:
             return []
         ahead = self._ahead
         if ahead.holds(ranking, len(self._columns.log.rows), real=real):
+            if count > 1 and count > ahead.left and not self.has_room(ranking, count):
+                return []
             return ahead.take(count)
         ranking.refresh()
         if count > 1 and ranking.find_room() < count:
@@ -171,7 +173,10 @@ class Engine:
             if places:
                 return places
         if wanted == 1 or not ranking.foreseeable:
-            return self._best(ranking)
+            places = self._best(ranking)
+            if not places:
+                ranking.find_room()  # so that the next of the kind are turned down without a look
+            return places
         rows = order_of(self._columns, ranking, wanted, real=real)
         ahead.keep(ranking, self._columns.at(rows.tolist()), real=real)
         return ahead.take(count)
@@ -225,6 +230,11 @@ class Ahead:
             and self._next < len(self._nodes)
             and self._real is real
         )
+
+    @property
+    def left(self) -> int:
+        """How many places have not been taken."""
+        return len(self._nodes) - self._next
 
     def take(self, count: int) -> list[Node]:
         """Return the next places."""
