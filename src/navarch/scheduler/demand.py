@@ -8,7 +8,7 @@ from navarch.scheduler.gang import charge, tasks_to_place
 from navarch.scheduler.quantity import gpus
 from navarch.scheduler.request import Request
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Members, Mixed
+from navarch.scheduler.state.members import Members, Mixed
 from navarch.scheduler.state.task import Task
 
 

@@ -11,8 +11,9 @@ from navarch.scheduler.http import HttpHandler
 from navarch.scheduler.points import POINTS, Combine, Hook, Measure, Scope
 from navarch.scheduler.quantity import Amounts
 from navarch.scheduler.scenario import Scenario
-from navarch.scheduler.state.job import Job, PodSet, SubGroup
+from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.pod_set import PodSet, SubGroup
 from navarch.scheduler.state.queues import Queue
 from navarch.scheduler.state.task import Task
 

@@ -6,7 +6,9 @@ from operator import attrgetter
 
 from navarch.scheduler.answers import Answers
 from navarch.scheduler.quantity import NOTHING, Amounts
-from navarch.scheduler.state.job import Job, Look, Members, Mixed, PodSet
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.members import Members, Mixed
+from navarch.scheduler.state.pod_set import Look, PodSet
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus
 

@@ -11,15 +11,16 @@ from navarch.scheduler.fast.engine import Engine
 from navarch.scheduler.fit import Fit, JobMisfit
 from navarch.scheduler.gang import tasks_to_place
 from navarch.scheduler.sharing import share_gpus
-from navarch.scheduler.state.job import made
+from navarch.scheduler.state.members import made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from navarch.scheduler.fast.ranking import Ranking
     from navarch.scheduler.session import Session
-    from navarch.scheduler.state.job import Job, PodSet, SubGroup
+    from navarch.scheduler.state.job import Job
     from navarch.scheduler.state.node import Node
+    from navarch.scheduler.state.pod_set import PodSet, SubGroup
     from navarch.scheduler.state.task import Task
     from navarch.scheduler.statement import Statement
 

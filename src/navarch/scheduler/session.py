@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from navarch.scheduler.cluster import Device, JobSpec, TaskSpec
     from navarch.scheduler.plugin import Plugin
     from navarch.scheduler.registry import PluginRegistry
-    from navarch.scheduler.state.job import PodSet
+    from navarch.scheduler.state.pod_set import PodSet
 
 T = TypeVar("T")
 

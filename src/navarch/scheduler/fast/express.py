@@ -13,7 +13,7 @@ from navarch.scheduler.decision import Bind, a_bind, a_start
 from navarch.scheduler.fast.check import check_place
 from navarch.scheduler.fast.engine import UNKNOWN
 from navarch.scheduler.quantity import gpus
-from navarch.scheduler.state.job import Members, Mixed, made
+from navarch.scheduler.state.members import Members, Mixed, made
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job, PodSet
+from navarch.scheduler.state.job import Job
+from navarch.scheduler.state.pod_set import PodSet
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 

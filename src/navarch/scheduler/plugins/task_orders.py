@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import PodSet
+from navarch.scheduler.state.pod_set import PodSet
 from navarch.scheduler.state.task import Task
 
 

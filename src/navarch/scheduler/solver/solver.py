@@ -11,7 +11,7 @@ from navarch.scheduler.placing import place_job
 from navarch.scheduler.scenario import Scenario, Victim
 from navarch.scheduler.solver.room import GpuRoom, rows_with_gpus
 from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole
-from navarch.scheduler.state.job import made
+from navarch.scheduler.state.members import made
 from navarch.scheduler.state.nodes import SomeNodes
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
 

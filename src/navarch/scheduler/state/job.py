@@ -1,20 +1,19 @@
 """A job inside a session: a tree of groups whose leaves are pod sets."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, Final, TypeVar
 
-from navarch.scheduler.cluster import JobSpec, SubGroupSpec, TaskSpec, TopologyConstraint
+from navarch.scheduler.cluster import JobSpec, TaskSpec
 from navarch.scheduler.quantity import NOTHING, Amounts
-from navarch.scheduler.request import Request
 from navarch.scheduler.state.kind import Kinds, end_of_equals
+from navarch.scheduler.state.members import Members
+from navarch.scheduler.state.pod_set import Look, PodSet, grow, prune
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import (
     ACTIVE_ALLOCATED_MASK,
     ACTIVE_USED_MASK,
-    ALIVE_MASK,
     ANY_MASK,
     TaskStatus,
 )
@@ -23,257 +22,6 @@ T = TypeVar("T")
 
 FEW_LOOKS: Final = 4
 """Gangs in which looks of tasks change more often than this are looked at task by task."""
-
-
-class Look(NamedTuple):
-    """Those tasks of a gang that wait and differ in nothing but their names."""
-
-    kind: int
-    specs: Sequence[TaskSpec]
-
-
-class PodSet:
-    """Equal members of a job and the least number of them that is worth running."""
-
-    __slots__ = (
-        "_tasks",
-        "alike",
-        "found",
-        "kind",
-        "looks",
-        "min_available",
-        "name",
-        "owner",
-        "size",
-        "topology",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        min_available: int,
-        topology: TopologyConstraint | None,
-        tasks: Sequence[Task] = (),
-    ) -> None:
-        self.name = name
-        self.min_available = min_available
-        self.topology = topology
-        self._tasks: list[Task] | None = list(tasks)
-        self.size = len(tasks)
-        """How many tasks there are."""
-        self.alike = False
-        """Whether all tasks are of one kind and age, so that only their names tell them apart."""
-        self.kind: int | None = None
-        """The kind of all tasks, where they are alike and pending."""
-        self.looks: Sequence[Look] = ()
-        """The few kinds of tasks there are, where all wait and are of one age."""
-        self.owner: Job | None = None
-        self.found: TaskStatus | None = None
-        """The state that all tasks had in the snapshot, good as long as nothing has changed."""
-
-    @property
-    def tasks(self) -> list[Task]:
-        """The tasks by uid, made when somebody first asks for one of them."""
-        if self._tasks is None:
-            assert self.owner is not None, "tasks that are still to be made have an owner"
-            self.owner.make_tasks()
-        assert self._tasks is not None, "they have been made"
-        return self._tasks
-
-    @property
-    def first(self) -> Task:
-        """The first task by uid."""
-        if self._tasks is None:
-            assert self.owner is not None, "tasks that are still to be made have an owner"
-            return self.owner.first_of(self)
-        return self._tasks[0]
-
-    def hold(self, tasks: list[Task] | None, size: int) -> None:
-        """Have so many tasks, or these once they are made."""
-        self._tasks = tasks
-        self.size = size
-
-    def count(self, mask: int) -> int:
-        """Return how many tasks are in one of the states of `mask`."""
-        owner = self.owner
-        if owner is not None and not owner.version and self.found is not None:
-            return self.size if self.found & mask else 0
-        total = 0
-        for task in self.tasks:  # few, mostly: a list of them takes longer
-            if task.placement.status & mask:
-                total += 1
-        return total
-
-    def untouched(self, mask: int) -> bool:
-        """Say whether all tasks are still as they were found, in one of the states of `mask`."""
-        owner, found = self.owner, self.found
-        return owner is not None and found is not None and not owner.version and bool(found & mask)
-
-    @property
-    def active_allocated(self) -> int:
-        """How many tasks hold, or are about to hold, resources."""
-        return self.count(ACTIVE_ALLOCATED_MASK)
-
-    @property
-    def below_minimum(self) -> bool:
-        """Whether fewer tasks are placed than the gang needs."""
-        return self.active_allocated < self.min_available
-
-    @property
-    def ready(self) -> bool:
-        """Whether enough tasks exist, and are not gated, for the gang to start."""
-        return self.count(ALIVE_MASK & ~TaskStatus.GATED) >= self.min_available
-
-    def __repr__(self) -> str:
-        return f"PodSet({self.name}, min={self.min_available}, tasks={self.size})"
-
-
-class Members(Sequence[Task]):
-    """The first so many tasks of a pod set of equal ones, made when somebody asks for them."""
-
-    __slots__ = ("number", "pod_set")
-
-    def __init__(self, pod_set: PodSet, count: int) -> None:
-        self.pod_set = pod_set
-        self.number = min(count, pod_set.size)
-        """How many there are."""
-
-    @property
-    def first(self) -> Task:
-        """The first of them; the others need not be made for that."""
-        return self.pod_set.first
-
-    @property
-    def request(self) -> Request:
-        """What each of them asks for."""
-        assert self.pod_set.owner is not None, "equal tasks have an owner"
-        return self.pod_set.owner.spec.tasks[0].request
-
-    @property
-    def charge(self) -> Amounts:
-        """What queues would be charged for all of them before they have a place."""
-        assert self.pod_set.owner is not None, "equal tasks have an owner"
-        each = self.pod_set.owner.charge_each
-        return each if self.number == 1 else each.times(self.number)
-
-    def __len__(self) -> int:
-        return self.number
-
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Task]: ...
-
-    def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        return self.first if index == 0 else self.made()[index]
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self.made())
-
-    def made(self) -> list[Task]:
-        """Return the tasks themselves."""
-        tasks = self.pod_set.tasks
-        return tasks if len(tasks) == self.number else tasks[: self.number]
-
-
-class Mixed(Sequence[Task]):
-    """All tasks of a pod set of a few kinds, in order, made when somebody asks for them."""
-
-    __slots__ = ("_made", "_order", "looks", "pod_set")
-
-    def __init__(
-        self, pod_set: PodSet, looks: Sequence[Look], order: Callable[[Look], Any]
-    ) -> None:
-        """With a key that says which kinds come first."""
-        self.pod_set = pod_set
-        self.looks = sorted(looks, key=order) if len(looks) > 1 else looks
-        self._order = order
-        self._made: list[Task] | None = None
-
-    @property
-    def _specs(self) -> list[TaskSpec]:
-        """The tasks in order: by kind as far as that tells them apart, then by name."""
-        found: list[TaskSpec] = []
-        for _, together in groupby(self.looks, self._order):
-            found += sorted([spec for look in together for spec in look.specs], key=_uid)
-        return found
-
-    @property
-    def charge(self) -> Amounts:
-        """What queues would be charged for all of them before they have a place."""
-        assert self.pod_set.owner is not None, "waiting tasks have an owner"
-        return self.pod_set.owner.charge_all(self.pod_set)
-
-    @property
-    def requests(self) -> list[Request]:
-        """What they ask for, in order."""
-        found: list[Request] = []
-        for _, together in groupby(self.looks, self._order):
-            looks = list(together)
-            if len(looks) == 1:
-                found += [looks[0].specs[0].request] * len(looks[0].specs)
-            else:
-                specs = [spec for look in looks for spec in look.specs]
-                found += [spec.request for spec in sorted(specs, key=_uid)]
-        return found
-
-    def part(self, look: Look) -> Sequence[Task]:
-        """Return the tasks of one of the kinds, made when somebody asks for them."""
-        return Mixed(self.pod_set, [look], self._order)
-
-    def __len__(self) -> int:
-        return sum([len(look.specs) for look in self.looks])
-
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Task]: ...
-
-    def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        return self.made()[index]
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self.made())
-
-    def made(self) -> list[Task]:
-        """Return the tasks themselves."""
-        if self._made is None:
-            assert self.pod_set.owner is not None, "waiting tasks have an owner"
-            tasks = self.pod_set.owner.tasks
-            self._made = [tasks[spec.uid] for spec in self._specs]
-        return self._made
-
-
-def made(tasks: Sequence[Task]) -> Sequence[Task]:
-    """Return tasks as a list, made if they were not."""
-    return tasks.made() if isinstance(tasks, Members | Mixed) else tasks
-
-
-class SubGroup:
-    """An inner group of a job: further groups, and pod sets."""
-
-    __slots__ = ("groups", "name", "pod_sets", "topology")
-
-    def __init__(
-        self,
-        name: str,
-        topology: TopologyConstraint | None,
-        groups: Sequence["SubGroup"],
-        pod_sets: Sequence[PodSet],
-    ) -> None:
-        self.name = name
-        self.topology = topology
-        self.groups = list(groups)
-        self.pod_sets = list(pod_sets)
-
-    def all_pod_sets(self) -> list[PodSet]:
-        """Return the pod sets of this group and of all groups in it."""
-        found = list(self.pod_sets)
-        for group in self.groups:
-            found.extend(group.all_pod_sets())
-        return found
 
 
 class Job:
@@ -333,7 +81,7 @@ class Job:
         self._kinds = kinds
         self.enter: Callable[[Task], None] | None = None
         """What puts a task where the snapshot found it, if that is still to be done."""
-        self.root = _grow(spec.root)
+        self.root = grow(spec.root)
         root = self.root
         pod_sets = root.all_pod_sets() if root.groups else root.pod_sets
         self.pod_sets: dict[str, PodSet] = {pod_set.name: pod_set for pod_set in pod_sets}
@@ -590,7 +338,7 @@ class Job:
         view._tasks = {  # noqa: SLF001 - its own
             uid: task for uid, task in self.tasks.items() if uid in uids
         }
-        view.root = _prune(self.root, uids, shrink=shrink)
+        view.root = prune(self.root, uids, shrink=shrink)
         view.pod_sets = {pod_set.name: pod_set for pod_set in view.root.all_pod_sets()}
         return view
 
@@ -635,23 +383,3 @@ def _compare(pod_set: PodSet, owner: Job, kinds: Kinds) -> None:
             alike = False
     pod_set.alike = alike
     pod_set.kind = number if alike else None
-
-
-def _grow(spec: SubGroupSpec) -> SubGroup:
-    """Return the live group of `spec`, still without tasks."""
-    pod_sets = [PodSet(s.name, s.min_available, s.topology) for s in spec.pod_sets]
-    groups = [_grow(group) for group in spec.groups] if spec.groups else ()
-    return SubGroup(spec.name, spec.topology, groups, pod_sets)
-
-
-def _prune(group: SubGroup, uids: set[str], *, shrink: bool) -> SubGroup:
-    """Return a copy of `group` with only the tasks in `uids`."""
-    pod_sets = []
-    for pod_set in group.pod_sets:
-        tasks = [task for task in pod_set.tasks if task.uid in uids]
-        minimum = len(tasks) if shrink else pod_set.min_available
-        part = PodSet(pod_set.name, minimum, pod_set.topology, tasks)
-        part.alike, part.kind = pod_set.alike, pod_set.kind
-        pod_sets.append(part)
-    groups = [_prune(child, uids, shrink=shrink) for child in group.groups]
-    return SubGroup(group.name, group.topology, groups, pod_sets)

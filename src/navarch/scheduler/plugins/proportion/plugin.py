@@ -24,8 +24,9 @@ from navarch.scheduler.plugins.proportion.shares import Shares
 from navarch.scheduler.quantity import NOTHING, Amounts
 from navarch.scheduler.scenario import Scenario
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job, PodSet
+from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.pod_set import PodSet
 from navarch.scheduler.state.queues import Queue
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK, TaskStatus

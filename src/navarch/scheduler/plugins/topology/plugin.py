@@ -13,8 +13,9 @@ from navarch.scheduler.plugins import scores
 from navarch.scheduler.plugins.topology.domains import Domain, build_tree, lowest_common
 from navarch.scheduler.plugins.topology.room import fits, measure
 from navarch.scheduler.session import Session
-from navarch.scheduler.state.job import Job, PodSet, SubGroup
+from navarch.scheduler.state.job import Job
 from navarch.scheduler.state.node import Node
+from navarch.scheduler.state.pod_set import PodSet, SubGroup
 from navarch.scheduler.state.task import Task
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
