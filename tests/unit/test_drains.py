@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import TESTING, Condition, Health
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.pool import Pool
+from navarch.fleet.changes import changes
 from navarch.fleet.drains import plan_drains
 from navarch.fleet.notices import notice_due
-from navarch.fleet.plan import Drain, Terminate
+from navarch.fleet.plan import Drain, Plan, Retire, Terminate
 from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Retirement(reason="XID 79")
@@ -116,3 +118,37 @@ def test_work_is_kept_off_a_node_that_is_not_well_once_something_is_done_about_i
     assert notice_due(replace(broken, retiring=BROKEN)) is Told.CORDONED
     assert notice_due(replace(broken, recovery=RecoveryId("r"))) is Told.CORDONED
     assert notice_due(replace(broken, pool=None)) is Told.CORDONED, "no pool decides about it"
+
+
+def written(pool: Pool, node: Node, retire: Retire) -> tuple[Node, list[tuple[str, str]]]:
+    fleet = apply(Fleet(), Change(pools=[pool], nodes=[node]))
+    change = changes([Plan(pool=pool.name, actions=(retire,))], fleet, now=NOW)
+    return change.nodes[0], [(event.kind, event.facts["phase"]) for event in change.events]
+
+
+def test_who_need_not_wait_drains_in_the_commit_that_gives_it_back() -> None:
+    lost = Condition(check="xid/79", health=Health.UNHEALTHY, reason="x", since=NOW, fatal=True)
+    broken = a_node("training-0", conditions=(lost,))
+    sound = a_node("training-0")
+    both = [("node.retiring", "ready"), ("node.draining", "draining")]
+    for node, retire in (
+        (broken, Retire(node=broken.id, reason="XID 79")),
+        (sound, Retire(node=sound.id, reason="3 of 2 nodes", surplus=True)),
+        (sound, Retire(node=sound.id, reason="reclaimed", urgent=True)),
+    ):
+        after, told = written(a_pool(), node, retire)
+        assert (after.phase, after.since, told) == (Phase.DRAINING, NOW, both), retire
+        assert notice_due(after) is Told.DRAINING
+
+
+def test_who_is_replaced_while_it_works_is_only_marked() -> None:
+    after, told = written(
+        a_pool(), a_node("training-0"), Retire(node=NodeId("training-0"), reason="too old")
+    )
+    assert (after.phase, told) == (Phase.READY, [("node.retiring", "ready")])
+
+
+def test_a_machine_that_boots_is_not_drained_but_ended() -> None:
+    boots = a_node("training-0", phase=Phase.BOOTING)
+    after, told = written(a_pool(), boots, Retire(node=boots.id, reason="too many", surplus=True))
+    assert (after.phase, told) == (Phase.TERMINATING, [("node.retiring", "terminating")])

@@ -12,6 +12,7 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
+from navarch.fleet.drains import drains_at_once
 from navarch.fleet.plan import (
     AskAgain,
     Cordon,
@@ -66,8 +67,12 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
                 launches += [node.launch for node in written if node.gone and node.launch]
                 continue
             node, event = _written(action, fleet, now)
-            nodes.append(node)
             events.append(event)
+            if isinstance(action, Retire) and drains_at_once(node):
+                # There is nothing to wait for, so that nobody need come by to find that out.
+                node, event = _draining(node, action.reason, now)
+                events.append(event)
+            nodes.append(node)
             if isinstance(action, Request | AskAgain):
                 events.append(_asked(action, now))
             if isinstance(action, Request) and _begins_gang(action, events, fleet):
@@ -146,11 +151,15 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
             because = (about("pool", before.pool),) if surplus and before.pool else ()
             return node, _event(node, "node.retiring", reason, now, because)
         case Drain(node=name, reason=reason):
-            node = fleet.nodes[name].to(Phase.DRAINING, at=now)
-            return node, _event(node, "node.draining", reason, now)
+            return _draining(fleet.nodes[name], reason, now)
         case Terminate(node=name, reason=reason):
             node = fleet.nodes[name].to(Phase.TERMINATING, at=now)
             return node, _event(node, "node.terminating", reason, now)
+
+
+def _draining(node: Node, reason: str, now: datetime) -> tuple[Node, Event]:
+    after = node.to(Phase.DRAINING, at=now)
+    return after, _event(after, "node.draining", reason, now)
 
 
 def _begins_gang(action: Request, events: list[Event], fleet: Fleet) -> bool:

@@ -32,9 +32,7 @@ def plan_drains(
     for node in present:
         if node.retiring is None:
             continue
-        if node.phase is Phase.READY and (
-            node.retiring.surplus or node.retiring.urgent or covered or full or _is_lost(node)
-        ):
+        if node.phase is Phase.READY and (covered or full or drains_at_once(node)):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
             moments.append(now + pool.drain_timeout)
         elif node.phase is Phase.DRAINING:
@@ -49,6 +47,16 @@ def plan_drains(
     wake_at = min(moments, default=None)
     # Who begins to drain or is terminated takes up as much room as before.
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at, settled=True)
+
+
+def drains_at_once(node: Node) -> bool:
+    """Return whether `node` need not wait for a replacement before its work is moved.
+
+    That is so of one that nobody replaces, that has minutes left, or on which nothing can run.
+    """
+    if node.retiring is None or node.phase is not Phase.READY:
+        return False
+    return node.retiring.surplus or node.retiring.urgent or _is_lost(node)
 
 
 def _is_lost(node: Node) -> bool:
