@@ -255,6 +255,7 @@ def build_control_plane(
             rolls=rolls,
         )
         memory.look_at = sizes.look_at
+        incidents = IncidentReconciler(clock, store)
         drains = DrainWatch(clock, store, notifier, errands, rolls)
         found: list[Reconciler] = [
             RemediationReconciler(
@@ -264,6 +265,7 @@ def build_control_plane(
                 remediator=_choose_remediator(opinions),
                 settings=opinions.governor,
                 policy=opinions.policy,
+                follow=incidents.follow,
             ),
             RecoveryReconciler(clock, entropy, store, dressed, notifier, errands),
             sizes,
@@ -277,14 +279,16 @@ def build_control_plane(
             HousekeepingReconciler(clock, store),
             EmptinessReconciler(clock, store, readings, is_scaled=is_scaled),
             JobReconciler(clock, store, scheduler_offload, scheduling=opinions.scheduling),
-            IncidentReconciler(clock, store),
+            incidents,
             BadHostReconciler(clock, store),
             wear,
             stragglers,
             budgets,
         ]
         found += [
-            ObservationReconciler(clock, store, provider, hearing, errands, evidence)
+            ObservationReconciler(
+                clock, store, provider, hearing, errands, evidence, follow=incidents.follow
+            )
             for provider in dressed
         ]
         found += [

@@ -1,16 +1,19 @@
 """The incident reconciler: says what is done about each, closes what is over, forgets the past."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
 from navarch.core.errors import ConflictError
-from navarch.core.event import Event, about
+from navarch.core.event import Event
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import IncidentId, NodeId
-from navarch.core.incident import Incident, IncidentState
+from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
-from navarch.health.incidents.ending import ended, quiet_at
-from navarch.health.incidents.standing import linked, seen_by_incidents, standing, words
+from navarch.health.incidents.ending import quiet_at
+from navarch.health.incidents.settling import settled
+from navarch.health.incidents.standing import linked, seen_by_incidents
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -65,6 +68,35 @@ class IncidentReconciler:
         """Return from when on there is something to do."""
         return self.agenda.due_at()
 
+    def follow(self, change: Change, fleet: Fleet) -> Change:
+        """Return `change` of `fleet`, with what its nodes bring about for their incidents.
+
+        That saves them a commit of their own. What is left to our own rounds is an incident of
+        several nodes or of a fabric, which others may be writing in a storm, and one whose node is
+        being mended.
+        """
+        now = self._clock.now()
+        found = [
+            settled(incident, {node.id: node}, fleet.recoveries, now=now)
+            for node in change.nodes
+            if node.recovery is None
+            for incident in self._alone_on(node, fleet)
+        ]
+        news = [each for each in found if each is not None]
+        if not news:
+            return change
+        return evolve(
+            change,
+            incidents=(*change.incidents, *(incident for incident, _ in news)),
+            events=(*change.events, *(event for _, event in news)),
+        )
+
+    def _alone_on(self, node: Node, fleet: Fleet) -> Iterator[Incident]:
+        for name in self._on_node.get(node.id, ()):
+            incident = fleet.incidents[name]
+            if incident.nodes == (node.id,) and incident.kind is not IncidentKind.FABRIC:
+                yield incident
+
     async def _settle(self, due: list[IncidentId], now: datetime) -> None:
         fleet = self._store.fleet()
         moved: list[Incident] = []
@@ -79,16 +111,12 @@ class IncidentReconciler:
                 if is_old or name not in self._closed:
                     past.append(name)
                 continue
-            stands = standing(incident, fleet.nodes, fleet.recoveries)
-            after = ended(stands, fleet.nodes, fleet.recoveries, now=now)
-            if after is not None:
-                moved.append(after)
-                events.append(_closed_event(after, now))
-                continue
-            self.agenda.wake(name, max(quiet_at(incident), now + LOOK_AGAIN))
-            if stands != incident:
-                moved.append(stands)
-                events.append(_moved_event(stands, words(stands, fleet.nodes), now))
+            news = settled(incident, fleet.nodes, fleet.recoveries, now=now)
+            if news is not None:
+                moved.append(news[0])
+                events.append(news[1])
+            if news is None or news[0].is_open:
+                self.agenda.wake(name, max(quiet_at(incident), now + LOOK_AGAIN))
         if moved or past:
             change = Change(
                 incidents=moved,
@@ -131,41 +159,24 @@ class IncidentReconciler:
             if node.id in self._on_node and (is_report or _looks_different(node, committed.before))
         ]
         moved += [recovery.node for recovery in committed.change.recoveries]
+        as_it_should_be = self._as_it_should_be(committed) if moved else ()
         for name in moved:
             # Something may have been taken back, begun or held, or the machine may be gone.
             for incident in self._on_node.get(name, ()):
-                self.agenda.note(incident)
+                if incident not in as_it_should_be:
+                    self.agenda.note(incident)
+
+    def _as_it_should_be(self, committed: Committed) -> set[IncidentId]:
+        """Return what was written just now and needs no look before its next date."""
+        after, now = committed.after, self._clock.now()
+        return {
+            incident.id
+            for incident in committed.change.incidents
+            if incident.is_open
+            and settled(incident, after.nodes, after.recoveries, now=now) is None
+        }
 
 
 def _looks_different(node: Node, fleet: Fleet) -> bool:
     before = fleet.nodes.get(node.id)
     return before is None or seen_by_incidents(before) != seen_by_incidents(node)
-
-
-def _closed_event(incident: Incident, now: datetime) -> Event:
-    return Event(
-        at=now,
-        about=about("incident", incident.id),
-        kind="incident.closed",
-        reason=incident.note,
-        because=(about("node", incident.node),),
-        facts={"kind": str(incident.kind), "state": str(IncidentState.RESOLVED)},
-    )
-
-
-def _moved_event(incident: Incident, reason: str, now: datetime) -> Event:
-    because = [about("node", incident.node)]
-    if incident.recovery:
-        because.append(about("recovery", incident.recovery))
-    return Event(
-        at=now,
-        about=about("incident", incident.id),
-        kind=f"incident.{incident.state}",
-        reason=reason,
-        because=tuple(because),
-        facts={
-            "kind": str(incident.kind),
-            "state": str(incident.state),
-            "recovery": incident.recovery,
-        },
-    )

@@ -5,7 +5,7 @@ leaked, but only with proof that they are ours and after having seen them severa
 """
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.errands import Errands
@@ -47,7 +47,10 @@ class ObservationReconciler:
         liveness: Liveness,
         errands: Errands,
         evidence: Evidence,
+        *,
+        follow: Callable[[Change, Fleet], Change] = lambda change, _: change,
     ) -> None:
+        """`follow` adds to a change what it comes to for incidents."""
         self.name = f"observation/{provider.name}"
         self._clock = clock
         self._store = store
@@ -55,6 +58,7 @@ class ObservationReconciler:
         self._liveness = liveness
         self._errands = errands
         self._evidence = evidence
+        self._follow = follow
         self._due = clock.now()
         self._awaited: dict[NodeId, None] = {}
         nodes = list(store.fleet().nodes.values())
@@ -74,7 +78,8 @@ class ObservationReconciler:
         listing = Listing(provider=self._provider.name, begun_at=begun_at, instances=news.instances)
         lesson = self._compare(listing, news.missing, fleet)
         if not lesson.change.empty:
-            fleet = await self._store.commit(lesson.change, based_on=fleet.revision)
+            change = self._follow(lesson.change, fleet)
+            fleet = await self._store.commit(change, based_on=fleet.revision)
         self._remember(listing, lesson, fleet)
         for instance, owner in lesson.condemned:
             self._end_stray(instance, owner)

@@ -7,7 +7,7 @@ from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
 from navarch.core.evolve import evolve
-from navarch.core.fleet import Fleet, pools_touched
+from navarch.core.fleet import Change, Fleet, pools_touched
 from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
@@ -57,13 +57,16 @@ class RemediationReconciler:
         remediator: Callable[[Pool], Remediator],
         settings: Callable[[], GovernorSettings] = default_settings,
         policy: Callable[[], PolicyChange | None] = lambda: None,
+        follow: Callable[[Change, Fleet], Change] = lambda change, _: change,
     ) -> None:
+        """`follow` adds to a change what it comes to for incidents."""
         self._clock = clock
         self._store = store
         self._providers = providers
         self._remediator = remediator
         self._settings = settings
         self._policy = policy
+        self._follow = follow
         fleet = store.fleet()
         self._census = Census(fleet.nodes.values(), fleet.recoveries.values())
         self._agenda: Agenda[PoolName] = Agenda()
@@ -182,7 +185,8 @@ class RemediationReconciler:
         change = changes(acting, fleet, now=now)
         if not change.empty:
             # Nothing is counted here but what only we do: a node that changes is conflict enough.
-            await self._store.commit(evolve(change, guards=()), based_on=fleet.revision)
+            change = self._follow(evolve(change, guards=()), fleet)
+            await self._store.commit(change, based_on=fleet.revision)
         for plan in plans:
             holds = [action for action in plan.actions if isinstance(action, HoldBack)]
             for first in range(0, len(holds), HOLDS_AT_ONCE):

@@ -1,0 +1,98 @@
+"""What becomes of an incident is written with what becomes of its node."""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from navarch.control.agenda import LONG_AGO
+from navarch.control.incidents import IncidentReconciler
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.health import Condition, Health
+from navarch.core.ids import IncidentId, NodeId, RecoveryId
+from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.node import Node, Phase, Retirement
+from navarch.core.ownership import Cluster
+from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+NAME = NodeId("training-0")
+CHECK = "xid/79/GPU-0"
+BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True)
+INCIDENT = Incident(
+    id=IncidentId("inc-1"),
+    kind=IncidentKind.HARDWARE,
+    node=NAME,
+    nodes=(NAME,),
+    opened_at=NOW,
+    last_at=NOW,
+    title="XID 79",
+    check=CHECK,
+    symptoms=(Symptom(check=CHECK, reason="XID 79", node=NAME, first_at=NOW, last_at=NOW),),
+)
+NODE = a_node(NAME, conditions=(BROKEN,), health=Health.UNHEALTHY, registered_at=NOW)
+LEAVING = replace(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
+
+
+def followed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentReconciler]:
+    """Return the change that makes `node` of NODE, as it is committed, and who followed it."""
+
+    async def story() -> tuple[Change, IncidentReconciler]:
+        store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        reconciler = IncidentReconciler(SimClock(), store)
+        await store.commit(Change(pools=[a_pool()], nodes=[NODE], incidents=[incident]), based_on=0)
+        event = Event(at=NOW, about=about("node", NAME), kind="node.moved", reason="XID 79")
+        change = reconciler.follow(Change(nodes=[node], events=[event]), store.fleet())
+        await store.commit(change, based_on=store.fleet().revision)
+        return change, reconciler
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(story())
+
+
+def kinds(events: Iterable[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+def test_that_a_node_is_replaced_and_that_its_incident_recovers_is_one_commit() -> None:
+    change, reconciler = followed(LEAVING)
+
+    assert kinds(change.events) == ["node.moved", "incident.recovering"]
+    assert [each.state for each in change.incidents] == [IncidentState.RECOVERING]
+    assert change.events[-1].reason == "training-0 is being replaced"
+    assert reconciler.due_at() != LONG_AGO, "there is nothing left to write down"
+
+
+def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
+    change, _ = followed(replace(LEAVING, phase=Phase.GONE))
+
+    assert kinds(change.events) == ["node.moved", "incident.closed"]
+    assert [each.note for each in change.incidents] == ["its node is gone"]
+
+
+@pytest.mark.parametrize(
+    "incident",
+    [
+        replace(INCIDENT, nodes=(NAME, NodeId("training-1"))),
+        replace(INCIDENT, kind=IncidentKind.FABRIC, domain="rack-7"),
+    ],
+    ids=["several nodes", "fabric"],
+)
+def test_an_incident_that_others_may_be_writing_waits_for_its_own_round(incident: Incident) -> None:
+    """Commits about the nodes of one rack must not stand in each other's way in a storm."""
+    change, reconciler = followed(LEAVING, incident)
+
+    assert (kinds(change.events), change.incidents) == (["node.moved"], ())
+    assert reconciler.due_at() == LONG_AGO
+
+
+def test_an_incident_whose_node_is_being_mended_waits_for_its_own_round() -> None:
+    """It has a recovery to be named in, and that to be named in it."""
+    change, reconciler = followed(replace(LEAVING, recovery=RecoveryId("r-1")))
+
+    assert kinds(change.events) == ["node.moved"]
+    assert reconciler.due_at() == LONG_AGO
