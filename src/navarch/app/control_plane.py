@@ -273,7 +273,7 @@ def build_control_plane(
             drains,
             LaunchReconciler(clock, store, dressed, errands, evidence, user_data=user_data),
             TerminationReconciler(clock, store, dressed, errands, evidence),
-            NoticeReconciler(clock, store, notifier, errands),
+            NoticeReconciler(clock, store, notifier, errands, is_empty=drains.is_empty),
             HeartbeatReconciler(clock, store, hearing),
             CommandReconciler(clock, store),
             HousekeepingReconciler(clock, store),

@@ -2,18 +2,23 @@
 
 from datetime import datetime, timedelta
 
+import structlog
+
 from navarch.control.errands import Errands
 from navarch.control.nodes import NodeFollower
 from navarch.control.planning import PoolPlanning
 from navarch.control.rolls import Rolls
+from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node, Phase, Told
+from navarch.core.node import Node, Told
 from navarch.core.pool import Pool
-from navarch.fleet.drains import plan_drains, seen_by_drains
+from navarch.fleet.drains import goes_when_empty, plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Store
+
+log = structlog.get_logger(__name__)
 
 POLL = timedelta(seconds=10)
 
@@ -53,6 +58,19 @@ class DrainWatch:
         """Return from when on there is something to do."""
         return self._nodes.due_at()
 
+    async def is_empty(self, node: NodeId) -> bool:
+        """Ask about a node that has just been told to drain; one that fails to answer is not.
+
+        It is asked about again in its time, if it is still there by then.
+        """
+        try:
+            return await self._notifier.is_drained(node)
+        except NavarchError as error:
+            log.warning("drain.unanswered", node=node, error=str(error))
+            return False
+        finally:
+            self._asked_at[node] = self._clock.now()
+
     def _forget(self, node: NodeId) -> None:
         self._drained.discard(node)
         self._asked_at.pop(node, None)
@@ -87,9 +105,4 @@ class DrainWatch:
 
 def _is_draining(node: Node) -> bool:
     # Before it has been told to move its work, an idle answer means nothing.
-    return (
-        node.phase is Phase.DRAINING
-        and node.retiring is not None
-        and node.pool is not None
-        and node.told is Told.DRAINING
-    )
+    return goes_when_empty(node) and node.told is Told.DRAINING

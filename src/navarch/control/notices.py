@@ -1,5 +1,6 @@
 """The notice reconciler: tells the workload system what may run where."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from navarch.control.amend import amend
@@ -8,7 +9,10 @@ from navarch.control.nodes import NodeFollower
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
+from navarch.core.ids import NodeId
 from navarch.core.node import Node, Told
+from navarch.fleet.changes import let_go
+from navarch.fleet.drains import DRAINED, goes_when_empty
 from navarch.fleet.notices import notice_due, notice_reason
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
@@ -21,12 +25,20 @@ class NoticeReconciler:
     name = "notices"
 
     def __init__(
-        self, clock: Clock, store: Store, notifier: WorkloadNotifier, errands: Errands
+        self,
+        clock: Clock,
+        store: Store,
+        notifier: WorkloadNotifier,
+        errands: Errands,
+        *,
+        is_empty: Callable[[NodeId], Awaitable[bool]],
     ) -> None:
+        """`is_empty` says whether nothing runs any more on a node that was told to drain."""
         self._clock = clock
         self._store = store
         self._notifier = notifier
         self._errands = errands
+        self._is_empty = is_empty
         self._nodes = NodeFollower(
             clock, store, concerns=lambda n: notice_due(n) is not None, advance=self._advance
         )
@@ -57,19 +69,26 @@ class NoticeReconciler:
                 await self._notifier.drain(node.id, reason)
             else:
                 await self._notifier.uncordon(node.id)
-            await self._record(node, notice, reason)
+            # Most that are given back have been idle: then this is all there is to wait for.
+            is_empty = goes_when_empty(node) and await self._is_empty(node.id)
+            await self._record(node, notice, reason, is_empty=is_empty)
         finally:
             self._nodes.look_at(node.id)
 
-    async def _record(self, node: Node, notice: Told, reason: str) -> None:
+    async def _record(self, node: Node, notice: Told, reason: str, *, is_empty: bool) -> None:
+        now = self._clock.now()
         event = Event(
-            at=self._clock.now(),
+            at=now,
             about=about("node", node.id),
             kind="node.announced",
             reason=f"{self._notifier.name} was told: {notice}" + (f", {reason}" if reason else ""),
         )
 
         def proposal(_: Fleet, newest: Node) -> Change:
-            return Change(nodes=[evolve(newest, told=notice)], events=[event])
+            told = evolve(newest, told=notice)
+            if not is_empty or not goes_when_empty(newest):
+                return Change(nodes=[told], events=[event])
+            after, news = let_go(told, DRAINED, now=now)
+            return Change(nodes=[after], events=[event, news])
 
         await amend(self._store, node.id, proposal)

@@ -103,6 +103,12 @@ def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
     return leaving
 
 
+def let_go(node: Node, reason: str, *, now: datetime) -> tuple[Node, Event]:
+    """Return `node` as one whose machine is to be ended, and the news of that."""
+    after = node.to(Phase.TERMINATING, at=now)
+    return after, _event(after, "node.terminating", reason, now)
+
+
 def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
     match action:
         case Request(launch=launch, reason=reason, replaces=replaces, waiting=waiting):
@@ -153,8 +159,7 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
         case Drain(node=name, reason=reason):
             return _draining(fleet.nodes[name], reason, now)
         case Terminate(node=name, reason=reason):
-            node = fleet.nodes[name].to(Phase.TERMINATING, at=now)
-            return node, _event(node, "node.terminating", reason, now)
+            return let_go(fleet.nodes[name], reason, now=now)
 
 
 def _draining(node: Node, reason: str, now: datetime) -> tuple[Node, Event]:

@@ -8,6 +8,9 @@ from navarch.core.node import Node, Phase, Told
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, Drain, Plan, Terminate
 
+DRAINED = "drained"
+"""Why a machine is ended on which nothing runs any more."""
+
 
 def plan_drains(
     pool: Pool,
@@ -38,7 +41,7 @@ def plan_drains(
         elif node.phase is Phase.DRAINING:
             ends_at = node.since + pool.drain_timeout
             if node.id in drained:
-                actions.append(Terminate(node=node.id, reason="drained"))
+                actions.append(Terminate(node=node.id, reason=DRAINED))
             elif now >= ends_at and _may_be_cut_short(node):
                 reason = f"work was still there after {pool.drain_timeout}"
                 actions.append(Terminate(node=node.id, reason=reason))
@@ -57,6 +60,11 @@ def drains_at_once(node: Node) -> bool:
     if node.retiring is None or node.phase is not Phase.READY:
         return False
     return node.retiring.surplus or node.retiring.urgent or _is_lost(node)
+
+
+def goes_when_empty(node: Node) -> bool:
+    """Return whether `node` is to be given back as soon as nothing runs on it any more."""
+    return node.phase is Phase.DRAINING and node.retiring is not None and node.pool is not None
 
 
 def _is_lost(node: Node) -> bool:

@@ -1,0 +1,113 @@
+"""What the workload system is told, and what its answer brings about."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from navarch.control.drains import POLL, DrainWatch
+from navarch.control.errands import Errands
+from navarch.control.notices import NoticeReconciler
+from navarch.control.rolls import Rolls
+from navarch.core.errors import TransientError
+from navarch.core.fleet import Change
+from navarch.core.ids import NodeId
+from navarch.core.node import Node, Phase, Retirement, Told
+from navarch.core.ownership import Cluster
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+NAME = NodeId("training-0")
+LEAVING = a_node(
+    NAME, phase=Phase.DRAINING, registered_at=NOW, retiring=Retirement(reason="XID 79")
+)
+
+
+class Workloads:
+    """A workload system that gives the answers it was given, and then says yes."""
+
+    name = "workloads"
+
+    def __init__(self, answers: Sequence[bool | None]) -> None:
+        self._answers = list(answers)
+        self.calls: list[str] = []
+
+    async def cordon(self, node: NodeId, reason: str) -> None:
+        del node, reason
+        self.calls.append("cordon")
+
+    async def uncordon(self, node: NodeId) -> None:
+        del node
+        self.calls.append("uncordon")
+
+    async def drain(self, node: NodeId, reason: str) -> None:
+        del node, reason
+        self.calls.append("drain")
+
+    async def is_drained(self, node: NodeId) -> bool:
+        self.calls.append("is_drained")
+        answer = self._answers.pop(0) if self._answers else True
+        if answer is None:
+            raise TransientError(f"nobody knows about {node}")
+        return answer
+
+
+def told(node: Node, *answers: bool | None) -> tuple[Node, list[list[str]], list[str]]:
+    """Return `node` after one notice and two rounds of the watch, half a pause and one later.
+
+    With it come the kinds of events by commit, and what the workload system was asked.
+    """
+
+    async def story() -> tuple[Node, list[list[str]], list[str]]:
+        clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        await store.commit(Change(pools=[a_pool()], nodes=[node]), based_on=0)
+        commits: list[list[str]] = []
+        store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
+        workloads = Workloads(answers)
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            watch = DrainWatch(clock, store, workloads, errands, Rolls(store))
+            notices = NoticeReconciler(clock, store, workloads, errands, is_empty=watch.is_empty)
+            await notices.reconcile()
+            for _ in range(2):
+                await clock.sleep(POLL.total_seconds() / 2)
+                await notices.reconcile()
+                await watch.reconcile()
+                await watch.planning.reconcile()
+        return store.fleet().nodes[node.id], commits, workloads.calls
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(story())
+
+
+def test_an_idle_node_is_let_go_of_in_the_commit_that_says_who_was_told() -> None:
+    node, commits, calls = told(LEAVING)
+
+    assert (node.phase, node.told) == (Phase.TERMINATING, Told.DRAINING)
+    assert commits == [["node.announced", "node.terminating"]]
+    assert calls == ["drain", "is_drained"]
+
+
+def test_a_node_that_works_is_asked_about_again_and_not_before_its_time() -> None:
+    node, commits, calls = told(LEAVING, False, False)
+
+    assert (node.phase, node.told) == (Phase.DRAINING, Told.DRAINING)
+    assert commits == [["node.announced"]]
+    assert calls == ["drain", "is_drained", "is_drained"]
+
+
+def test_a_workload_system_that_does_not_answer_has_been_told_all_the_same() -> None:
+    node, commits, calls = told(LEAVING, None, False)
+
+    assert (node.phase, node.told) == (Phase.DRAINING, Told.DRAINING)
+    assert commits == [["node.announced"]]
+    assert calls == ["drain", "is_drained", "is_drained"], "and it is not told twice"
+
+
+def test_a_node_that_was_drained_by_hand_stays_when_it_is_empty() -> None:
+    node, commits, calls = told(replace(LEAVING, retiring=None))
+
+    assert (node.phase, node.told) == (Phase.DRAINING, Told.DRAINING)
+    assert commits == [["node.announced"]]
+    assert calls == ["drain"]
