@@ -57,7 +57,8 @@ class Express:
         if type(tasks) is Mixed:  # asked of every job: an abstract base is slow to say no
             return self._place_mixed(job, tasks)
         engine = self._session.engine
-        count = len(tasks)
+        assert isinstance(tasks, Members), "that is what it takes"
+        count = tasks.number
         kind = job.root.pod_sets[0].kind
         assert kind is not None, "equal tasks are of a kind"
         ranking = engine.known_ranking(kind, job)
