@@ -36,13 +36,14 @@ class NodeFollower:
                 self.agenda.note(node.id)
         store.subscribe(self._changed)
 
-    def look_at(self, name: NodeId) -> None:
-        """Look at a node in the next round, if there is anything to look for by now."""
+    def look_at(self, name: NodeId) -> bool:
+        """Look at a node in the next round; return whether there is anything to look for by now."""
         node = self._store.fleet().nodes.get(name)
         if node is not None and self._concerns(node):
             self.agenda.note(name)
-        else:
-            self.agenda.wake(name, None)
+            return True
+        self.agenda.wake(name, None)
+        return False
 
     def round(self) -> datetime | None:
         """Look at what needs a look; return when the next node comes due."""

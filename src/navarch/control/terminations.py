@@ -64,10 +64,11 @@ class TerminationReconciler:
         except InstanceNotFoundError:
             pass
         finally:
-            self._nodes.look_at(node)
-        now = self._clock.now()
-        self._asked_at[node] = now
-        self._evidence.stopped_at.setdefault(node, now)
+            must_go = self._nodes.look_at(node)
+        if must_go:  # and no listing has said meanwhile that it is gone
+            now = self._clock.now()
+            self._asked_at[node] = now
+            self._evidence.stopped_at.setdefault(node, now)
 
 
 def _must_go(node: Node) -> bool:

@@ -74,8 +74,9 @@ class Finding:
     @property
     def kind(self) -> IncidentKind:
         """Whose fault it is, taken by itself."""
-        if self.code:
-            return self._kind_of_code()
+        code = self.code
+        if code:
+            return self._kind_of(code)
         check = self.result.check.partition("/")[0]
         if check in _FABRIC:
             return IncidentKind.FABRIC
@@ -83,9 +84,9 @@ class Finding:
             return IncidentKind.NETWORK
         return IncidentKind.HOST if check in _HOST else IncidentKind.HARDWARE
 
-    def _kind_of_code(self) -> IncidentKind:
+    def _kind_of(self, code: str) -> IncidentKind:
         origin = self.result.facts.get("class", "")
-        if origin == "fabric" or (self.code.isdecimal() and int(self.code) >= SXIDS_FROM):
+        if origin == "fabric" or (code.isdecimal() and int(code) >= SXIDS_FROM):
             return IncidentKind.FABRIC
         return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
 
