@@ -7,6 +7,7 @@ learns from the jobs of the snapshot, running and pending: those are the ones th
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
@@ -97,46 +98,50 @@ class _Outlook:
         sizes = [kind.size for kind in kinds]
         self._slots = SlotKinds(shapes, sizes, Counter(self._kind_of.values()), could_use)
         self._slots_with: dict[_Room, Numbers] = {}
-        self._gain_with: dict[tuple[Shape, _Room, tuple[int, ...]], float] = {}
+        self._gain_with: dict[tuple[Shape, _Left], float] = {}
+        self._left_at: dict[str, tuple[int, _Left]] = {}
+        """What was left of each node, at which of its versions."""
         contention = Contention(shapes, could_use)
         for index, ((shape, _), count) in enumerate(seen.items()):
             self._slots.count(index, shape.demand * count)
             contention.count(index, shape.demand * count)
         free, there = np.zeros(len(kinds)), np.zeros(len(self._slots))
-        for node in session.nodes.values():
-            free[self._kind_of[node.name]] += sum(gpus_left(node))
-            there += self._slots_on(node)
+        # Both are sums of whole numbers, so that it does not matter who is counted together.
+        for (room, left), count in Counter(map(self._left_on, session.nodes.values())).items():
+            free[room.kind] += count * sum(left)
+            there += count * self._slots_in(room)
         more = float(free.sum()) / demand if demand else 0.0
         self._price = contention.prices(free, more)
         self._worth = self._slots.worth(there, more)
 
     def gain(self, task: Task, node: Node) -> float:
         """Return what is gained, in thousandths of GPUs, by putting the task on the node."""
-        shape, left = shape_of(task), gpus_left(node)
         # Most nodes of a large fleet are alike: what is left of them is all that counts.
-        alike = (shape, self._room(node), tuple(left))
+        alike = (shape_of(task), self._left_on(node))
         gain = self._gain_with.get(alike)
         if gain is None:
-            gain = self._gain_with[alike] = self._gain(shape, node, left)
+            gain = self._gain_with[alike] = self._gain(*alike)
         return gain
 
-    def _gain(self, shape: Shape, node: Node, left: list[int]) -> float:
-        total, cpu = sum(left), _cpu_left(node)
+    def _gain(self, shape: Shape, left_on: _Left) -> float:
+        room, left = left_on
+        total, cpu = sum(left), room.cpu
         short = self._shortage.of_each(
             np.array([cpu, cpu - shape.cpu_milli], dtype=float),
             np.array([total, total - shape.demand], dtype=float),
         )
         gained, opened = self._gpu_part(shape, left)
-        slots = self._slots_on(node)
-        lost = np.maximum(slots - self._slots_on(node, shape, opened), 0) if slots.any() else slots
-        price = float(self._price[self._kind_of[node.name]]) * shape.demand
+        slots = self._slots_in(room)
+        after = room.without(shape, opened)
+        lost = np.maximum(slots - self._slots_in(after), 0) if slots.any() else slots
+        price = float(self._price[room.kind]) * shape.demand
         return gained + float(short[0] - short[1]) - price - float(self._worth @ lost)
 
     def gpu_gain(self, left: int, milli: int) -> float:
         """Return how much less waste there is to expect of a GPU after so much of it is taken."""
         return float(self._waste[left] - self._waste[max(0, left - milli)])
 
-    def _gpu_part(self, shape: Shape, left: list[int]) -> tuple[float, int]:
+    def _gpu_part(self, shape: Shape, left: Sequence[int]) -> tuple[float, int]:
         """Return what is gained on the node's GPUs, and how many unused ones are taken."""
         if not shape.gpus:
             return 0.0, 0
@@ -149,16 +154,8 @@ class _Outlook:
         gained = sum(self.gpu_gain(milli, shape.gpu_milli) for milli in ranked)
         return gained, ranked.count(WHOLE)
 
-    def _slots_on(self, node: Node, taken: Shape | None = None, opened: int = 0) -> Numbers:
-        """Return the node's slots, or those it would have after something was taken."""
-        room = self._room(node)
-        if taken is not None:
-            room = _Room(
-                room.kind,
-                room.cpu - taken.cpu_milli,
-                room.memory - taken.memory_mib,
-                room.whole - opened,
-            )
+    def _slots_in(self, room: _Room) -> Numbers:
+        """Return the slots of a node of which so much is left."""
         slots = self._slots_with.get(room)
         if slots is None:
             slots = self._slots_with[room] = self._slots.on(
@@ -169,9 +166,19 @@ class _Outlook:
             )
         return slots
 
-    def _room(self, node: Node) -> _Room:
-        kind = self._kind_of[node.name]
-        return _Room(kind, _cpu_left(node), _memory_left(node), node.whole_gpus_free)
+    def _left_on(self, node: Node) -> _Left:
+        """Return what is left of a node, worked out once for as long as nothing is booked there."""
+        version, left_on = self._left_at.get(node.name, _NEVER)
+        if version != node.version or left_on is None:
+            room = _Room(
+                self._kind_of[node.name],
+                node.idle.cpu + node.releasing.cpu,
+                (node.idle.memory + node.releasing.memory) // MIB,
+                node.whole_gpus_free,
+            )
+            left_on = room, tuple(gpus_left(node))
+            self._left_at[node.name] = node.version, left_on
+        return left_on
 
 
 class _Room(NamedTuple):
@@ -181,6 +188,21 @@ class _Room(NamedTuple):
     cpu: int
     memory: int
     whole: int
+
+    def without(self, taken: Shape, opened: int) -> _Room:
+        """Return what is left after something was taken, with so many GPUs unused before."""
+        return _Room(
+            self.kind,
+            self.cpu - taken.cpu_milli,
+            self.memory - taken.memory_mib,
+            self.whole - opened,
+        )
+
+
+_Left = tuple[_Room, tuple[int, ...]]
+"""What is left of a node, and of each of its GPUs that has anything left."""
+
+_NEVER: Final[tuple[int, _Left | None]] = (-1, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,18 +240,12 @@ def left_of(node: Node, group: str) -> int:
 
 def gpus_left(node: Node) -> list[int]:
     """Return what is left of each GPU of the node that has anything left."""
+    if not node.groups:
+        return [WHOLE] * max(0, node.whole_gpus_free)
     shared = [
         left_of(node, group) for group, gpu in sorted(node.groups.items()) if not gpu.vacating
     ]
     return [WHOLE] * max(0, node.whole_gpus_free) + [left for left in shared if left]
-
-
-def _cpu_left(node: Node) -> int:
-    return node.idle.cpu + node.releasing.cpu
-
-
-def _memory_left(node: Node) -> int:
-    return (node.idle.memory + node.releasing.memory) // MIB
 
 
 def _selector(task: Task) -> tuple[tuple[str, str], ...]:
@@ -238,16 +254,18 @@ def _selector(task: Task) -> tuple[tuple[str, str], ...]:
 
 def _kinds(nodes: list[Node], labels: list[str]) -> tuple[dict[str, int], list[_NodeKind]]:
     """Return each node's kind by name, and the kinds; labels nobody selects by do not matter."""
-    numbers: dict[_NodeKind, int] = {}
+    numbers: dict[tuple[int, int, int, int, tuple[str | None, ...]], int] = {}
     kind_of: dict[str, int] = {}
     for node in nodes:
         size = node.allocatable
-        kind = _NodeKind(
-            (size.cpu, size.memory // MIB, size.gpu // GPU, str(node.gpu_memory_mib)),
-            tuple((key, node.labels.get(key)) for key in labels),
-        )
-        kind_of[node.name] = numbers.setdefault(kind, len(numbers))
-    return kind_of, list(numbers)
+        selected_by = tuple([node.labels.get(key) for key in labels])
+        alike = (size.cpu, size.memory // MIB, size.gpu // GPU, node.gpu_memory_mib, selected_by)
+        kind_of[node.name] = numbers.setdefault(alike, len(numbers))
+    kinds = [
+        _NodeKind((cpu, memory, gpus, str(each)), tuple(zip(labels, values, strict=True)))
+        for cpu, memory, gpus, each, values in numbers
+    ]
+    return kind_of, kinds
 
 
 def _could_use(shape: Shape, selector: dict[str, str], kind: _NodeKind) -> bool:

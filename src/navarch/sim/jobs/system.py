@@ -14,7 +14,7 @@ from navarch.core.queue import Queue
 from navarch.fleet.jobs.cluster import POOL, gang_spec, node_spec, queue_specs
 from navarch.fleet.jobs.scheduling import own_config
 from navarch.scheduler import Bind, Cluster, Evict, SchedulerConfig, run_cycle
-from navarch.scheduler.cluster import JobSpec
+from navarch.scheduler.cluster import JobSpec, NodeSpec
 from navarch.scheduler.decision import net_decisions
 from navarch.sim.jobs.job import Job, JobState
 from navarch.sim.scenario.work import JobConfig
@@ -53,6 +53,8 @@ class JobSystem(SimWorkloads):
     """Hears of nodes whose load has changed, or is about to within this moment."""
     _busy: dict[NodeId, int] | None = None
     """GPUs in use by node, until something starts or stops."""
+    _described: dict[NodeId, tuple[Node, NodeSpec]] = field(default_factory=dict)
+    """Nodes as the scheduler was shown them last, beside what they were then."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: asyncio.TaskGroup | None = None
 
@@ -272,19 +274,27 @@ class JobSystem(SimWorkloads):
     def _cluster(self) -> Cluster:
         now = self.clock.now()
         used = {node for job in self.jobs.values() for node in job.nodes.values()}
-        nodes = tuple(
-            node_spec(node, cordoned=node.id in self.cordoned)
+        self._described = {
+            node.id: (node, self._describe(node))
             for node in self.fleet().nodes.values()
             if node.registered_at is not None and (node.serving or node.id in used)
-        )
-        known = {spec.name for spec in nodes}
+        }
+        known = self._described.keys()
         alive = [job for job in self.jobs.values() if job.state is not JobState.FINISHED]
         return Cluster(
             now=now,
-            nodes=nodes,
+            nodes=tuple(spec for _, spec in self._described.values()),
             queues=queue_specs(self.queues.values()),
             jobs=tuple(_job_spec(job, now) for job in alive if set(job.nodes.values()) <= known),
         )
+
+    def _describe(self, node: Node) -> NodeSpec:
+        """Return a node as the scheduler sees it. Nearly all are what they were the last time."""
+        cordoned = node.id in self.cordoned
+        then, spec = self._described.get(node.id, (None, None))
+        if spec is not None and then is node and not cordoned and not spec.health.cordoned:
+            return spec
+        return node_spec(node, cordoned=cordoned)
 
 
 def _gpus(node: Node) -> int:
