@@ -1,5 +1,6 @@
 """A listing sifted for news teaches what the whole listing teaches."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -8,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.core import stretches
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster, Owner
+from navarch.core.stretches import Register, Stretches
 from navarch.fleet import familiar
 from navarch.fleet.comparison import Comparison, Lesson, Seen
 from navarch.fleet.reality import Listing
@@ -78,17 +81,23 @@ def told(lesson: Lesson) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("few", [0, 2, 32])
+@pytest.mark.parametrize("stretch", [None, 1, 2, 4])
 @given(rounds, st.booleans(), st.booleans())
 def test_what_is_passed_over_would_have_taught_nothing(
+    stretch: int | None,
     few: int,
     rounds: list[tuple[dict, dict, int]],  # type: ignore[type-arg]
     kept: bool,
     sorted_by_name: bool,
 ) -> None:
-    """`kept`: the provider hands out the same objects again where nothing has changed."""
+    """`kept`: the provider hands out the same objects again where nothing has changed.
+
+    One that keeps its machines in stretches hands out whole stretches again.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(familiar, "FEW", few)
-        check(rounds, kept=kept, sorted_by_name=sorted_by_name)
+        patch.setattr(stretches, "STRETCH_MAX", stretch)
+        check(rounds, kept=kept, sorted_by_name=sorted_by_name, in_stretches=stretch is not None)
 
 
 def check(
@@ -96,7 +105,9 @@ def check(
     *,
     kept: bool,
     sorted_by_name: bool,
+    in_stretches: bool,
 ) -> None:
+    register: Register[InstanceId, Instance] = Register()
     describe = cache(an_instance) if kept else an_instance
     fleet = apply(Fleet(), Change(pools=[a_pool(size=5, next_index=5)]))
     known_here, seen = familiar.Familiar(SIM, ()), Seen()
@@ -108,8 +119,13 @@ def check(
             known_here.changed(node, before.nodes.get(node.id))
         known = sorted(listed.items()) if sorted_by_name else listed.items()
         instances = [describe(name, twin, status) for (name, twin), status in known]
-        instances += instances[:again]
-        news = known_here.sift(instances, fleet)
+        handed_out: Sequence[Instance]
+        if in_stretches:
+            handed_out = register_as_listed(register, instances)
+            instances = list(handed_out)
+        else:
+            handed_out = instances = instances + instances[:again]
+        news = known_here.sift(handed_out, fleet)
         unfamiliar = {instance.id for instance in news.instances}
         assert news.instances == [each for each in instances if each.id in unfamiliar]
         whole = learn(fleet, instances, None, seen)
@@ -121,6 +137,21 @@ def check(
         unsettled = {*sifted.seen.strangers, *sifted.seen.strays}
         known_here.learnt([n.id for n in sifted.change.nodes], fleet, unsettled=unsettled)
         seen = sifted.seen
+
+
+def register_as_listed(
+    register: Register[InstanceId, Instance], instances: list[Instance]
+) -> Stretches[Instance]:
+    """Bring a register up to date: who was there stays where it is, who is new is put last."""
+    there = {instance.id for instance in instances}
+    for known in list(register.listing()):
+        if known.id not in there:
+            register.drop(known.id)
+    for instance in instances:
+        register.put(instance.id, instance)
+    listing = register.listing()
+    assert sorted(listing, key=lambda each: each.id) == sorted(instances, key=lambda each: each.id)
+    return listing
 
 
 def _is_gone(fleet: Fleet, node: Node) -> bool:

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
+from navarch.core.stretches import Stretches
 from navarch.fleet.reality import seen_by_listing
 
 
@@ -181,11 +183,26 @@ def _names(instances: Iterable[Instance]) -> list[InstanceId]:
 
 
 def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
-    """Return both without what is alike in both, one stretch after another.
+    """Return both without what is alike in both. The last part reaches to the end; it may be empty.
+
+    Of listings that share their stretches only those are read that are not shared.
+    """
+    if not isinstance(before, Stretches) or not isinstance(after, Stretches):
+        return _apart_one_by_one(before, after)
+    last = max(min(len(before.stretches), len(after.stretches)) - 1, 0)
+    parts: list[Part] = []
+    for was, now in zip(before.stretches[:last], after.stretches[:last], strict=True):
+        if was is not now:
+            parts += [part for part in _apart_one_by_one(was, now) if any(part)]
+    rests = [tuple(chain.from_iterable(each.stretches[last:])) for each in (before, after)]
+    return [*parts, *_apart_one_by_one(*rests)]
+
+
+def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
+    """Return both without what is alike in both.
 
     Machines are taken out, described anew where they stand, put in or appended. Where that explains
-    little, as when another order was chosen, the rest of both is the last part. The last part
-    reaches to the end, and may be empty.
+    little, as when another order was chosen, the rest of both is the last part.
     """
     parts: list[Part] = []
     here = there = 0

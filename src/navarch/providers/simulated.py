@@ -25,6 +25,7 @@ from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.money import cost
 from navarch.core.notice import Notice
+from navarch.core.stretches import Register
 from navarch.core.topology import Topology
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.provider import Announcement, ProvisionRequest
@@ -134,7 +135,7 @@ class SimulatedCloud:
     """Called when a machine is made to boot again, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
-    _listed: dict[InstanceId, Instance] = field(default_factory=dict)
+    _listed: Register[InstanceId, Instance] = field(default_factory=Register)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
     """When the listing will next differ, and because of which machine."""
     _orphaned: dict[str, Callable[[], object]] = field(default_factory=dict)
@@ -224,7 +225,7 @@ class SimulatedCloud:
         if trouble:
             raise TransientError("too many requests")
         self._catch_up(self.clock.now())
-        return list(self._listed.values())
+        return self._listed.listing()
 
     def take_over(
         self, machines: Mapping[InstanceId, Machine], tokens: Mapping[Token, InstanceId]
@@ -426,9 +427,9 @@ class SimulatedCloud:
             machine = self.machines[name]
             status = self._status(machine, now)
             if status is None:
-                self._listed.pop(name, None)
+                self._listed.drop(name)
             else:
-                self._listed[name] = self._instance(machine, status)
+                self._listed.put(name, self._instance(machine, status))
 
     def _price(self, request: ProvisionRequest) -> Decimal:
         price = self.prices.get(request.instance_type, self.price_per_hour)
