@@ -113,9 +113,10 @@ class AutoscalingReconciler:
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do."""
         pools = self._store.fleet().pools
-        if self._unscaled is None or not are_same_but_for_their_counts(self._unscaled, pools):
-            return self._due
-        self._unscaled = pools
+        if pools is not self._unscaled:
+            if self._unscaled is None or not are_same_but_for_their_counts(self._unscaled, pools):
+                return self._due
+            self._unscaled = pools
         return LONG_AGO if self._given else None
 
     def _is_scaled(self, pool: Pool) -> bool:

@@ -78,9 +78,10 @@ class EmptinessReconciler:
         pools = self._store.fleet().pools
         if self._spared or self._pools is None:
             return LONG_AGO
-        if not are_same_but_for_their_counts(self._pools, pools):
-            return LONG_AGO
-        self._pools = pools
+        if pools is not self._pools:
+            if not are_same_but_for_their_counts(self._pools, pools):
+                return LONG_AGO
+            self._pools = pools
         return self._due if self._watched else None
 
     async def _look(self, fleet: Fleet, pool: Pool, now: datetime) -> None:

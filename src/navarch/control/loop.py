@@ -1,7 +1,7 @@
 """Running reconcilers: one activation at a time, on a poke or at the next known deadline."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from math import inf
@@ -93,6 +93,8 @@ class Turns:
         self._restless = 0
         """Who may have something else to do than when it was last asked, likewise. Most loops
         have an agenda that was not stirred, so that nobody need ask them when something happens."""
+        self._asked: dict[int, list[Loop]] = {}
+        """Who that is, by that number: the same few come again and again."""
         self._next = 0
         self._calling = False
         self._running: asyncio.AbstractEventLoop | None = None
@@ -110,23 +112,43 @@ class Turns:
     def join(self, loop: "Loop") -> int:
         """Put `loop` behind all others; return its place."""
         self._line.append(loop)
+        self._asked.clear()
         return len(self._line) - 1
 
     def stir(self, place: int) -> None:
-        """Have whoever stands there asked at the next poke, and at every other until `settle`."""
+        """Have whoever stands there asked at the next poke; without an agenda, at every poke."""
         self._restless |= 1 << place
-
-    def settle(self, place: int) -> None:
-        """Leave whoever stands there alone until it stirs."""
-        self._restless &= ~(1 << place)
 
     def poke(self) -> None:
         """Ask everybody who may have something to do, in the order in which they stand."""
-        restless = self._restless
-        while restless:
-            first = restless & -restless
-            restless ^= first
-            self._line[first.bit_length() - 1].poke()
+        those = self._asked.get(self._restless)
+        if those is None:
+            those = [loop for loop in self._line if self._restless >> loop.place & 1]
+            self._asked[self._restless] = those
+        self.ask(those)
+
+    def ask(self, loops: Sequence["Loop"]) -> None:
+        """Have those called that have something to do before they wake by themselves.
+
+        Every commit asks a dozen, of which one has: so nothing is called for the others but
+        what they foresee.
+        """
+        for loop in loops:
+            if loop.called:
+                continue
+            agenda = loop.agenda
+            if agenda is not None:
+                if not agenda.stirred:
+                    continue
+                agenda.stirred = False
+                self._restless &= ~(1 << loop.place)
+            if loop.due_at is not None and loop.asleep_until is not None:
+                due_at = loop.due_at()
+                if due_at is None or due_at >= loop.asleep_until:
+                    continue
+                if loop.sleeps_until(due_at):
+                    continue
+            loop.call()
 
     def call(self, place: int) -> None:
         """Have a turn given to whoever stands there and waits."""
@@ -195,51 +217,44 @@ class Loop:
         self._entropy = entropy
         self._reconciler = reconciler
         self._strict = strict
-        self._foreseeing = reconciler if isinstance(reconciler, Foreseeing) else None
-        self._agenda = reconciler.agenda if isinstance(reconciler, Noting) else None
+        self.due_at = reconciler.due_at if isinstance(reconciler, Foreseeing) else None
+        self.agenda = reconciler.agenda if isinstance(reconciler, Noting) else None
         if isinstance(reconciler, Listening):
             reconciler.on_sooner = self.poke
         self._turns = turns or Turns()
-        self._place = self._turns.join(self)
-        self._turns.stir(self._place)
-        if self._agenda is not None:
-            self._agenda.on_stir = partial(self._turns.stir, self._place)
-        self._called = False
+        self.place = self._turns.join(self)
+        self._turns.stir(self.place)
+        if self.agenda is not None:
+            self.agenda.on_stir = partial(self._turns.stir, self.place)
+        self.called = False
+        """Whether a round was asked for that has not begun."""
         self._turn: asyncio.Future[None] | None = None
         """What is waited for while asleep."""
-        self._asleep_until: datetime | None = None
+        self.asleep_until: datetime | None = None
         self.asleep_until_s: float | None = None
         """The same moment on the clock of the event loop."""
         self._failures = 0
 
     def poke(self) -> None:
         """Ask for a round soon, unless there is nothing to do before the next one."""
-        if self._called:
-            return
-        if self._agenda is not None:
-            if not self._agenda.stirred:
-                return
-            self._agenda.stirred = False
-            self._turns.settle(self._place)
-        if self._foreseeing is not None and self._asleep_until is not None:
-            due_at = self._foreseeing.due_at()
-            if due_at is None or due_at >= self._asleep_until:
-                return
-            now = self._clock.now()
-            if due_at > now:
-                self._sleep_until(due_at, now)
-                return
-        self.call()
+        self._turns.ask((self,))
+
+    def sleeps_until(self, due_at: datetime) -> bool:
+        """Sleep no longer than until then; return whether that is still to come."""
+        now = self._clock.now()
+        if due_at > now:
+            self._sleep_until(due_at, now)
+        return due_at > now
 
     def call(self) -> None:
         """Ask for a round soon."""
-        self._called = True
+        self.called = True
         if self._turn is not None:
-            self._turns.call(self._place)
+            self._turns.call(self.place)
 
     def take_turn(self) -> bool:
         """Begin a round if one was asked for and none is under way; return whether it did."""
-        if not self._called or self._turn is None or self._turn.done():
+        if not self.called or self._turn is None or self._turn.done():
             return False
         self._turn.set_result(None)
         return True
@@ -248,7 +263,7 @@ class Loop:
         """Reconcile on every poke and at every deadline, until cancelled."""
         try:
             while True:
-                self._called = False
+                self.called = False
                 await self._wait(await self._round())
         finally:
             self._turns.stop()
@@ -285,24 +300,24 @@ class Loop:
         until = now + LONGEST_SLEEP
         if wake_at is not None and wake_at < until:
             until = wake_at
-        if self._called and self._foreseeing is not None:
+        if self.called and self.due_at is not None:
             # Poked during the round, which may have seen to it already.
-            due_at = self._foreseeing.due_at()
+            due_at = self.due_at()
             if due_at is None or due_at > now:
-                self._called = False
+                self.called = False
                 until = until if due_at is None else min(until, due_at)
         self._turn = self._turns.loop.create_future()
         self._sleep_until(until, now)
-        if self._called or until <= now:
+        if self.called or until <= now:
             # Nothing is to be waited for, but others get their turn.
             self.call()
         try:
             await self._turn
         finally:
-            self._turn = self._asleep_until = self.asleep_until_s = None
+            self._turn = self.asleep_until = self.asleep_until_s = None
 
     def _sleep_until(self, until: datetime, now: datetime) -> None:
-        self._asleep_until = until
+        self.asleep_until = until
         # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
         now_s = round(self._turns.loop.time(), 6)
         self.asleep_until_s = round(now_s + (until - now).total_seconds(), 6)
