@@ -97,20 +97,25 @@ class Table(Mapping[K, V], Generic[K, V]):
         """Return this table with `changes` laid over it; None removes a key."""
         if not changes:
             return self
-        changed: Table[K, V] = Table.__new__(Table)
-        changed._base = self._base
-        changed._overlay = {**self._overlay, **changes}
-        length = self._length
+        base, overlay, length = self._base, self._overlay, self._length
         for key, value in changes.items():
-            length += (value is not None) - (key in self)
+            was_there = overlay[key] is not None if key in overlay else key in base
+            length += (value is not None) - was_there
+        changed: Table[K, V] = Table.__new__(Table)
+        changed._base = base
+        changed._overlay = {**overlay, **changes}
         changed._length = length
-        if len(changed._overlay) ** 2 > 16 * len(self._base) + 1024:
+        if len(changed._overlay) ** 2 > 16 * len(base) + 1024:
             changed._fold()
         return changed
 
     def _fold(self) -> None:
         merged = self._base | self._overlay
-        self._base = {key: value for key, value in merged.items() if value is not None}
+        for key, value in self._overlay.items():
+            if value is None:
+                del merged[key]
+        # All that was None is out.
+        self._base = merged  # type: ignore[assignment]
         self._overlay = {}
 
 

@@ -223,10 +223,10 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
 def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:
     """Return how many are alike from two places on, by whole stretches and then by shorter ones."""
     start, size = here, STRETCH
+    left = min(len(before) - here, len(after) - there)
     while size:
-        left = min(len(before) - here, len(after) - there)
         if size <= left and before[here : here + size] == after[there : there + size]:
-            here, there = here + size, there + size
+            here, there, left = here + size, there + size, left - size
         else:
             size //= 2
     return here - start

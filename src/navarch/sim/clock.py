@@ -55,7 +55,7 @@ class SimClock:
     async def sleep_until(self, moment_s: float) -> None:
         """Let virtual time pass until exactly then, whatever it is now."""
         loop = self.loop
-        woken = loop.create_future()
+        woken: asyncio.Future[None] = asyncio.Future(loop=loop)
         timer = loop.call_at(moment_s, _wake, woken)
         try:
             await woken

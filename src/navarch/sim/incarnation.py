@@ -111,7 +111,7 @@ class WiredStore:
         """Write a change."""
         if self.entropy.uniform(0, 1) < self.conflicts:
             raise ConflictError("somebody else was quicker")
-        kinds = "+".join(event.kind for event in change.events) or "records"
+        kinds = "+".join([event.kind for event in change.events]) or "records"
         return await self.wire.call(
             f"commit {kinds}", lambda: self.store.commit(change, based_on=based_on)
         )

@@ -13,6 +13,7 @@ Ts = TypeVarTuple("Ts")
 
 
 _make = asyncio.Handle.__new__
+_make_timer = asyncio.TimerHandle.__new__
 
 CANCELLED_MAX = 100
 """So many timers that were called off may lie about, or as many as there are others."""
@@ -33,6 +34,7 @@ class SimLoop(asyncio.BaseEventLoop):
     for every kind of loop, in the same order, with what only others need left out.
     """
 
+    _debug: bool
     _ready: deque[asyncio.Handle]
     _stopping: bool
     _timer_cancelled_count: int
@@ -44,6 +46,9 @@ class SimLoop(asyncio.BaseEventLoop):
         self.runs = False
         """Whether it runs, likewise."""
         self._clock_resolution = 1e-9
+        if not self._debug:
+            # Every future and every task asks whether anybody debugs: nobody, says `bool()`.
+            self.get_debug = bool  # type: ignore[method-assign]
         self._numbers = count()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         """A heap. Of one moment those that were set first come first, whatever its shape."""
@@ -79,8 +84,15 @@ class SimLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """Call at that moment, after whatever was to be called then already."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined] # what asyncio itself does here
+        timer = _make_timer(asyncio.TimerHandle)
+        timer._context = copy_context() if context is None else context  # type: ignore[attr-defined]
+        timer._loop = self  # type: ignore[attr-defined]
+        timer._callback = callback  # type: ignore[attr-defined]
+        timer._args = args
+        timer._cancelled = False
+        timer._repr = timer._source_traceback = None  # type: ignore[attr-defined]
+        timer._when = when  # type: ignore[attr-defined]
+        timer._scheduled = True  # type: ignore[attr-defined]
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer
 
