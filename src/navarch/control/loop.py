@@ -21,6 +21,9 @@ CONFLICTS_MAX = 10
 LONGEST_SLEEP = timedelta(minutes=10)
 """A loop looks around this often even when it knows of no reason to."""
 
+ASKED_MAX = 1000
+"""How many sets of loops are remembered. A server runs for months, and there are many sets."""
+
 
 class Reconciler(Protocol):
     """Compares what is with what should be, and narrows the gap once.
@@ -123,6 +126,8 @@ class Turns:
         """Ask everybody who may have something to do, in the order in which they stand."""
         those = self._asked.get(self._restless)
         if those is None:
+            if len(self._asked) >= ASKED_MAX:
+                self._asked.clear()
             those = [loop for loop in self._line if self._restless >> loop.place & 1]
             self._asked[self._restless] = those
         self.ask(those)
