@@ -479,7 +479,7 @@ class Session(Answers):
             placement = Placement(*place, (), (Booking(spec.node, Hold.NOW),))
             self._found[place] = placement
         task.placement = placement
-        self.nodes[spec.node].enter(task)
+        self.node_list[self.nodes.rows[spec.node]].enter(task)
 
     def _load(self, task: Task) -> None:
         """Book a task where the snapshot found it."""

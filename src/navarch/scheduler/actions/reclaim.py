@@ -32,12 +32,7 @@ def _reclaim_for(session: Session, job: Job) -> bool:
         session,
         job,
         action="reclaim",
-        victim_queue=lambda: JobQueue.out_of(
-            session,
-            session.interruptible,
-            lambda other: _may_lose(session, job, other),
-            victims=True,
-        ),
+        victim_queue=lambda: _victims(session, job),
         validate=session.reclaim_scenario_validator,
         reason=lambda victim: reclaim_reason(session, job, victim),
     )
@@ -45,5 +40,10 @@ def _reclaim_for(session: Session, job: Job) -> bool:
     return statement is not None and statement.commit() is None
 
 
-def _may_lose(session: Session, job: Job, other: Job) -> bool:
-    return other.queue != job.queue and session.reclaim_victim_filter(job, other)
+def _victims(session: Session, job: Job) -> JobQueue:
+    """Return who may lose a place to the job, in order."""
+
+    def may_lose(other: Job) -> bool:
+        return other.queue != job.queue and session.reclaim_victim_filter(job, other)
+
+    return JobQueue.out_of(session, session.interruptible, may_lose, victims=True)

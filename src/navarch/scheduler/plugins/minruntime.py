@@ -70,6 +70,8 @@ class MinRuntime:
         )
 
     def _safe_from_reclaim(self, pending: Job, victim: Job) -> bool:
+        if victim.last_start is None:
+            return False  # whichever queue's setting it would be
         queue = victim.queue
         if self.resolve == "lca" and pending.queue != queue:
             queue = self._session.queues.diverging(pending.queue, queue)[1].name

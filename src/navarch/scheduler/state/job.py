@@ -149,11 +149,13 @@ class Job:
     def make_tasks(self) -> None:
         """Make the tasks, each where the snapshot found it."""
         first, specs = self._first, self.spec.tasks
-        ordered = sorted(specs, key=_uid) if len(specs) > 1 else specs
-        tasks = [
-            first if first is not None and spec is first.spec else self._make(spec)
-            for spec in ordered
-        ]
+        if len(specs) == 1:
+            tasks = [first or self._make(specs[0])]
+        else:
+            tasks = [
+                first if first is not None and spec is first.spec else self._make(spec)
+                for spec in sorted(specs, key=_uid)
+            ]
         self._tasks = {task.uid: task for task in tasks}
         for pod_set in self.pod_sets.values():
             members = tasks
