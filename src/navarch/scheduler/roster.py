@@ -18,7 +18,9 @@ Entry = tuple[Any, int, "Job"]
 """A job with its place in the order; the number only separates it from views of itself."""
 
 MANY: Final = 32
-"""So many jobs that have changed are quicker to find among all of them again."""
+"""So many jobs that have changed are quicker to put in order with all others again."""
+MOST: Final = 4
+"""If more than one in so many has changed, it is quicker to ask about all of them again."""
 
 _name = attrgetter("name")
 
@@ -86,12 +88,13 @@ class Roster:
         if self._seen == len(log):
             return
         changed = dict.fromkeys(log[self._seen :]) if self._seen >= 0 else {}
-        if self._seen < 0 or len(changed) > MANY:
+        many = len(changed) > MANY
+        if self._seen < 0 or (many and len(changed) * MOST > len(self._session.jobs)):
             self._jobs = [job for job in self._session.jobs.values() if self._holds(job)]
             self._names = set(map(_name, self._jobs))
             self._leaves = None
         else:
-            if key is None:
+            if key is None or many:
                 self._leaves = None
             for job in changed:
                 self._change(job, key)
