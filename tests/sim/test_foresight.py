@@ -49,7 +49,8 @@ class WokenByAll(Loop):
         turns: Turns | None = None,
     ) -> None:
         super().__init__(clock, entropy, reconciler, strict=strict, turns=turns)
-        self._foreseeing = self._agenda = None
+        self.due_at = self.agenda = None
+        self.listens = False
 
 
 def pools() -> list[Pool]:

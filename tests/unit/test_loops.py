@@ -239,6 +239,41 @@ def test_only_those_are_asked_whose_agenda_was_stirred() -> None:
     assert idle.rounds == [0.0]
 
 
+class Attentive(Foreseen):
+    """One that hears by itself of whatever concerns it, and counts who asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_sooner: Callable[[], None] = lambda: None
+        self.asked = 0
+
+    def due_at(self) -> datetime | None:
+        self.asked += 1
+        return super().due_at()
+
+
+def test_who_hears_by_itself_is_not_asked_after_every_commit() -> None:
+    reconciler = Attentive()
+
+    async def story() -> None:
+        turns = Turns()
+        loop = Loop(SimClock(), SeededEntropy("1"), reconciler, strict=True, turns=turns)
+        task = asyncio.create_task(loop.run())
+        await asyncio.sleep(1.0)
+        turns.poke()  # Nobody knows yet that there is nothing to do.
+        asked = reconciler.asked
+        for _ in range(3):
+            turns.poke()
+        assert reconciler.asked == asked
+        reconciler.due = EPOCH + timedelta(seconds=7)
+        reconciler.on_sooner()
+        await asyncio.sleep(10.0)
+        task.cancel()
+
+    on_virtual_time(story)
+    assert reconciler.rounds == [0.0, 7.0]
+
+
 def test_one_that_is_called_already_is_asked_again_after_its_round() -> None:
     reconciler = Planned()
 

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -34,7 +34,7 @@ from navarch.ports.autoscaler import (
     Recommendation,
 )
 from navarch.ports.clock import Clock
-from navarch.ports.store import Store
+from navarch.ports.store import Committed, Store
 
 METRICS_TIMEOUT_S = 20.0
 """How long a source may take to answer. Less than the usual interval between looks."""
@@ -90,6 +90,8 @@ class AutoscalingReconciler:
         self._loads = loads or Loads()
         self._usage = Usage(readings)
         self._memories: dict[PoolName, _Memory] = {}
+        self.on_sooner: Callable[[], None] = lambda: None
+        store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Look at every pool that has an autoscaler, if it is time to."""
@@ -118,6 +120,11 @@ class AutoscalingReconciler:
                 return self._due
             self._unscaled = pools
         return LONG_AGO if self._given else None
+
+    def _changed(self, committed: Committed) -> None:
+        # A reload may have given one to a pool, of which no commit tells.
+        if committed.change.pools or self._given:
+            self.on_sooner()
 
     def _is_scaled(self, pool: Pool) -> bool:
         return not pool.deleted and (pool.name in self._given or pool.autoscaling is not None)

@@ -19,7 +19,7 @@ from navarch.fleet.invariants import check_plans
 from navarch.fleet.numbering import are_same_but_for_their_counts
 from navarch.fleet.plan import Plan, Retire
 from navarch.ports.clock import Clock
-from navarch.ports.store import Store
+from navarch.ports.store import Committed, Store
 
 LOOK_EVERY = timedelta(minutes=1)
 
@@ -53,6 +53,8 @@ class EmptinessReconciler:
         """Whether any of them was to be watched then."""
         self._spared = False
         """Whether any was not because it has an autoscaler, which may be taken away any time."""
+        self.on_sooner: Callable[[], None] = lambda: None
+        store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Look at every pool that wants to be rid of empty nodes, if it is time to."""
@@ -83,6 +85,10 @@ class EmptinessReconciler:
                 return LONG_AGO
             self._pools = pools
         return self._due if self._watched else None
+
+    def _changed(self, committed: Committed) -> None:
+        if committed.change.pools or self._spared:
+            self.on_sooner()
 
     async def _look(self, fleet: Fleet, pool: Pool, now: datetime) -> None:
         window = pool.disruption.empty_after

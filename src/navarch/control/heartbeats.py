@@ -106,7 +106,7 @@ class HeartbeatReconciler:
             self._marked.pop(name, None)
         if self._silent or self._marked:
             # A silent node may have become one whose silence counts, or for more than before.
-            self._expect(self._clock.now())
+            self._hear(self._clock.now())
 
 
 def _next_sweep(moment: datetime) -> datetime:

@@ -15,7 +15,7 @@ from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.offload import Offload
-from navarch.ports.store import Store
+from navarch.ports.store import Committed, Store
 
 LOOK_EVERY = timedelta(seconds=30)
 """Waiting jobs are looked at again this often even if nothing has changed but the time: they age,
@@ -58,6 +58,8 @@ class JobReconciler:
         self._pause_ends = clock.now()
         self._told: set[tuple[JobName, str]] = set()
         """Searches that were given up, so that each is told once."""
+        self.on_sooner: Callable[[], None] = lambda: None
+        store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
         """Place what can be placed, and forget what is long over."""
@@ -80,6 +82,10 @@ class JobReconciler:
         if not fleet.jobs:
             return None
         return min(self._due(fleet, self._clock.now()), self._oldest_ends(fleet))
+
+    def _changed(self, committed: Committed) -> None:
+        if committed.after.jobs:
+            self.on_sooner()
 
     def _oldest_ends(self, fleet: Fleet) -> datetime:
         """Return when a job is first to be forgotten. Every commit asks, and few change jobs."""

@@ -73,9 +73,9 @@ class Noting(Protocol):
 
 @runtime_checkable
 class Listening(Protocol):
-    """A reconciler that hears of things that no commit tells of.
+    """A reconciler that hears by itself of whatever may bring its next round closer.
 
-    It calls `on_sooner` when one of them may have brought its next round closer.
+    It calls `on_sooner` then, so that it need not be asked after every commit.
     """
 
     on_sooner: Callable[[], None]
@@ -119,7 +119,10 @@ class Turns:
         return len(self._line) - 1
 
     def stir(self, place: int) -> None:
-        """Have whoever stands there asked at the next poke; without an agenda, at every poke."""
+        """Have whoever stands there asked at the next poke.
+
+        Who neither has an agenda nor listens for itself is asked at every poke.
+        """
         self._restless |= 1 << place
 
     def poke(self) -> None:
@@ -146,6 +149,8 @@ class Turns:
                 if not agenda.stirred:
                     continue
                 agenda.stirred = False
+                self._restless &= ~(1 << loop.place)
+            elif loop.listens:
                 self._restless &= ~(1 << loop.place)
             if loop.due_at is not None and loop.asleep_until is not None:
                 due_at = loop.due_at()
@@ -224,6 +229,7 @@ class Loop:
         self._strict = strict
         self.due_at = reconciler.due_at if isinstance(reconciler, Foreseeing) else None
         self.agenda = reconciler.agenda if isinstance(reconciler, Noting) else None
+        self.listens = isinstance(reconciler, Listening)
         if isinstance(reconciler, Listening):
             reconciler.on_sooner = self.poke
         self._turns = turns or Turns()

@@ -61,6 +61,7 @@ class ObservationReconciler:
         self._follow = follow
         self._due = clock.now()
         self._awaited: dict[NodeId, None] = {}
+        self.on_sooner: Callable[[], None] = lambda: None
         nodes = list(store.fleet().nodes.values())
         self._familiar = Familiar(provider.name, nodes)
         self._note_births_and_deaths(nodes)
@@ -142,6 +143,7 @@ class ObservationReconciler:
             self._awaited.pop(name, None)
         if any(self._awaits(node) for node in committed.change.nodes):
             self._due = min(self._due, self._clock.now() + PROMPT)
+            self.on_sooner()
 
     def _note_births_and_deaths(self, nodes: Iterable[Node]) -> None:
         for node in nodes:
