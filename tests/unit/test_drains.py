@@ -10,7 +10,7 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
-from navarch.fleet.drains import plan_drains
+from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.notices import notice_due
 from navarch.fleet.plan import Drain, Plan, Retire, Terminate
 from navarch.testing.worlds import NOW, a_node, a_pool
@@ -152,3 +152,14 @@ def test_a_machine_that_boots_is_not_drained_but_ended() -> None:
     boots = a_node("training-0", phase=Phase.BOOTING)
     after, told = written(a_pool(), boots, Retire(node=boots.id, reason="too many", surplus=True))
     assert (after.phase, told) == (Phase.TERMINATING, [("node.retiring", "terminating")])
+
+
+def test_a_machine_that_goes_while_it_is_ended_sets_nobody_draining() -> None:
+    """So its end is no reason to plan: who waits for a replacement waits on."""
+    ended = a_node("training-0", phase=Phase.TERMINATING, retiring=BROKEN)
+    gone = replace(ended, phase=Phase.GONE)
+    waits = a_node("training-1", retiring=BROKEN)
+    pool = a_pool(size=1, nodes_max=3)
+    assert moved(pool, [ended, waits]) == moved(pool, [gone, waits]) == []
+    assert seen_by_drains(ended) == seen_by_drains(gone)
+    assert seen_by_drains(ended) != seen_by_drains(replace(ended, phase=Phase.DRAINING))

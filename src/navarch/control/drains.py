@@ -37,6 +37,7 @@ class DrainWatch:
         rolls: Rolls,
     ) -> None:
         self._clock = clock
+        self._store = store
         self._notifier = notifier
         self._errands = errands
         self._rolls = rolls
@@ -69,6 +70,12 @@ class DrainWatch:
             log.warning("drain.unanswered", node=node, error=str(error))
             return False
         finally:
+            self._note_asked(node)
+
+    def _note_asked(self, node: NodeId) -> None:
+        known = self._store.fleet().nodes.get(node)
+        if known is not None and not known.gone:
+            # Who is gone by now has been forgotten, and nobody would do so again.
             self._asked_at[node] = self._clock.now()
 
     def _forget(self, node: NodeId) -> None:
@@ -98,7 +105,7 @@ class DrainWatch:
                 self._drained.add(node)
                 self.planning.look_at(pool)
         finally:
-            self._asked_at[node] = self._clock.now()
+            self._note_asked(node)
             if node not in self._drained:
                 self._nodes.look_at(node)
 

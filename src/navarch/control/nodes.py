@@ -36,14 +36,20 @@ class NodeFollower:
                 self.agenda.note(node.id)
         store.subscribe(self._changed)
 
-    def look_at(self, name: NodeId) -> bool:
-        """Look at a node in the next round; return whether there is anything to look for by now."""
+    def look_at(self, name: NodeId) -> None:
+        """Look at a node in the next round, if there is anything to look for by now."""
         node = self._store.fleet().nodes.get(name)
         if node is not None and self._concerns(node):
             self.agenda.note(name)
-            return True
-        self.agenda.wake(name, None)
-        return False
+        else:
+            self.agenda.wake(name, None)
+
+    def look_again(self, name: NodeId, at: datetime) -> bool:
+        """Look at a node at `at`, if there is anything to look for now; return whether there is."""
+        node = self._store.fleet().nodes.get(name)
+        concerned = node is not None and self._concerns(node)
+        self.agenda.wake(name, at if concerned else None)
+        return concerned
 
     def round(self) -> datetime | None:
         """Look at what needs a look; return when the next node comes due."""
@@ -67,4 +73,5 @@ class NodeFollower:
             if concerns(node):
                 self.agenda.note(node.id)
             if node.phase is Phase.GONE:
+                self.agenda.wake(node.id, None)
                 self._forget(node.id)

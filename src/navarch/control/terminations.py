@@ -1,5 +1,6 @@
 """The termination reconciler: tells providers to end machines until they are really gone."""
 
+import contextlib
 from datetime import datetime, timedelta
 
 from navarch.control.errands import Errands
@@ -60,13 +61,14 @@ class TerminationReconciler:
 
     async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:
         try:
-            await self._providers.get(provider).terminate(instance)
-        except InstanceNotFoundError:
-            pass
-        finally:
-            must_go = self._nodes.look_at(node)
-        if must_go:  # and no listing has said meanwhile that it is gone
-            now = self._clock.now()
+            with contextlib.suppress(InstanceNotFoundError):
+                await self._providers.get(provider).terminate(instance)
+        except BaseException:
+            self._nodes.look_at(node)
+            raise
+        now = self._clock.now()
+        # Unless a listing has said meanwhile that it is gone.
+        if self._nodes.look_again(node, now + ASK_AGAIN):
             self._asked_at[node] = now
             self._evidence.stopped_at.setdefault(node, now)
 

@@ -83,6 +83,7 @@ def seen_by_drains(node: Node) -> object:
     if node.retiring is None:
         return node.counts, node.gone
     if node.phase not in (Phase.READY, Phase.DRAINING):
-        # All that is left to know of it is whether it takes up room.
-        return node.gone
+        # It does not count, and that it makes room sets nobody going: who may go for want of room
+        # could go before.
+        return None
     return node.phase, node.since, node.retiring, _may_be_cut_short(node), _is_lost(node)
