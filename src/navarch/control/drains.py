@@ -12,11 +12,11 @@ from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Told
 from navarch.core.pool import Pool
-from navarch.fleet.drains import goes_when_empty, plan_drains, seen_by_drains
+from navarch.fleet.drains import goes_when_empty, may_move_on, plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.store import Store
+from navarch.ports.store import Committed, Store
 
 log = structlog.get_logger(__name__)
 
@@ -47,8 +47,19 @@ class DrainWatch:
             clock, store, concerns=_is_draining, advance=self._advance, forget=self._forget
         )
         self.agenda = self._nodes.agenda
+        self._leaving: dict[PoolName, set[NodeId]] = {}
+        """Who waits to be drained, or drains: the others need no plan."""
+        for node in store.fleet().nodes.values():
+            self._follow(node)
+        # Before the plans hear of the same commit.
+        store.subscribe(self._changed)
         self.planning = PoolPlanning(
-            clock, store, name="drains", plan=self._plan, sees=seen_by_drains
+            clock,
+            store,
+            name="drains",
+            plan=self._plan,
+            sees=seen_by_drains,
+            concerns=self._leaving.__contains__,
         )
 
     async def reconcile(self) -> datetime | None:
@@ -81,6 +92,21 @@ class DrainWatch:
     def _forget(self, node: NodeId) -> None:
         self._drained.discard(node)
         self._asked_at.pop(node, None)
+
+    def _changed(self, committed: Committed) -> None:
+        for node in committed.change.nodes:
+            self._follow(node)
+
+    def _follow(self, node: Node) -> None:
+        if node.pool is None:
+            return
+        if may_move_on(node):
+            self._leaving.setdefault(node.pool, set()).add(node.id)
+        elif node.pool in self._leaving:
+            leaving = self._leaving[node.pool]
+            leaving.discard(node.id)
+            if not leaving:
+                del self._leaving[node.pool]
 
     def _plan(self, pool: Pool, now: datetime) -> Plan:
         roll = self._rolls.of(pool.name)

@@ -35,16 +35,19 @@ class PoolPlanning:
         plan: PlanPool,
         begin: Callable[[datetime], Awaitable[None]] | None = None,
         sees: Callable[[Node], object] = lambda node: node,
+        concerns: Callable[[PoolName], bool] = lambda _: True,
         rolls: Rolls | None = None,
     ) -> None:
         """`begin` is awaited before each round that has pools to plan.
 
-        `sees` returns what a plan looks at in a node: a change of anything else is passed over.
+        `sees` returns what a plan looks at in a node: a change of anything else is passed over. So
+        is any change of nodes while `concerns` says that there is nothing to plan in their pool.
         By the `rolls`, pools at rest know their next date where nodes boot and report in.
         """
         self.name = name
         self._begin = begin
         self._sees = sees
+        self._concerns = concerns
         self._clock = clock
         self._store = store
         self._plan = plan
@@ -109,8 +112,12 @@ class PoolPlanning:
             if not is_same_but_for_its_count(before.pools.get(pool.name), pool):
                 self.agenda.note(pool.name)
         for node in change.nodes:
-            if node.pool is not None and self._looks_different(node, before):
+            if node.pool is None or not self._looks_different(node, before):
+                continue
+            if self._concerns(node.pool):
                 self._look_at_pool_of(node, committed)
+            else:
+                self.agenda.wake(node.pool, None)
         for name in change.forget_nodes:
             forgotten = before.nodes.get(name)
             if forgotten is not None and forgotten.pool is not None:

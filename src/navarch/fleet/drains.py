@@ -62,6 +62,11 @@ def drains_at_once(node: Node) -> bool:
     return node.retiring.surplus or node.retiring.urgent or _is_lost(node)
 
 
+def may_move_on(node: Node) -> bool:
+    """Return whether a plan of drains may have anything to say about `node`."""
+    return node.retiring is not None and node.phase in (Phase.READY, Phase.DRAINING)
+
+
 def goes_when_empty(node: Node) -> bool:
     """Return whether `node` is to be given back as soon as nothing runs on it any more."""
     return node.phase is Phase.DRAINING and node.retiring is not None and node.pool is not None
@@ -82,7 +87,7 @@ def seen_by_drains(node: Node) -> object:
     """Return what a plan of drains looks at in `node`: where nothing of it changes, it holds."""
     if node.retiring is None:
         return node.counts, node.gone
-    if node.phase not in (Phase.READY, Phase.DRAINING):
+    if not may_move_on(node):
         # It does not count, and that it makes room sets nobody going: who may go for want of room
         # could go before.
         return None
