@@ -48,6 +48,7 @@ class CheckResult:
     """What else was seen, for policies and incidents: `code`, `gpu`, `pid`, `sources`, ..."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthReport:
     """What a round of checks found, with its place among the reports of one agent.

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from navarch.core.drafting import drafted
 
+
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMetrics:
     """What one GPU is doing."""
@@ -14,6 +17,7 @@ class GpuMetrics:
     memory_used_bytes: float = 0.0
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMetrics:
     """What one machine is doing."""

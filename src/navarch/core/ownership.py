@@ -5,6 +5,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import NodeId, PoolName, Token
 
 CLUSTER = "navarch-cluster"
@@ -14,6 +15,7 @@ TOKEN = "navarch-token"
 SIGNATURE = "navarch-signature"
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
     """Whose machine it is, and which of them."""

@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
-STRETCH_MAX = 128
+STRETCH_MAX = 64
 """How many stand in one stretch at most."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from navarch.core.drafting import drafted
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
@@ -31,6 +32,7 @@ LISTINGS_MIN = 3
 """How often in a row a machine must be seen, or missed, before anything is done about it."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
     """What earlier listings of the same provider have shown."""

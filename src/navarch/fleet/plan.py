@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from navarch.core.drafting import drafted
 from navarch.core.gang import Gang
 from navarch.core.held import Held
 from navarch.core.ids import NodeId, PoolName
@@ -10,6 +11,7 @@ from navarch.core.launch import Launch
 from navarch.core.recovery import Recovery
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """Want one more node, and ask for its machine."""
@@ -145,6 +147,7 @@ Action = (
 )
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to do about one pool now, and when to look again if nothing changes before."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from navarch.core.drafting import drafted
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
@@ -17,6 +18,7 @@ from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beside:
     """Nodes that a plan is not shown, because all that matters is how many there are."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 
+from navarch.core.drafting import drafted
 from navarch.core.gang import Gang
 from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
@@ -25,6 +26,7 @@ Take = tuple[Pool, Offering]
 """A launch that this round has decided on, and that is not written down yet."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """One machine that a pool would like to buy."""

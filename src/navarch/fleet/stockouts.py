@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -159,6 +160,7 @@ class Closure:
         return self.until + QUIET
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
     """How an offering has answered lately."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Protocol, runtime_checkable
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import Instance
 from navarch.core.notice import Notice
@@ -12,6 +13,7 @@ from navarch.core.offering import Offering
 from navarch.core.topology import Topology
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisionRequest:
     """One machine, described fully: nothing is left for an adapter to decide.

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from navarch.core.command import Command
+from navarch.core.drafting import drafted
 from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
@@ -40,6 +41,7 @@ K = TypeVar("K", bound=str)
 Utilization = Callable[[Sequence[NodeId]], Sequence[float | None]]
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
     """What a report comes to."""

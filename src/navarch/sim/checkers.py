@@ -33,7 +33,7 @@ class Tally:
 
 
 def _weights(node: Node | None) -> tuple[int, int, int]:
-    if node is None or node.gone:
+    if node is None or node.phase is Phase.GONE:
         return 0, 0, 0
     return 1, node.serving, node.counts
 
@@ -60,8 +60,10 @@ class Checkers:
                 _check_move(old, node)
                 self._check_disturbance(old, node, after)
         self._check_sizes(committed)
-        changed = [node.id for node in committed.change.nodes]
-        assert committed.change.events or not changed, f"{changed} were changed without a reason"
+        change = committed.change
+        assert change.events or not change.nodes, (
+            f"{[node.id for node in change.nodes]} were changed without a reason"
+        )
 
     def _check_sizes(self, committed: Committed) -> None:
         before, after, change = committed.before, committed.after, committed.change
@@ -136,10 +138,5 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
 
 def _shrinks(before: Fleet, changed: list[Node]) -> bool:
     """Return whether any of those that changed is too many from now on."""
-    return any(
-        not node.gone
-        and node.retiring is not None
-        and node.retiring.surplus
-        and before.nodes[node.id].retiring is None
-        for node in changed
-    )
+    leaving = [node for node in changed if node.retiring is not None and node.retiring.surplus]
+    return any(not node.gone and before.nodes[node.id].retiring is None for node in leaving)

@@ -299,13 +299,13 @@ class Columns:
         if len(metrics.gpus) > GPUS_PER_ROW:
             rows = self._rows_for(node, row, len(metrics.gpus))
         for place, used in enumerate(rows):
-            for slot, gpu in enumerate(metrics.gpus[place * GPUS_PER_ROW :][:GPUS_PER_ROW]):
-                self._readings[used, :, slot] = (
-                    gpu.temperature_c,
-                    gpu.power_w,
-                    gpu.utilization_pct,
-                    gpu.memory_used_bytes,
-                )
+            gpus = metrics.gpus[place * GPUS_PER_ROW :][:GPUS_PER_ROW]
+            self._readings[used, :, : len(gpus)] = (
+                [gpu.temperature_c for gpu in gpus],
+                [gpu.power_w for gpu in gpus],
+                [gpu.utilization_pct for gpu in gpus],
+                [gpu.memory_used_bytes for gpu in gpus],
+            )
 
     def _rows_for(self, node: NodeId, row: int, gpus: int) -> list[int]:
         more = self._more.setdefault(node, [])

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
@@ -23,6 +24,7 @@ from navarch.fleet.disruption.maintenance import under_maintenance
 from navarch.fleet.plan import Retire
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacements:
     """What to do about sound nodes that there is a reason to replace."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.health.policy.expression import Expressions, activation, asks_when, find_flaw
@@ -14,6 +15,7 @@ from navarch.health.policy.windows import Match, Windows
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What a policy makes of one occurrence, and by which rule."""

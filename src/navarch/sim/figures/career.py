@@ -77,11 +77,12 @@ class Career:
 
     def departures(self) -> Iterable[Turn]:
         """Yield each turn with which the node left service."""
-        serving = False
+        served = False
         for turn in self.turns:
-            if serving and not turn.serving:
-                yield turn
             serving = turn.serving
+            if served and not serving:
+                yield turn
+            served = serving
 
 
 def read_careers(journal: Iterable[Recorded]) -> dict[NodeId, Career]:
@@ -93,7 +94,9 @@ def read_careers(journal: Iterable[Recorded]) -> dict[NodeId, Career]:
         if sort != "node":
             continue
         node = NodeId(name)
-        career = careers.setdefault(node, Career(node=node))
+        career = careers.get(node)
+        if career is None:
+            career = careers[node] = Career(node=node)
         if event.kind == "node.requested":
             career.replaces = next(
                 (NodeId(x.partition("/")[2]) for x in event.because if x.startswith("node/")), None
@@ -110,9 +113,10 @@ def read_careers(journal: Iterable[Recorded]) -> dict[NodeId, Career]:
                 phase=event.facts.get("phase") or _phase(event.kind, last),
                 health=event.facts.get("health") or (last.health if last else Health.UNKNOWN),
                 cordoned=_cordoned(event.kind, last),
-                retiring=event.kind == "node.retiring" or bool(last and last.retiring),
-                surplus=surplus or bool(last and last.surplus),
-                registered=event.kind == "node.registered" or bool(last and last.registered),
+                retiring=event.kind == "node.retiring" or (last is not None and last.retiring),
+                surplus=surplus or (last is not None and last.surplus),
+                registered=event.kind == "node.registered"
+                or (last is not None and last.registered),
             )
         )
     return careers
@@ -131,4 +135,4 @@ def _phase(kind: str, last: Turn | None) -> str:
 def _cordoned(kind: str, last: Turn | None) -> bool:
     if kind in ("node.cordoned", "node.draining"):
         return True
-    return kind != "node.uncordoned" and bool(last and last.cordoned)
+    return kind != "node.uncordoned" and last is not None and last.cordoned

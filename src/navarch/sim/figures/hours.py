@@ -70,8 +70,10 @@ def _wanted(journal: Iterable[Recorded], truth: Truth) -> dict[str, _Steps]:
     sizes: dict[str, int] = {}
     for entry in journal:
         sort, _, pool = entry.event.about.partition("/")
+        if sort != "pool":
+            continue
         size = entry.event.facts.get("size")
-        if sort != "pool" or (size is None and entry.event.kind != "pool.deleted"):
+        if size is None and entry.event.kind != "pool.deleted":
             continue
         now = 0 if entry.event.kind == "pool.deleted" else int(size or 0)
         change = (now - sizes.get(pool, 0)) * per_node.get(pool, 8)

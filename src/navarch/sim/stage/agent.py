@@ -272,7 +272,9 @@ class StageAgent:
             metrics = NodeMetrics(gpus=(gpu,) * self.gpus)
         answer = self.api().heartbeat(self.node, metrics)
         # In one process it is answered at once; over a wire it is not.
-        return await answer if inspect.isawaitable(answer) else answer
+        if isinstance(answer, list) or not inspect.isawaitable(answer):
+            return answer
+        return await answer
 
     async def _finish(self, command: CommandId) -> None:
         await self.api().finish(self.node, command, succeeded=True, result="done")

@@ -137,8 +137,10 @@ class Storm:
 
     def _cascade(self, node: NodeId, depth: int, serial: int) -> None:
         rule = self.chaos.cascading
+        if not rule.enabled or depth >= rule.depth:
+            return
         chance = self._chance(f"cascade/{serial}")
-        if not rule.enabled or depth >= rule.depth or not chance.strikes(rule.probability):
+        if not chance.strikes(rule.probability):
             return
         scope = _SCOPES[rule.scope]
         where = self.stage.where(node, scope)
@@ -209,8 +211,10 @@ class Storm:
 
     def _recover_later(self, node: NodeId, failure: Failure, serial: int) -> None:
         rule = self.chaos.recovery
+        if not rule.enabled or failure.fatal:
+            return
         chance = self._chance(f"recovery/{serial}")
-        if not rule.enabled or failure.fatal or not chance.strikes(rule.probability):
+        if not chance.strikes(rule.probability):
             return
         drawn = chance.normal(rule.mean_time.total_seconds(), rule.spread.total_seconds())
 
