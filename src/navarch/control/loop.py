@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import Any, Protocol, runtime_checkable
 
@@ -100,17 +100,14 @@ class Turns:
         """Who that is, by that number: the same few come again and again."""
         self._next = 0
         self._calling = False
-        self._running: asyncio.AbstractEventLoop | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._rings_at_s = 0.0
         """When the alarm is set to. Not every event loop's handle can say."""
 
-    @property
+    @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop that runs: it is asked for at every turn, and stays the same."""
-        if self._running is None:
-            self._running = asyncio.get_running_loop()
-        return self._running
+        return asyncio.get_running_loop()
 
     def join(self, loop: "Loop") -> int:
         """Put `loop` behind all others; return its place."""

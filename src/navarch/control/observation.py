@@ -141,7 +141,8 @@ class ObservationReconciler:
         self._note_births_and_deaths(committed.change.nodes)
         for name in committed.change.forget_nodes:
             self._awaited.pop(name, None)
-        if any(self._awaits(node) for node in committed.change.nodes):
+        awaited = [node for node in committed.change.nodes if node.id in self._awaited]
+        if any(map(self._awaits, awaited)):
             self._due = min(self._due, self._clock.now() + PROMPT)
             self.on_sooner()
 

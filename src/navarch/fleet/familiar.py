@@ -56,8 +56,10 @@ class Familiar:
 
     def changed(self, node: Node, before: Node | None = None) -> None:
         """Look at `node` and its machine again, unless both are to a listing what they were."""
-        if before is not None and seen_by_listing(before) == seen_by_listing(node):
-            return
+        if before is not None:
+            is_as_it_was = before.launch is node.launch and before.phase is node.phase
+            if is_as_it_was or seen_by_listing(before) == seen_by_listing(node):
+                return
         self._absent.pop(node.id, None)
         former = self._machine_of.pop(node.id, None)
         if former is not None and former in self._by_id:

@@ -277,10 +277,11 @@ class AgentService:
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
         known = before.instance if before is not None else None
-        if known is not None and self._on_machine.get(known) == node.id:
+        now = None if node.gone else node.instance
+        if known is not None and known != now and self._on_machine.get(known) == node.id:
             del self._on_machine[known]
-        if node.instance is not None and not node.gone:
-            self._on_machine.setdefault(node.instance, node.id)
+        if now is not None:
+            self._on_machine.setdefault(now, node.id)
 
     def _changed(self, committed: Committed) -> None:
         for command in committed.change.commands:

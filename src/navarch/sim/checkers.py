@@ -70,22 +70,19 @@ class Checkers:
         if self._watched != before.revision:
             self._tallies.clear()
         self._watched = after.revision
-        moved: dict[PoolName, dict[NodeId, None]] = {}
+        moved: dict[PoolName, dict[NodeId, Node | None]] = {}
         for node in change.nodes:
             if node.pool is not None:
-                moved.setdefault(node.pool, {})[node.id] = None
+                moved.setdefault(node.pool, {})[node.id] = node
         for name in change.forget_nodes:
             known = before.nodes.get(name)
             if known is not None and known.pool is not None:
                 moved.setdefault(known.pool, {})[name] = None
-        for pool, names in moved.items():
+        for pool, nodes in moved.items():
             had = has = self._tallies.get(pool) or _count(before, pool)
-            changed: list[Node] = []
-            for name in names:
-                now = after.nodes.get(name)
+            for name, now in nodes.items():
                 has = has.with_change(before.nodes.get(name), now)
-                if now is not None:
-                    changed.append(now)
+            changed = [node for node in nodes.values() if node is not None]
             self._tallies[pool] = has
             if changed:
                 _check_size(after.pools[pool], had, has, shrinks=_shrinks(before, changed))

@@ -28,6 +28,8 @@ class Claims:
         change = committed.change
         for node in change.nodes:
             before = committed.before.nodes.get(node.id)
+            if before is not None and before.launch is node.launch:
+                continue
             if before is None or before.instance != node.instance:
                 self._drop(before)
                 self._note(node)

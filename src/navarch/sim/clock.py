@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from navarch.sim.loop import SimLoop
 
@@ -45,12 +45,11 @@ class SimClock:
         known = self._running
         return known.now_s if known is not None and known.runs else self.loop.time()
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
         """Let virtual time pass."""
         if seconds <= 0:
-            await asyncio.sleep(0)
-        else:
-            await self.sleep_until(self.monotonic() + seconds)
+            return asyncio.sleep(0)
+        return self.sleep_until(self.monotonic() + seconds)
 
     async def sleep_until(self, moment_s: float) -> None:
         """Let virtual time pass until exactly then, whatever it is now."""

@@ -92,6 +92,11 @@ class WiredStore:
     wire: Tripwire
     entropy: Entropy
     conflicts: float = 0.0
+    fleet: Callable[[], Fleet] = field(init=False)
+    """Returns the newest fleet: the store itself does, since it is asked all the time."""
+
+    def __post_init__(self) -> None:
+        self.fleet = self.store.fleet
 
     @property
     def cluster(self) -> Cluster:
@@ -102,10 +107,6 @@ class WiredStore:
     def term(self) -> int:
         """How many have led before."""
         return self.store.term
-
-    def fleet(self) -> Fleet:
-        """Return the newest fleet."""
-        return self.store.fleet()
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write a change."""

@@ -37,7 +37,7 @@ class Columns:
 
     def __init__(self, clock: Clock, *, timeout: timedelta, nodes: Iterable[NodeId] = ()) -> None:
         self._clock = clock
-        self._timeout = timeout
+        self._timeout, self._patience = timeout, timeout.total_seconds()
         self._listeners: list[Sooner] = []
         self._rows: dict[NodeId, int] = {}
         self._spare: list[int] = []
@@ -74,7 +74,7 @@ class Columns:
 
     @timeout.setter
     def timeout(self, timeout: timedelta) -> None:
-        self._timeout = timeout
+        self._timeout, self._patience = timeout, timeout.total_seconds()
         self._tell(self._clock.now())
 
     def subscribe(self, listener: Sooner) -> None:
@@ -88,10 +88,6 @@ class Columns:
     def _tell(self, moment: datetime) -> None:
         for listener in self._listeners:
             listener(moment)
-
-    @property
-    def _patience(self) -> float:
-        return self.timeout.total_seconds()
 
     def __len__(self) -> int:
         return len(self._rows)

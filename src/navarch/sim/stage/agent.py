@@ -300,5 +300,8 @@ class StageAgent:
         return answer
 
 
+_WELL = frozenset({Health.HEALTHY})
+
+
 def _all_well(results: Mapping[str, CheckResult]) -> bool:
-    return all(result.health is Health.HEALTHY for result in results.values())
+    return {result.health for result in results.values()} <= _WELL
