@@ -5,14 +5,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.control.agenda import LONG_AGO
 from navarch.control.incidents import IncidentReconciler
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
-from navarch.core.ids import IncidentId, NodeId, RecoveryId
-from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.ids import NodeId, RecoveryId
+from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
 from navarch.sim.clock import SimClock
@@ -20,20 +21,7 @@ from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.worlds import NOW, a_node, a_pool
 
-NAME = NodeId("training-0")
-CHECK = "xid/79/GPU-0"
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True)
-INCIDENT = Incident(
-    id=IncidentId("inc-1"),
-    kind=IncidentKind.HARDWARE,
-    node=NAME,
-    nodes=(NAME,),
-    opened_at=NOW,
-    last_at=NOW,
-    title="XID 79",
-    check=CHECK,
-    symptoms=(Symptom(check=CHECK, reason="XID 79", node=NAME, first_at=NOW, last_at=NOW),),
-)
 NODE = a_node(NAME, conditions=(BROKEN,), health=Health.UNHEALTHY, registered_at=NOW)
 LEAVING = replace(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 

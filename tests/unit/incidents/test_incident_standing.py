@@ -4,32 +4,20 @@ from dataclasses import fields, replace
 from datetime import timedelta
 
 import pytest
+from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
-from navarch.core.ids import IncidentId, NodeId, RecoveryId
-from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.ids import NodeId, RecoveryId
+from navarch.core.incident import IncidentState
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
 from navarch.health.incidents.ending import ended
 from navarch.health.incidents.standing import linked, seen_by_incidents, standing, words
 from navarch.testing.worlds import NOW, a_node
 
-NAME = NodeId("training-0")
-CHECK = "xid/79/GPU-0"
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, lasting=True)
 HELD = Held(action="replace", reason="XID 79", because="enough", by=HeldBy.BUDGET, since=NOW)
-INCIDENT = Incident(
-    id=IncidentId("inc-1"),
-    kind=IncidentKind.HARDWARE,
-    node=NAME,
-    nodes=(NAME,),
-    opened_at=NOW,
-    last_at=NOW,
-    title="XID 79",
-    check=CHECK,
-    symptoms=(Symptom(check=CHECK, reason="XID 79", node=NAME, first_at=NOW, last_at=NOW),),
-)
 RECOVERY = Recovery(
     id=RecoveryId("r-1"),
     node=NAME,
