@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from navarch.scheduler.cluster import Cluster
     from navarch.scheduler.config import Parameters, PluginConfig, SchedulerConfig
-    from navarch.scheduler.cycle import CycleResult, open_session, run_cycle
+    from navarch.scheduler.cycle import CycleResult, decide, open_session, run_cycle
     from navarch.scheduler.decision import (
         Bind,
         Decision,
@@ -46,6 +46,7 @@ __all__ = [
     "Snapshot",
     "Withdraw",
     "built_in_plugins",
+    "decide",
     "dump_snapshot",
     "load_snapshot",
     "open_session",
@@ -70,6 +71,7 @@ _HOMES = {
     "Snapshot": "snapshot.snapshot",
     "Withdraw": "decision",
     "built_in_plugins": "plugins",
+    "decide": "cycle",
     "dump_snapshot": "snapshot.snapshot",
     "load_snapshot": "snapshot.snapshot",
     "open_session": "cycle",

@@ -56,6 +56,17 @@ def run_cycle(
     )
 
 
+def decide(cluster: Cluster, config: SchedulerConfig | None = None) -> tuple[Decision, ...]:
+    """Return only what `run_cycle` decides, for those who ask for no reasons.
+
+    A session and its plugins hold on to each other, and to several objects for every node. Here
+    they are let go of at once, where otherwise only the garbage collector could.
+    """
+    log = DecisionLog()
+    run_session(cluster, config or SchedulerConfig(), sink=log).dissolve()
+    return tuple(log.decisions)
+
+
 def run_checked_cycle(cluster: Cluster, config: SchedulerConfig | None = None) -> CycleResult:
     """Return what `run_cycle` does, every fast path compared with asking about every node.
 

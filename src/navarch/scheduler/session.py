@@ -187,6 +187,10 @@ class Session(Answers):
         for plugin in self.plugins.values():
             plugin.on_session_close(self)
 
+    def dissolve(self) -> None:
+        """Let go of everything, and be of no use any more to whoever still holds the session."""
+        self.__dict__.clear()
+
     def __enter__(self) -> Session:
         return self
 

@@ -13,7 +13,7 @@ from navarch.core.node import Node
 from navarch.core.queue import Queue
 from navarch.fleet.jobs.cluster import POOL, gang_spec, node_spec, queue_specs
 from navarch.fleet.jobs.scheduling import own_config
-from navarch.scheduler import Bind, Cluster, Evict, SchedulerConfig, run_cycle
+from navarch.scheduler import Bind, Cluster, Evict, SchedulerConfig, decide
 from navarch.scheduler.cluster import JobSpec, NodeSpec
 from navarch.scheduler.decision import net_decisions
 from navarch.sim.jobs.job import Job, JobState
@@ -161,7 +161,7 @@ class JobSystem(SimWorkloads):
         if len(waiting) == 1 and self._place_alone(waiting[0]):
             return
         bound: dict[str, dict[str, NodeId]] = {}
-        for decision in net_decisions(run_cycle(self._cluster(), self.config).decisions):
+        for decision in net_decisions(decide(self._cluster(), self.config)):
             if isinstance(decision, Bind):
                 bound.setdefault(decision.job, {})[decision.task] = NodeId(decision.node)
             elif isinstance(decision, Evict):
