@@ -41,6 +41,7 @@ from navarch.control.topology import TopologyReconciler
 from navarch.control.wear import WearReconciler
 from navarch.core.budget import Budget
 from navarch.core.evolve import evolve
+from navarch.core.fleet import Change, Fleet
 from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
@@ -256,6 +257,11 @@ def build_control_plane(
         )
         memory.look_at = sizes.look_at
         incidents = IncidentReconciler(clock, store)
+        bad_hosts = BadHostReconciler(clock, store)
+
+        async def follow(change: Change, fleet: Fleet) -> Change:
+            return await bad_hosts.follow(incidents.follow(change, fleet), fleet)
+
         drains = DrainWatch(clock, store, notifier, errands, rolls)
         found: list[Reconciler] = [
             RemediationReconciler(
@@ -265,7 +271,7 @@ def build_control_plane(
                 remediator=_choose_remediator(opinions),
                 settings=opinions.governor,
                 policy=opinions.policy,
-                follow=incidents.follow,
+                follow=follow,
             ),
             RecoveryReconciler(clock, entropy, store, dressed, notifier, errands),
             sizes,
@@ -280,15 +286,13 @@ def build_control_plane(
             EmptinessReconciler(clock, store, readings, is_scaled=is_scaled),
             JobReconciler(clock, store, scheduler_offload, scheduling=opinions.scheduling),
             incidents,
-            BadHostReconciler(clock, store),
+            bad_hosts,
             wear,
             stragglers,
             budgets,
         ]
         found += [
-            ObservationReconciler(
-                clock, store, provider, hearing, errands, evidence, follow=incidents.follow
-            )
+            ObservationReconciler(clock, store, provider, hearing, errands, evidence, follow=follow)
             for provider in dressed
         ]
         found += [

@@ -1,11 +1,15 @@
 """The bad host reconciler: remembers broken machines, and knows them when they come again."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.core.event import Event, about
+from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
+from navarch.core.health import Condition
 from navarch.core.ids import NodeId
+from navarch.core.inventory import Inventory
 from navarch.core.node import Node
 from navarch.fleet.verdicts import with_results
 from navarch.health.judgement import explain
@@ -59,6 +63,22 @@ class BadHostReconciler:
         """Return from when on there is something to do."""
         return LONG_AGO if self._read_to < 0 else self.agenda.due_at()
 
+    async def follow(self, change: Change, fleet: Fleet) -> Change:
+        """Return `change` of `fleet`, with a word about every broken machine that it gives back.
+
+        So the two are written together or not at all, and in one commit. What others give back
+        has its word written in our own rounds.
+        """
+        now = self._clock.now()
+        words: list[Event] = []
+        for node in change.nodes:
+            if _begins_to_leave(node, fleet.nodes.get(node.id)):
+                guilty = blame(node) if node.registered_at is not None else []
+                inventory = await self._store.inventory(node.id) if guilty else None
+                if inventory is not None:
+                    words.append(_given_back(node, guilty, inventory, now=now))
+        return evolve(change, events=(*change.events, *words)) if words else change
+
     async def _remember(self) -> None:
         number = 0
         while page := await self._store.events(after=number, about=SUBJECT):
@@ -85,16 +105,11 @@ class BadHostReconciler:
         if inventory is None:
             return
         now = self._clock.now()
-        names = identities(inventory, node)
         if guilty:
-            facts = {"node": str(node.id), "machine": " ".join(blamed(guilty, names))}
-            event = Event(
-                at=now, about=SUBJECT, kind=GIVEN_BACK, reason=explain(guilty), facts=facts
-            )
+            event = _given_back(node, guilty, inventory, now=now)
             await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
-            self._learn(event)
             return
-        found = recognise(names, self._known, node, now=now)
+        found = recognise(identities(inventory, node), self._known, node, now=now)
         if found is None:
             return
         after, events = with_results(node, [found], now=now)
@@ -108,21 +123,40 @@ class BadHostReconciler:
         )
         change = Change(nodes=[after], events=[*events, event])
         await self._store.commit(change, based_on=fleet.revision)
-        self._learn(event)
 
     def _note(self, node: Node) -> None:
         if node.registered_at is None:
             return
-        leaves = node.retiring is not None and node.id not in self._blamed
-        if leaves or (not node.gone and node.retiring is None and node.id not in self._greeted):
+        if node.retiring is not None:
+            is_due = node.id not in self._blamed
+        else:
+            # Where nobody is remembered, nobody can be known again.
+            may_be_known = bool(self._known) or self._read_to < 0
+            is_due = may_be_known and not node.gone and node.id not in self._greeted
+        if is_due:
             self.agenda.note(node.id)
 
     def _changed(self, committed: Committed) -> None:
+        for event in committed.change.events:
+            if event.about == SUBJECT:
+                self._learn(event)
         for node in committed.change.nodes:
             before = committed.before.nodes.get(node.id)
             came = before is None or before.registered_at != node.registered_at
-            left = node.retiring is not None and (before is None or before.retiring is None)
             # Its provider may say only later on which machine it was placed.
             placed = before is not None and before.topology != node.topology
-            if came or left or placed:
+            if came or placed or _begins_to_leave(node, before):
                 self._note(node)
+
+
+def _begins_to_leave(node: Node, before: Node | None) -> bool:
+    return node.retiring is not None and (before is None or before.retiring is None)
+
+
+def _given_back(
+    node: Node, guilty: Sequence[Condition], inventory: Inventory, *, now: datetime
+) -> Event:
+    """Return the journal's word about a broken machine: why it leaves, and its names."""
+    names = blamed(guilty, identities(inventory, node))
+    facts = {"node": str(node.id), "machine": " ".join(names)}
+    return Event(at=now, about=SUBJECT, kind=GIVEN_BACK, reason=explain(guilty), facts=facts)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from navarch.control.errands import Errands
 from navarch.control.evidence import Evidence
+from navarch.control.following import Follow, by_itself
 from navarch.control.providers import DressedProvider
 from navarch.core.errors import InstanceNotFoundError
 from navarch.core.event import Event, about
@@ -48,9 +49,9 @@ class ObservationReconciler:
         errands: Errands,
         evidence: Evidence,
         *,
-        follow: Callable[[Change, Fleet], Change] = lambda change, _: change,
+        follow: Follow = by_itself,
     ) -> None:
-        """`follow` adds to a change what it comes to for incidents."""
+        """`follow` adds to a change what it comes to for incidents and for broken machines."""
         self.name = f"observation/{provider.name}"
         self._clock = clock
         self._store = store
@@ -79,7 +80,7 @@ class ObservationReconciler:
         listing = Listing(provider=self._provider.name, begun_at=begun_at, instances=news.instances)
         lesson = self._compare(listing, news.missing, fleet)
         if not lesson.change.empty:
-            change = self._follow(lesson.change, fleet)
+            change = await self._follow(lesson.change, fleet)
             fleet = await self._store.commit(change, based_on=fleet.revision)
         self._remember(listing, lesson, fleet)
         for instance, owner in lesson.condemned:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO, Agenda
+from navarch.control.following import Follow, by_itself
 from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
 from navarch.core.evolve import evolve
-from navarch.core.fleet import Change, Fleet, pools_touched
+from navarch.core.fleet import Fleet, pools_touched
 from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
@@ -57,9 +58,9 @@ class RemediationReconciler:
         remediator: Callable[[Pool], Remediator],
         settings: Callable[[], GovernorSettings] = default_settings,
         policy: Callable[[], PolicyChange | None] = lambda: None,
-        follow: Callable[[Change, Fleet], Change] = lambda change, _: change,
+        follow: Follow = by_itself,
     ) -> None:
-        """`follow` adds to a change what it comes to for incidents."""
+        """`follow` adds to a change what it comes to for incidents and for broken machines."""
         self._clock = clock
         self._store = store
         self._providers = providers
@@ -185,7 +186,7 @@ class RemediationReconciler:
         change = changes(acting, fleet, now=now)
         if not change.empty:
             # Nothing is counted here but what only we do: a node that changes is conflict enough.
-            change = self._follow(evolve(change, guards=()), fleet)
+            change = await self._follow(evolve(change, guards=()), fleet)
             await self._store.commit(change, based_on=fleet.revision)
         for plan in plans:
             holds = [action for action in plan.actions if isinstance(action, HoldBack)]

@@ -5,7 +5,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from navarch.control.bad_hosts import BadHostReconciler
+import pytest
+
+from navarch.control.bad_hosts import SUBJECT, BadHostReconciler
+from navarch.control.following import Follow, by_itself
+from navarch.core.event import Recorded
 from navarch.core.fleet import Change
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.ids import NodeId
@@ -44,7 +48,16 @@ class Site:
         await self.store.commit(change, based_on=self.store.fleet().revision)
         await self.memory.reconcile()
 
-    async def give_back(self, name: str, *, check: str = "xid/79", gpu: int | None = None) -> None:
+    async def give_back(
+        self,
+        name: str,
+        *,
+        check: str = "xid/79",
+        gpu: int | None = None,
+        follow: Follow = by_itself,
+        dies: bool = False,
+    ) -> None:
+        """Give a machine back; `dies` if the control plane does so right after that commit."""
         broken = Condition(
             check=check,
             health=Health.UNHEALTHY,
@@ -59,8 +72,15 @@ class Site:
             conditions=(broken,),
             retiring=Retirement(reason="unhealthy: XID 79"),
         )
-        await self.store.commit(Change(nodes=[gone]), based_on=self.store.fleet().revision)
-        await self.memory.reconcile()
+        fleet = self.store.fleet()
+        change = await follow(Change(nodes=[gone]), fleet)
+        await self.store.commit(change, based_on=fleet.revision)
+        if not dies:
+            await self.memory.reconcile()
+
+    async def words(self) -> list[Recorded]:
+        """Return what is written about machines that were given back."""
+        return [*await self.store.events(about=SUBJECT)]
 
     async def place(self, name: str, host: str) -> None:
         placed = replace(self.node(name), topology=Topology(host=host))
@@ -94,6 +114,59 @@ def test_a_machine_that_was_given_back_broken_is_refused_when_it_comes_again() -
         assert "XID 79" in why
         assert site.node("b").health is Health.UNHEALTHY
         assert site.held_against("c") == []
+
+    play(story)
+
+
+def test_that_a_machine_is_given_back_broken_is_written_in_the_commit_that_does_it() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        before = site.store.fleet().revision
+        await site.give_back("a", follow=site.memory.follow, dies=True)
+
+        assert site.store.fleet().revision == before + 1
+        (word,) = await site.words()
+        assert word.revision == before + 1
+        assert word.event.facts["machine"].split() == [UUID.format(i).lower() for i in range(8)]
+        assert site.memory.due_at() is None, "there is nothing left to do"
+        await site.come("b", range(8))
+        assert len(site.held_against("b")) == 1
+
+    play(story)
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_after_a_restart_it_is_not_written_again(follows: bool) -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a", follow=site.memory.follow if follows else by_itself)
+        site.restart()
+        await site.memory.reconcile()
+        assert len(await site.words()) == 1
+
+    play(story)
+
+
+def test_what_was_given_back_without_a_word_is_made_up_for_at_the_start() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        await site.give_back("a", dies=True)
+        assert await site.words() == []
+        site.restart()
+        await site.memory.reconcile()
+        assert len(await site.words()) == 1
+
+    play(story)
+
+
+def test_a_machine_that_never_introduced_itself_leaves_no_name_behind() -> None:
+    async def story(site: Site) -> None:
+        await site.come("a", range(8))
+        unknown = replace(site.node("a"), id=NodeId("b"), registered_at=None)
+        fleet = site.store.fleet()
+        await site.store.commit(Change(nodes=[unknown]), based_on=fleet.revision)
+        await site.give_back("b", follow=site.memory.follow)
+        assert await site.words() == []
 
     play(story)
 
