@@ -21,8 +21,9 @@ import structlog
 from navarch.app import control_plane
 from navarch.control.loop import Loop
 from navarch.service.agents import Timing
+from navarch.sim import clock as clock_of
 from navarch.sim import world as world_of
-from navarch.sim.loop import SimLoop
+from navarch.sim.loop import Nap, SimLoop
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
 from navarch.sim.scenario.scenario import Scenario
 from navarch.sim.stage.virtual import run_scenario
@@ -104,6 +105,18 @@ class CountedLoop(SimLoop):
         return super().call_soon(callback, *args, context=context)
 
 
+class CountedNap(Nap):
+    """A sleep that counts among them."""
+
+    __slots__ = ()
+
+    def result(self) -> None:
+        """Return to the task that was woken, unless it was cancelled."""
+        # One that was cancelled was woken by the loop, which has counted it.
+        CountedLoop.woken += not self._cancelled
+        super().result()
+
+
 class Counted(Loop):
     """A loop of the product that counts its rounds."""
 
@@ -125,6 +138,7 @@ def wake_ups() -> dict[str, object]:
     """
     setattr(control_plane, "Loop", Counted)  # noqa: B010 - the real one stands in the product
     setattr(world_of, "SimLoop", CountedLoop)  # noqa: B010
+    setattr(clock_of, "Nap", CountedNap)  # noqa: B010
     try:
         often = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=TIMEOUT)
         sent = woken_in(nodes=500, hours=0.25, computed=False, timing=often)
@@ -132,6 +146,7 @@ def wake_ups() -> dict[str, object]:
     finally:
         setattr(control_plane, "Loop", Loop)  # noqa: B010
         setattr(world_of, "SimLoop", SimLoop)  # noqa: B010
+        setattr(clock_of, "Nap", Nap)  # noqa: B010
     return {"sent": sent, "quiet": quiet, "busy": busy, "target_per_cpu_s": 50_000}
 
 

@@ -1,8 +1,12 @@
 """Running a simulation."""
 
+import asyncio
+import gc
+
 import pytest
 
 from navarch.sim.clock import SimClock
+from navarch.sim.loop import SimLoop
 from navarch.sim.running import run_simulated
 
 
@@ -49,3 +53,102 @@ def test_a_timer_that_was_called_off_may_be_the_last_there_was() -> None:
 
     run_simulated(story())
     assert rang == ["kept"]
+
+
+def test_a_sleeper_that_is_cancelled_wakes_at_once_and_is_told_why() -> None:
+    async def story() -> tuple[float, tuple[object, ...]]:
+        clock = SimClock()
+        sleeper = asyncio.ensure_future(clock.sleep(100))
+        await clock.sleep(3)
+        sleeper.cancel("enough")
+        with pytest.raises(asyncio.CancelledError) as told:
+            await sleeper
+        return clock.monotonic(), told.value.args
+
+    assert run_simulated(story()) == (3.0, ("enough",))
+
+
+def test_a_sleeper_may_be_cancelled_at_the_very_moment_of_waking() -> None:
+    woken: list[str] = []
+
+    async def story() -> None:
+        clock = SimClock()
+
+        async def sleep() -> None:
+            try:
+                await clock.sleep_until(5.0)
+                woken.append("in time")
+            except asyncio.CancelledError:
+                woken.append("cancelled")
+                await clock.sleep(2)
+                woken.append(f"at {clock.monotonic():g}")
+                raise
+
+        # Not asleep yet, so that what rings first at that moment calls it off.
+        sleeper = asyncio.ensure_future(sleep())
+        clock.loop.call_at(5.0, sleeper.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await sleeper
+
+    run_simulated(story())
+    assert woken == ["cancelled", "at 7"]
+
+
+def test_a_sleep_can_be_limited_and_sleeps_gathered() -> None:
+    async def story() -> float:
+        clock = SimClock()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(clock.sleep(10), timeout=1)
+        await asyncio.gather(clock.sleep(2), clock.sleep(4))
+        return clock.monotonic()
+
+    assert run_simulated(story()) == 5.0
+
+
+def test_those_who_wake_together_wake_in_the_order_in_which_they_lay_down() -> None:
+    woken: list[int] = []
+
+    async def story() -> None:
+        clock = SimClock()
+
+        async def sleep(name: int) -> None:
+            await clock.sleep_until(60.0)
+            woken.append(name)
+
+        await asyncio.gather(*[sleep(name) for name in range(5)])
+
+    run_simulated(story())
+    assert woken == [0, 1, 2, 3, 4]
+
+
+def test_sleeps_leave_nothing_to_be_searched_for() -> None:
+    async def story() -> int:
+        clock = SimClock()
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(100):
+                await clock.sleep(1)
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert run_simulated(story()) < 10
+
+
+def test_who_was_to_be_called_is_called_after_another_has_failed() -> None:
+    called: list[str] = []
+
+    def fail() -> None:
+        raise LookupError("lost")
+
+    loop = SimLoop()
+    loop.call_soon(called.append, "before")
+    loop.call_soon(fail)
+    loop.call_soon(called.append, "after")
+    with pytest.raises(LookupError, match="lost"):
+        loop.run_forever()
+    assert called == ["before"]
+    loop.run_until_complete(asyncio.sleep(0))
+    assert called == ["before", "after"]
+    loop.close()

@@ -1,5 +1,6 @@
 """Time and chance, the two inputs that would otherwise arrive unannounced."""
 
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import Protocol
 
@@ -15,7 +16,7 @@ class Clock(Protocol):
         """Return seconds from an arbitrary start, never going back."""
         ...
 
-    async def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> Awaitable[None]:
         """Suspend the caller for `seconds`."""
         ...
 

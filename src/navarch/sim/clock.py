@@ -2,11 +2,12 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Generator
 from datetime import UTC, datetime, timedelta
+from types import coroutine
 from typing import Any, TypeVar
 
-from navarch.sim.loop import SimLoop
+from navarch.sim.loop import Nap, SimLoop
 
 T = TypeVar("T")
 
@@ -45,28 +46,23 @@ class SimClock:
         known = self._running
         return known.now_s if known is not None and known.runs else self.loop.time()
 
-    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+    def sleep(self, seconds: float) -> Awaitable[None]:
         """Let virtual time pass."""
         if seconds <= 0:
             return asyncio.sleep(0)
-        return self.sleep_until(self.monotonic() + seconds)
+        known = self._running
+        now_s = known.now_s if known is not None and known.runs else self.loop.time()
+        return self.sleep_until(now_s + seconds)
 
-    async def sleep_until(self, moment_s: float) -> None:
+    @coroutine
+    def sleep_until(self, moment_s: float) -> Generator[Any, None, None]:
         """Let virtual time pass until exactly then, whatever it is now."""
-        loop = self.loop
-        woken: asyncio.Future[None] = asyncio.Future(loop=loop)
-        timer = loop.call_at(moment_s, _wake, woken)
-        try:
-            await woken
-        except BaseException:
-            # One that has rung need not be called off, which takes as long as setting it did.
-            timer.cancel()
-            raise
-
-
-def _wake(sleeper: asyncio.Future[None]) -> None:
-    if not sleeper.done():
-        sleeper.set_result(None)
+        known = self._running
+        loop = known if known is not None and known.runs else self.loop
+        if isinstance(loop, SimLoop):
+            yield Nap(loop, moment_s)
+        else:
+            yield from asyncio.sleep(moment_s - loop.time()).__await__()
 
 
 class SeededEntropy:

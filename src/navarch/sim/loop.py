@@ -2,7 +2,6 @@
 
 import asyncio
 import heapq
-from collections import deque
 from collections.abc import Callable
 from contextvars import Context, copy_context
 from itertools import count
@@ -18,9 +17,64 @@ _make_timer = asyncio.TimerHandle.__new__
 CANCELLED_MAX = 100
 """So many timers that were called off may lie about, or as many as there are others."""
 
+RESOLUTION_S = 1e-9
+"""What is due within so little of a moment is due at that moment."""
+
+COARSE_FROM_S = 2.0**21
+"""From here on, after 24 days, the last bit of a moment may be more than that."""
+
 
 class StuckError(Exception):
     """Every task waits for something that nobody is going to do."""
+
+
+class Nap(asyncio.TimerHandle):
+    """A moment that a task waits for: a timer to the loop, and to the task a future.
+
+    Nine of ten timers of a day are somebody's sleep. A task takes whatever bears the mark of
+    a future for one, so that it need not wait for one that another timer is to fulfil.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_message")
+
+    _args: tuple[object, ...]
+
+    def __init__(self, loop: "SimLoop", when: float) -> None:
+        self._loop = loop
+        self._when = when
+        self._cancelled = False
+        self._scheduled = False
+        self._repr = self._source_traceback = None
+        # Says that whoever is handed this is to wait for it.
+        self._asyncio_future_blocking = True
+        self._message: tuple[object, ...] = ()
+
+    def add_done_callback(self, wake: Callable[["Nap"], object], *, context: Context) -> None:
+        """Have the task that has begun to wait woken in time."""
+        self._callback = wake
+        self._args = (self,)
+        self._context = context
+        self._scheduled = True
+        loop = self._loop
+        heapq.heappush(loop._timers, (self._when, next(loop._numbers), self))
+
+    def cancel(self, msg: object = None) -> bool:  # type: ignore[override]
+        """Wake the task at once, to be told that it was cancelled."""
+        if self._cancelled:
+            return False
+        self._cancelled = True
+        self._message = () if msg is None else (msg,)
+        if self._scheduled:
+            self._loop._timer_cancelled_count += 1
+        self._loop.call_soon(self._callback, self, context=self._context)
+        return True
+
+    def result(self) -> None:
+        """Return to the task that was woken, unless it was cancelled."""
+        # It points to itself no longer, which only a search for garbage would find out.
+        self._args = ()
+        if self._cancelled:
+            raise asyncio.CancelledError(*self._message)
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -35,7 +89,7 @@ class SimLoop(asyncio.BaseEventLoop):
     """
 
     _debug: bool
-    _ready: deque[asyncio.Handle]
+    _ready: list[asyncio.Handle]
     _stopping: bool
     _timer_cancelled_count: int
 
@@ -45,7 +99,8 @@ class SimLoop(asyncio.BaseEventLoop):
         """Virtual seconds since the simulation began: `time`, for those who ask all the time."""
         self.runs = False
         """Whether it runs, likewise."""
-        self._clock_resolution = 1e-9
+        self._clock_resolution = RESOLUTION_S
+        self._ready = []
         if not self._debug:
             # Every future and every task asks whether anybody debugs: nobody, says `bool()`.
             self.get_debug = bool  # type: ignore[method-assign]
@@ -109,11 +164,17 @@ class SimLoop(asyncio.BaseEventLoop):
             timer._scheduled = False  # type: ignore[attr-defined]
             ready.append(timer)
         # Those that are called now may have others called, but not in this round.
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                # Nothing that goes wrong in a callback goes unnoticed.
-                handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+        self._ready = []
+        left = iter(ready)
+        try:
+            for handle in left:
+                if not handle._cancelled:
+                    handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+        except BaseException:
+            # Nothing that goes wrong in a callback goes unnoticed, nor keeps others from being
+            # called by whoever cleans up.
+            self._ready[:0] = left
+            raise
 
     def run_forever(self) -> None:
         """Run until stopped."""
@@ -130,7 +191,8 @@ class SimLoop(asyncio.BaseEventLoop):
         if until > self.now_s:
             # To the very moment of the timer: a sum would depend on where we come from.
             self.now_s = until
-            self._clock_resolution = max(1e-9, 2 * ulp(until))
+            if until >= COARSE_FROM_S:
+                self._clock_resolution = max(RESOLUTION_S, 2 * ulp(until))
 
     def _drop_cancelled(self) -> None:
         """Forget timers that were called off: those next in line, and all if they are many."""
