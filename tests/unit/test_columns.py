@@ -82,6 +82,25 @@ def test_the_next_change_is_when_the_first_node_falls_silent() -> None:
     assert columns.next_change() is None
 
 
+def test_the_first_who_is_overdue_is_told_of_before_it_is_and_for_as_long_as_it_is() -> None:
+    clock = HandClock()
+    columns = Columns(clock, timeout=TIMEOUT)
+    assert columns.overdue_from() is None
+    columns.heard(A)
+    clock.wait(10)
+    columns.heard(B)
+    overdue_from = columns.overdue_from()
+    assert overdue_from == columns.next_change()
+    clock.wait(85)
+    assert columns.silent() == {A: NOW}
+    assert columns.overdue_from() == overdue_from
+    columns.heard(A)
+    assert columns.overdue_from() == columns.next_change()
+    columns.forget(A)
+    columns.forget(B)
+    assert columns.overdue_from() is None
+
+
 def test_a_node_that_speaks_again_is_no_longer_silent() -> None:
     clock = HandClock()
     columns = Columns(clock, timeout=TIMEOUT)

@@ -89,7 +89,25 @@ class Foreseen(Scripted):
 
 
 def test_a_poke_leaves_asleep_who_has_nothing_to_do() -> None:
-    assert rounds_of(Foreseen(50.0), until_s=60, poke_at=7.0) == [0, 50]
+    reconciler = Foreseen(50.0)
+    reconciler.due = EPOCH + timedelta(seconds=50)
+    assert rounds_of(reconciler, until_s=60, poke_at=7.0) == [0, 50]
+
+
+def test_who_has_nothing_more_to_do_when_it_wakes_sleeps_until_it_looks_around() -> None:
+    assert rounds_of(Foreseen(50.0), until_s=1300) == [0, 600, 1200]
+
+
+def test_what_was_put_off_is_done_at_its_new_date() -> None:
+    reconciler = Foreseen(50.0, 700.0)
+    reconciler.due = EPOCH + timedelta(seconds=80)
+    assert rounds_of(reconciler, until_s=100) == [0, 80]
+
+
+def test_what_failed_is_tried_again_whatever_is_foreseen() -> None:
+    first, second, *_ = rounds_of(Foreseen(TransientError("not now")), until_s=60)
+    assert first == 0
+    assert 1 <= second <= 2
 
 
 def test_a_poke_wakes_who_has_something_to_do() -> None:

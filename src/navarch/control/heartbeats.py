@@ -79,8 +79,14 @@ class HeartbeatReconciler:
         """Return from when on a sweep may find something.
 
         While nobody is silent no commit brings that closer: only time does, and who speaks that
-        was not expected to.
+        was not expected to. When that time has come, those for whom it was set have mostly spoken
+        again, or are gone.
         """
+        if self._sweep_at is None or self._silent or self._marked:
+            return self._sweep_at
+        if self._clock.now() >= self._sweep_at:
+            overdue_from = self._liveness.overdue_from()
+            self._sweep_at = None if overdue_from is None else _next_sweep(overdue_from)
         return self._sweep_at
 
     def _hear(self, moment: datetime) -> None:

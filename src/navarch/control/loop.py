@@ -201,7 +201,7 @@ class Turns:
             if until_s is None:
                 continue
             if until_s <= now_s:
-                loop.call()
+                loop.wake()
             elif until_s < next_s:
                 next_s = until_s
         if next_s < inf:
@@ -241,6 +241,8 @@ class Loop:
         self.asleep_until: datetime | None = None
         self.asleep_until_s: float | None = None
         """The same moment on the clock of the event loop."""
+        self._looks_around_at = clock.now()
+        """By when it has a round at the latest, whatever its reconciler foresees."""
         self._failures = 0
 
     def poke(self) -> None:
@@ -253,6 +255,18 @@ class Loop:
         if due_at > now:
             self._sleep_until(due_at, now)
         return due_at > now
+
+    def wake(self) -> None:
+        """Ask for a round, now that it has slept for long enough; or let it sleep on.
+
+        What it was to wake for may have been seen to by others, or be put off.
+        """
+        latest = self._looks_around_at
+        if self.due_at is not None and self.asleep_until != latest and not self._failures:
+            due_at = self.due_at()
+            if self.sleeps_until(latest if due_at is None else min(due_at, latest)):
+                return
+        self.call()
 
     def call(self) -> None:
         """Ask for a round soon."""
@@ -305,7 +319,7 @@ class Loop:
 
     async def _wait(self, wake_at: datetime | None) -> None:
         now = self._clock.now()
-        until = now + LONGEST_SLEEP
+        until = self._looks_around_at = now + LONGEST_SLEEP
         if wake_at is not None and wake_at < until:
             until = wake_at
         if self.called and self.due_at is not None:

@@ -30,6 +30,10 @@ class Liveness(Protocol):
         """Return when an answer will next change if nothing more is heard; None for never."""
         ...
 
+    def overdue_from(self) -> datetime | None:
+        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        ...
+
     def has_spoken(self, node: NodeId) -> bool:
         """Return whether `node` was heard of since this process began to listen.
 

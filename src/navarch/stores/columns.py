@@ -162,7 +162,7 @@ class Columns:
         now = self._now_s()
         heard = self._heard[: len(self._names)]
         silent: dict[NodeId, datetime] = {}
-        for row in np.flatnonzero(heard + self._patience <= now).tolist():
+        for row in (heard + self._patience <= now).nonzero()[0].tolist():
             node = self._names[row]
             if node is not None:
                 silent[node] = _moment(heard[row])
@@ -176,6 +176,12 @@ class Columns:
         if not coming.size:
             return None
         return self._overdue_at(coming.min())
+
+    def overdue_from(self) -> datetime | None:
+        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        self._now_s()
+        first_s = self._heard[: len(self._names)].min(initial=np.inf)
+        return None if first_s == np.inf else self._overdue_at(first_s)
 
     def _overdue_at(self, heard_s: float) -> datetime:
         # Rounded up to the microsecond, or a wake-up could come a hair before the change.
