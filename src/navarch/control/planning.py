@@ -16,6 +16,8 @@ from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
+NOTHING = Change()
+
 PlanPool = Callable[[Pool, datetime], Plan]
 
 
@@ -84,8 +86,9 @@ class PoolPlanning:
         # Until this is written down, whatever changes is a reason to plan again.
         self._at_rest.difference_update(due)
         plans = [self._plan(fleet.pools[name], now) for name in due if name in fleet.pools]
-        check_plans(plans, fleet)
-        change = changes(plans, fleet, now=now)
+        acting = [plan for plan in plans if plan.actions]
+        check_plans(acting, fleet)
+        change = changes(acting, fleet, now=now) if acting else NOTHING
         # Crossed off first: what the commit itself changes must be looked at again, unless those
         # who planned it have done so.
         self.agenda.done(due)

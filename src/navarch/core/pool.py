@@ -105,9 +105,8 @@ class Pool:
     @property
     def target(self) -> int:
         """The number of nodes to keep: its size and its spares, as far as the maximum allows."""
-        if not self.size:
-            return 0
-        return self.whole_gangs(min(self.size + self.spares, self.nodes_max))
+        size = self.size
+        return self.whole_gangs(min(size + self.spares, self.nodes_max)) if size else 0
 
     def whole_gangs(self, nodes: int) -> int:
         """Return `nodes` rounded to whole gangs: up, unless the maximum is in the way."""

@@ -74,15 +74,17 @@ class Group:
 
 def group(known: Iterable[Node], staying: Iterable[Node]) -> list[Group]:
     """Return the gangs of a pool, oldest first."""
+    members: dict[str, list[Node]] = {}
+    for node in staying:
+        if node.gang is not None:
+            members.setdefault(node.gang.id, []).append(node)
+    if not members:
+        return []
     began: dict[str, datetime] = {}
     for node in known:
         if node.gang is not None:
             first = began.get(node.gang.id, node.created_at)
             began[node.gang.id] = min(first, node.created_at)
-    members: dict[str, list[Node]] = {}
-    for node in staying:
-        if node.gang is not None:
-            members.setdefault(node.gang.id, []).append(node)
     return [
         Group(gang=found[0].gang, members=tuple(found), began_at=began[name])
         for name, found in sorted(members.items(), key=lambda pair: (began[pair[0]], pair[0]))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from navarch.core.errors import InvariantError
 from navarch.core.fleet import Fleet
+from navarch.core.ids import NodeId
 from navarch.core.node import Phase
 from navarch.fleet.plan import (
     AskAgain,
@@ -55,9 +56,11 @@ def _check_requests(plan: Plan, fleet: Fleet) -> None:
     names = [action.launch.node for action in plan.actions if isinstance(action, Request)]
     if not names:
         return
-    for name, times in Counter(names).items():
-        if name in fleet.nodes or times > 1:
+    asked: set[NodeId] = set()
+    for name in names:
+        if name in fleet.nodes or name in asked:
             raise InvariantError(f"{name} is requested twice")
+        asked.add(name)
     machines = len(names) + fleet.present_in(plan.pool)
     _check_gangs(plan, fleet)
     if machines > pool.nodes_max:
@@ -66,12 +69,10 @@ def _check_requests(plan: Plan, fleet: Fleet) -> None:
 
 def _check_gangs(plan: Plan, fleet: Fleet) -> None:
     """Nobody asks for a part of a gang: all of it, or what is missing of one that has begun."""
-    asked = Counter(
-        action.launch.gang
-        for action in plan.actions
-        if isinstance(action, Request) and action.launch.gang is not None
-    )
-    for gang, count in asked.items():
+    gangs = [action.launch.gang for action in plan.actions if isinstance(action, Request)]
+    for gang, count in Counter(gangs).items() if any(gangs) else ():
+        if gang is None:
+            continue
         begun = any(node.gang == gang for node in fleet.in_pool(plan.pool).values())
         if not begun and count != gang.nodes:
             raise InvariantError(f"{gang.id} would begin with {count} of {gang.nodes}")

@@ -1,6 +1,6 @@
 """The size of a pool: who is missing, who is too many, who never came."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -78,17 +78,19 @@ def plan_pool(
     ]
     replacements = replacements or Replacements()
     given_up = {retire.node for retire in late}
-    late += [retire for retire in replacements.retire if retire.node not in given_up]
-    given_up |= {retire.node for retire in late}
+    if replacements.retire:
+        late += [retire for retire in replacements.retire if retire.node not in given_up]
+        given_up = {retire.node for retire in late}
     staying = [node for node in known if node.counts and node.id not in given_up]
     # Successors of nodes that still serve come on top of the size, until they take over.
-    extra = {node.id for node in successors(staying).values()}
-    staying = [node for node in staying if node.id not in extra]
+    if extra := {node.id for node in successors(staying).values()}:
+        staying = [node for node in staying if node.id not in extra]
     groups = group(known, staying)
     gangs = plan_gangs(pool, groups, surveyed=surveyed, now=now)
     gone = {name for each in gangs.give_up for name in each.nodes}
     gone |= {retire.node for retire in gangs.retire}
-    staying = [node for node in staying if node.id not in gone]
+    if gone:
+        staying = [node for node in staying if node.id not in gone]
     if pool.gang:
         groups = worth_keeping(pool, group(known, staying), now=now)
         surplus = list(_shrink_gangs(pool, staying, groups, loads))
@@ -180,11 +182,12 @@ class _Launches:
         self._turned_away = False
 
     @cached_property
-    def _held(self) -> Counter[ProviderName]:
+    def _held(self) -> dict[ProviderName, int]:
         """How many machines the pool has at each provider. Most plans buy none, and do not ask."""
-        here = (node.provider for node in self._known if not node.gone)
-        held = Counter(provider for provider in here if provider is not None)
-        held.update(self._beside)
+        held = defaultdict(int, self._beside)
+        for node in self._known:
+            if not node.gone and (provider := node.provider) is not None:
+                held[provider] += 1
         return held
 
     def launch(
@@ -242,8 +245,7 @@ class _Launches:
         self._held[offering.provider] += 1
         if self._allowance is not None:
             self._allowance -= 1
-        place = scopes(offering)[0]
-        if place in self._shunned:
+        if self._shunned and (place := scopes(offering)[0]) in self._shunned:
             self._shunned[place] = evolve(self._shunned[place], trying=True)
         return Launch(
             token=next(self._new_tokens),
@@ -272,8 +274,10 @@ class _Launches:
 def _grow(
     pool: Pool, known: Sequence[Node], staying: int, beside: int, launches: _Launches
 ) -> Iterator[Request]:
-    staying += beside
-    missing = pool.target - staying
+    staying, target = staying + beside, pool.target
+    missing = target - staying
+    if missing <= 0:
+        return
     room = pool.nodes_max - beside - sum(not node.gone for node in known)
     unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
@@ -284,7 +288,7 @@ def _grow(
         launch, choice = found
         yield Request(
             launch=launch,
-            reason=f"{staying} of {pool.target} nodes",
+            reason=f"{staying} of {target} nodes",
             replaces=None if lost is None else lost.id,
             table=choice.table,
         )
@@ -429,7 +433,9 @@ def _ask_again(
     known: Sequence[Node], kept: Sequence[Node], launches: _Launches
 ) -> Iterator[AskAgain]:
     waiting = [node for node in kept if _waits_to_ask(node)]
-    broken = {node.id: node for node in known if not node.counts} if waiting else {}
+    if not waiting:
+        return
+    broken = {node.id: node for node in known if not node.counts}
     due = [node for node in waiting if _may_ask(node, launches.now)]
     # Who takes the place of a broken node goes first: a budget may grant that and nothing else.
     for node in sorted(due, key=lambda node: node.replaces not in broken):

@@ -101,6 +101,8 @@ class Roll:
 
     def others(self) -> list[Node]:
         """Return the nodes that do not only count, in the same order."""
+        if len(self._others) < 2:
+            return list(self._others.values())
         return sorted(self._others.values(), key=lambda node: self._places[node.id])
 
     def beside(self) -> Beside:

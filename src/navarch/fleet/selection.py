@@ -223,16 +223,16 @@ class Market:
         Where it is given, nothing will do but `only`.
         """
         known = self._known(pool, gang)
-        will_do = [each for each in known if only is None or each.offering == only]
-        if all(self._bar(pool, each, gang, instead_of, shunned) is not None for each in will_do):
+        bars = [self._bar(pool, each, gang, instead_of, shunned) for each in known]
+        will_do = [x for x, each in enumerate(known) if only is None or each.offering == only]
+        if None not in [bars[x] for x in will_do]:
             # The usual case in a drought, and looked at often: nothing needs to be weighed.
-            first = will_do[0] if will_do else known[0]
-            bar = self._bar(pool, first, gang, instead_of, shunned)
-            self.turned_away[pool.name] = (first.offering, bar)
+            first = will_do[0] if will_do else 0
+            self.turned_away[pool.name] = (known[first].offering, bars[first])
             return None
-        rows = self._rows(pool, scheduler, held, gang, instead_of, shunned)
+        rows = self._rows(pool, scheduler, held, known, bars, shunned)
         best = next(x for x in rows if x.bar is None and only in (None, x.option.offering))
-        self._take(pool, best.option.offering, gang)
+        self._take(pool, known[best.option.position], gang)
         return Choice(offering=best.option.offering, rows=tuple(rows))
 
     def join(self, pool: Pool, gang: Gang, *, instead_of: Decimal | None = None) -> str | None:
@@ -263,7 +263,8 @@ class Market:
         forgotten, and so does what is `shunned`: a pool that runs well does not go and probe.
         """
         known = self._known(pool, 0)
-        for row in self._rows(pool, scheduler, held):
+        bars = [self._bar(pool, each, 0, None, NOTHING_SHUNNED) for each in known]
+        for row in self._rows(pool, scheduler, held, known, bars, NOTHING_SHUNNED):
             closures = known[row.option.position].against
             doubtful = scopes(row.option.offering)[0] in shunned
             if row.bar is None and not doubtful and all(x.strikes == 0 for _, x in closures):
@@ -302,11 +303,10 @@ class Market:
         pool: Pool,
         scheduler: ProvisionScheduler,
         held: Mapping[ProviderName, int],
-        gang: int = 0,
-        instead_of: Decimal | None = None,
-        shunned: Mapping[Scope, Shunned] = NOTHING_SHUNNED,
+        known: Sequence[_Standing],
+        bars: Sequence[Bar | None],
+        shunned: Mapping[Scope, Shunned],
     ) -> list[Row]:
-        known = self._known(pool, gang)
         options = [
             ProvisionOption(
                 pool=pool.name,
@@ -337,7 +337,7 @@ class Market:
             Row(
                 option=option,
                 score=score,
-                bar=self._bar(pool, known[option.position], gang, instead_of, shunned),
+                bar=bars[option.position],
                 shunned=self._comes_last(option.offering, shunned),
             )
             for score, option in scored
@@ -360,7 +360,7 @@ class Market:
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
     def _comes_last(self, offering: Offering, shunned: Mapping[Scope, Shunned]) -> bool:
-        place = shunned.get(scopes(offering)[0])
+        place = shunned.get(scopes(offering)[0]) if shunned else None
         return place is not None and self._now < place.last_until
 
     def _bar(
@@ -376,7 +376,7 @@ class Market:
             opens_at = closure.opens_at(self._crowd)
             if self._now < opens_at or self._probing(scope, closure.since) >= closure.allowance:
                 return Closed(closure, opens_at, self._now)
-        place = shunned.get(scopes(known.offering)[0])
+        place = shunned.get(scopes(known.offering)[0]) if shunned else None
         if place is not None and (why := place.bar(self._now)) is not None:
             return why
         machines = gang or 1
@@ -413,11 +413,11 @@ class Market:
         since = trying[too_many - 1] if too_many <= len(trying) else self._now
         return since + PROBE_PATIENCE
 
-    def _take(self, pool: Pool, offering: Offering, gang: int) -> None:
-        for scope, closure in self._stockouts.against(offering, self._now, gang):
+    def _take(self, pool: Pool, known: _Standing, gang: int) -> None:
+        for scope, closure in known.against:
             self._probes[scope] = self._probing(scope, closure.since) + 1
-        self._taken += [(pool, offering)] * (gang or 1)
-        self._reserved[_reservation(offering)] += gang or 1
+        self._taken += [(pool, known.offering)] * (gang or 1)
+        self._reserved[_reservation(known.offering)] += gang or 1
 
 
 def _reservation(offering: Offering) -> Reservation:

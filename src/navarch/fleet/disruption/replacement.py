@@ -38,6 +38,8 @@ class Replacements:
 def successors(nodes: Iterable[Node]) -> dict[NodeId, Node]:
     """Return the nodes that were bought to replace one that still counts, by its name."""
     staying = {node.id: node for node in nodes if node.counts}
+    if not staying:
+        return {}
     return {
         node.replaces: node
         for node in staying.values()
@@ -49,11 +51,12 @@ def plan_replacements(
     pool: Pool, nodes: Sequence[Node], *, for_sale: Offering | None, now: datetime
 ) -> Replacements:
     """Return which replacements begin and which end now, within the pool's budget."""
-    if pool.deleted:
+    staying = [node for node in nodes if node.counts]
+    if pool.deleted or not staying:
         return Replacements()
-    coming = successors(nodes)
+    coming = successors(staying)
     young = {node.id for node in coming.values()}
-    sound = [x for x in nodes if x.counts and x.phase is Phase.READY and x.id not in young]
+    sound = [node for node in staying if node.phase is Phase.READY and node.id not in young]
     if not sound and not coming:
         return Replacements()
     wanted: dict[NodeId, Candidate] = {}
