@@ -1,7 +1,6 @@
 """The workload system: the product's scheduler places jobs, and machines that fail stop them."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,8 +50,9 @@ class JobSystem(SimWorkloads):
     """How busy whole pools are said to be, whatever runs on them."""
     on_load: Callable[[Iterable[NodeId]], None] = lambda _: None
     """Hears of nodes whose load has changed, or is about to within this moment."""
-    _busy: dict[NodeId, int] | None = None
-    """GPUs in use by node, until something starts or stops."""
+    _waiting: dict[str, Job] = field(default_factory=dict)
+    _tenants: dict[NodeId, list[Job]] | None = None
+    """Whose tasks run on each node, one entry for each task, until something starts or stops."""
     _described: dict[NodeId, tuple[Node, NodeSpec]] = field(default_factory=dict)
     """Nodes as the scheduler was shown them last, beside what they were then."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -91,17 +91,16 @@ class JobSystem(SimWorkloads):
 
     def load(self, node: NodeId) -> float:
         """Return how busy a node's GPUs are, in percent."""
+        tasks = self._tasks_on(node)
+        if not tasks and not self.forced_load:
+            return 0.0
         known = self.fleet().nodes.get(node)
         if known is None:
             return 0.0
         if known.pool is not None and known.pool in self.forced_load:
             return self.forced_load[known.pool]
-        if self._busy is None:
-            self._busy = Counter()
-            for job in self.jobs.values():
-                for at in job.nodes.values():
-                    self._busy[at] += job.config.gpus
-        return min(100.0 * self._busy.get(node, 0) / max(_gpus(known), 1), 100.0)
+        busy = sum(job.config.gpus for job in tasks)
+        return min(100.0 * busy / max(_gpus(known), 1), 100.0)
 
     # What the world does
 
@@ -119,9 +118,9 @@ class JobSystem(SimWorkloads):
                 await self.clock.sleep(CYCLE_S)
 
     def look(self) -> None:
-        """Look again at what can be placed where."""
-        self._busy = None
-        self._news.set()
+        """Look again at what can be placed where, if anything waits to be placed."""
+        if self._waiting:
+            self._news.set()
 
     def struck(self, node: NodeId) -> None:
         """Stop what ran on a machine that has just failed or gone."""
@@ -151,14 +150,14 @@ class JobSystem(SimWorkloads):
                 await self.clock.sleep(pause_s)
             name = config.name if config.count == 1 else f"{config.name}-{number}"
             now = self.clock.now()
-            self.jobs[name] = Job(name=name, config=config, submitted=now, since=now)
+            job = Job(name=name, config=config, submitted=now, since=now)
+            self.jobs[name] = self._waiting[name] = job
             self.look()
 
     def _place(self) -> None:
-        waiting = [job for job in self.jobs.values() if job.state is JobState.WAITING]
-        if not waiting:
+        if not self._waiting:
             return
-        if len(waiting) == 1 and self._place_alone(waiting[0]):
+        if len(self._waiting) == 1 and self._place_alone(*self._waiting.values()):
             return
         bound: dict[str, dict[str, NodeId]] = {}
         for decision in net_decisions(decide(self._cluster(), self.config)):
@@ -200,7 +199,8 @@ class JobSystem(SimWorkloads):
 
     def _start(self, job: Job, nodes: dict[str, NodeId]) -> None:
         job.nodes = nodes
-        self._busy = None
+        del self._waiting[job.name]
+        self._tenants = None
         self.on_load(nodes.values())
         job.start(self.clock.now(), self._pace(nodes))
         if self._is_doomed(nodes):
@@ -240,6 +240,7 @@ class JobSystem(SimWorkloads):
 
     def _finish(self, job: Job) -> None:
         self.on_load(job.nodes.values())
+        self._tenants = None
         job.finish(self.clock.now())
 
     def _fail(self, job: Job) -> None:
@@ -250,14 +251,23 @@ class JobSystem(SimWorkloads):
 
     def _stop(self, job: Job, *, saved: bool) -> None:
         self.on_load(job.nodes.values())
+        self._tenants = None
         job.stop(self.clock.now(), saved=saved)
+        self._waiting[job.name] = job
 
     def _on(self, node: NodeId) -> list[Job]:
-        return [
-            job
-            for job in self.jobs.values()
-            if job.state is JobState.RUNNING and node in job.nodes.values()
-        ]
+        """Return the jobs that run on a node, in the order in which they were submitted."""
+        tasks = self._tasks_on(node)
+        return list({job.name: job for job in tasks}.values()) if tasks else []
+
+    def _tasks_on(self, node: NodeId) -> Sequence[Job]:
+        """Return the jobs that run on a node, once for each of their tasks there."""
+        if self._tenants is None:
+            self._tenants = {}
+            for job in self.jobs.values():
+                for at in job.nodes.values():
+                    self._tenants.setdefault(at, []).append(job)
+        return self._tenants.get(node, ())
 
     def _pool_of(self, job: Job) -> PoolName | None:
         if job.config.pool is not None:
