@@ -28,7 +28,8 @@ def test_who_conflicts_with_whom(commits: list[set[str]], wanted: set[str], ago:
         head = Head(Fleet())
         begin = head.fleet.revision
         for names in commits:
-            head.advance(change(names))
+            touched = head.check(change(names), head.fleet.revision)
+            head.advance(change(names), touched)
     based_on = head.fleet.revision - ago
     since = list(enumerate(commits, begin + 1))[-KNOWN:]
     moved = [revision for revision, names in since if revision > based_on and names & wanted]

@@ -1,6 +1,7 @@
 """A plan made from a roll is the plan made from every node, whatever has happened before."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.gang import Gang
 from navarch.core.health import Condition, Health
 from navarch.core.held import Held, HeldBy
-from navarch.core.ids import NodeId, RecoveryId, Token
+from navarch.core.ids import NodeId, ProviderName, RecoveryId, Token
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.notice import NoticeKind
 from navarch.core.pool import Pool
@@ -127,6 +128,42 @@ def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId])
     assert plan_drains(pool, roll.others(), drained=drained, now=NOW, beside=beside) == plan_drains(
         pool, everybody, drained=drained, now=NOW
     )
+
+
+SELLERS = [replace(H100, provider=ProviderName(name)) for name in ("sim", "other")]
+
+
+@st.composite
+def sold(draw: st.DrawFn) -> Node:
+    node = draw(nodes())
+    offering = draw(st.sampled_from(SELLERS))
+    if node.launch is None or not draw(st.integers(0, 4)):
+        return replace(node, launch=None, offering=offering)
+    return replace(node, launch=replace(node.launch, offering=offering))
+
+
+@given(st.lists(st.one_of(sold(), sold(), sold(), st.sampled_from(NAMES)), max_size=16))
+def test_a_roll_kept_step_by_step_says_what_one_made_anew_says(
+    history: list[Node | NodeId],
+) -> None:
+    every = {name: a_node(name) for name in NAMES[:2]}
+    roll = Roll(every.values())
+    for step in history:
+        if isinstance(step, Node):
+            every[step.id] = step
+            roll.note(step)
+        else:
+            every.pop(step, None)
+            roll.drop(step)
+        anew = Roll(every.values())
+        assert roll.others() == anew.others()
+        kept, made = roll.beside(), anew.beside()
+        assert (kept.nodes, kept.booting_since) == (made.nodes, made.booting_since)
+        assert +Counter(kept.held) == +Counter(made.held)
+        failed = [
+            {node.id: node for node in x.may_have_failed(a_pool(), NOW)} for x in (roll, anew)
+        ]
+        assert failed[0] == failed[1]
 
 
 @given(pools(), st.lists(nodes(), max_size=8, unique_by=lambda node: node.id))

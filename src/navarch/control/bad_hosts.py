@@ -140,8 +140,7 @@ class BadHostReconciler:
         for event in committed.change.events:
             if event.about == SUBJECT:
                 self._learn(event)
-        for node in committed.change.nodes:
-            before = committed.before.nodes.get(node.id)
+        for before, node in committed.moved:
             came = before is None or before.registered_at != node.registered_at
             # Its provider may say only later on which machine it was placed.
             placed = before is not None and before.topology != node.topology

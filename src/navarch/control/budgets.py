@@ -98,8 +98,7 @@ class BudgetReconciler:
             return
         for over in committed.change.launches:
             self._asked_since.pop(over.token, None)
-        for node in committed.change.nodes:
-            before = committed.before.nodes.get(node.id)
+        for before, node in committed.moved:
             launch = node.launch
             if launch is None or (before and before.launch and before.launch.token == launch.token):
                 continue

@@ -155,8 +155,8 @@ class IncidentReconciler:
         is_report = bool(committed.change.incidents)
         moved = [
             node.id
-            for node in committed.change.nodes
-            if node.id in self._on_node and (is_report or _looks_different(node, committed.before))
+            for before, node in committed.moved
+            if node.id in self._on_node and (is_report or _looks_different(before, node))
         ]
         moved += [recovery.node for recovery in committed.change.recoveries]
         as_it_should_be = self._as_it_should_be(committed) if moved else ()
@@ -177,6 +177,5 @@ class IncidentReconciler:
         }
 
 
-def _looks_different(node: Node, fleet: Fleet) -> bool:
-    before = fleet.nodes.get(node.id)
+def _looks_different(before: Node | None, node: Node) -> bool:
     return before is None or seen_by_incidents(before) != seen_by_incidents(node)

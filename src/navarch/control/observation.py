@@ -137,8 +137,8 @@ class ObservationReconciler:
             await self._provider.terminate(instance.id)
 
     def _changed(self, committed: Committed) -> None:
-        for node in committed.change.nodes:
-            self._familiar.changed(node, committed.before.nodes.get(node.id))
+        for before, node in committed.moved:
+            self._familiar.changed(node, before)
         self._note_births_and_deaths(committed.change.nodes)
         for name in committed.change.forget_nodes:
             self._awaited.pop(name, None)

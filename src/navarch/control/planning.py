@@ -114,28 +114,23 @@ class PoolPlanning:
         for pool in change.pools:
             if not is_same_but_for_its_count(before.pools.get(pool.name), pool):
                 self.agenda.note(pool.name)
-        for node in change.nodes:
-            if node.pool is None or not self._looks_different(node, before):
+        for was, node in committed.moved:
+            if node.pool is None or (was is not None and self._sees(was) == self._sees(node)):
                 continue
             if self._concerns(node.pool):
-                self._look_at_pool_of(node, committed)
+                self._look_at_pool_of(was, node, committed.after)
             else:
                 self.agenda.wake(node.pool, None)
-        for name in change.forget_nodes:
-            forgotten = before.nodes.get(name)
-            if forgotten is not None and forgotten.pool is not None:
-                self.agenda.note(forgotten.pool)
+        for node in committed.forgotten:
+            if node.pool is not None:
+                self.agenda.note(node.pool)
 
-    def _look_at_pool_of(self, node: Node, committed: Committed) -> None:
+    def _look_at_pool_of(self, was: Node | None, node: Node, fleet: Fleet) -> None:
         assert node.pool is not None, node.id
         if self._rolls is not None and node.pool in self._at_rest:
-            roll, pool = self._rolls.of(node.pool), committed.after.pools[node.pool]
-            if roll.only_counts(committed.before.nodes.get(node.id), node):
+            roll, pool = self._rolls.of(node.pool), fleet.pools[node.pool]
+            if roll.only_counts(was, node):
                 # One more boots in time, or has booted: only the next date is another.
                 self.agenda.wake(pool.name, roll.beside().late_at(pool))
                 return
         self.agenda.note(node.pool)
-
-    def _looks_different(self, node: Node, fleet: Fleet) -> bool:
-        before = fleet.nodes.get(node.id)
-        return before is None or self._sees(before) != self._sees(node)

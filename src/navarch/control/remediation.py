@@ -202,10 +202,10 @@ class RemediationReconciler:
         change = committed.change
         for recovery in change.recoveries:
             self._census.note_recovery(recovery)
-        looked_at = [node for node in change.nodes if self._census.looks_at(node.id)]
-        for node in change.nodes:
-            self._census.note(node)
-        looked_at += [node for node in change.nodes if self._census.looks_at(node.id)]
+        for before, node in committed.moved:
+            if self._census.note(node) and not _is_decided(before, node):
+                assert node.pool is not None, node.id
+                self._agenda.note(node.pool)
         for name in change.forget_nodes:
             self._census.drop(name)
         if self._census.waiting:
@@ -215,14 +215,10 @@ class RemediationReconciler:
         for each in change.pools:
             if not is_same_but_for_its_count(committed.before.pools.get(each.name), each):
                 self._agenda.note(each.name)
-        for node in looked_at:
-            if node.pool is not None and not _is_decided(node, committed.before):
-                self._agenda.note(node.pool)
 
 
-def _is_decided(node: Node, fleet: Fleet) -> bool:
+def _is_decided(before: Node | None, node: Node) -> bool:
     """Return whether `node` is on its way out, and nothing was held back before it was."""
-    before = fleet.nodes.get(node.id)
     was_held = before is not None and before.held is not None
     return node.retiring is not None and node.held is None and not was_held
 

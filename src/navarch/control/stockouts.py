@@ -89,8 +89,7 @@ class StockoutMemory:
         self._missed = []
 
     def _changed(self, committed: Committed) -> None:
-        for node in committed.change.nodes:
-            before = committed.before.nodes.get(node.id)
+        for before, node in committed.moved:
             if before is not None and before.launch is not None:
                 self._under_way.pop(before.launch.token, None)
             self._follow(node)
@@ -125,8 +124,7 @@ class StockoutMemory:
         for event in committed.change.events:
             if event.kind == "gang.given_up" and self._stockouts is not None:
                 self._stockouts = remember(self._stockouts, event)
-        for node in committed.change.nodes:
-            before = committed.before.nodes.get(node.id)
+        for before, node in committed.moved:
             known = before.instance if before is not None else None
             if node.launch is not None and node.instance is not None and known is None:
                 self._learn_sale(node.launch)

@@ -11,12 +11,15 @@ from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.job import Job
 from navarch.core.launch import Launch
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.table import Table
 
 NO_NODES: Table[NodeId, Node] = Table()
+
+Move = tuple[Node | None, Node]
+"""A node that was written: as it was before, if it was there, and as it is."""
 
 
 @drafted
@@ -95,16 +98,48 @@ class Change:
         )
 
 
-def apply(fleet: Fleet, change: Change) -> Fleet:
-    """Return `fleet` with `change` written into it, one revision later."""
+def moved(fleet: Fleet, change: Change) -> Sequence[Move]:
+    """Return each node that `change` writes and does not forget, with what it was before."""
+    nodes = change.nodes
+    if not nodes:
+        return ()
+    known = fleet.nodes
+    if len(nodes) == 1 and not change.forget_nodes:
+        return ((known.get(nodes[0].id), nodes[0]),)
+    written = {node.id: node for node in nodes}
+    for name in change.forget_nodes:
+        written.pop(name, None)
+    return tuple([(known.get(name), node) for name, node in written.items()])
+
+
+def forgotten(fleet: Fleet, change: Change) -> Sequence[Node]:
+    """Return each node of `fleet` that `change` forgets."""
+    if not change.forget_nodes:
+        return ()
+    known = [fleet.nodes.get(name) for name in dict.fromkeys(change.forget_nodes)]
+    return tuple([node for node in known if node is not None])
+
+
+def apply(
+    fleet: Fleet,
+    change: Change,
+    moves: Sequence[Move] | None = None,
+    gone: Sequence[Node] | None = None,
+) -> Fleet:
+    """Return `fleet` with `change` written into it, one revision later.
+
+    Who has found out already which nodes it has `moved` and `forgotten` hands them in.
+    """
     # Tables that stay as they are are shared, which is most of them most of the time.
     nodes, by_pool, present = fleet.nodes, fleet.by_pool, fleet.present
     if change.nodes or change.forget_nodes:
-        moved: dict[NodeId, Node | None] = {node.id: node for node in change.nodes}
-        if change.forget_nodes:
-            moved |= dict.fromkeys(change.forget_nodes)
-        nodes = nodes.with_changes(moved)
-        by_pool, present = _regroup(fleet, moved)
+        moves = moved(fleet, change) if moves is None else moves
+        gone = forgotten(fleet, change) if gone is None else gone
+        written: dict[NodeId, Node | None] = {node.id: node for _, node in moves}
+        for node in gone:
+            written[node.id] = None
+        nodes = nodes.with_changes(written)
+        by_pool, present = _regroup(fleet, moves, gone)
     pools, commands, incidents = fleet.pools, fleet.commands, fleet.incidents
     recoveries, jobs = fleet.recoveries, fleet.jobs
     if change.pools:
@@ -146,7 +181,9 @@ def apply(fleet: Fleet, change: Change) -> Fleet:
 
 def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
     """Return the pools that `change` alters, or whose nodes it alters, each once."""
-    touched = {pool.name: None for pool in change.pools}
+    touched: dict[PoolName, None] = {}
+    for pool in change.pools:
+        touched[pool.name] = None
     for node in change.nodes:
         if node.pool is not None:
             touched[node.pool] = None
@@ -158,25 +195,31 @@ def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
 
 
 def _regroup(
-    fleet: Fleet, nodes: Mapping[NodeId, Node | None]
+    fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]
 ) -> tuple[Mapping[PoolName, Table[NodeId, Node]], Mapping[PoolName, int]]:
-    """Return the nodes of each pool, and how many of them are not gone, after `nodes` moved."""
-    moved: dict[PoolName, dict[NodeId, Node | None]] = {}
+    """Return the nodes of each pool, and how many of them are not gone, after some moved."""
+    written: dict[PoolName, dict[NodeId, Node | None]] = {}
     more: dict[PoolName, int] = {}
-    for name, node in nodes.items():
-        before = fleet.nodes.get(name)
-        assert node is None or before is None or before.pool == node.pool, f"{name} changed pool"
-        known = node or before
-        if known is None or known.pool is None:
+    for before, node in moves:
+        pool = node.pool
+        assert before is None or before.pool == pool, f"{node.id} changed pool"
+        if pool is None:
             continue
-        moved.setdefault(known.pool, {})[name] = node
-        came = (node is not None and not node.gone) - (before is not None and not before.gone)
-        if came:
-            more[known.pool] = more.get(known.pool, 0) + came
-    if not moved:
+        if pool not in written:
+            written[pool] = {}
+        written[pool][node.id] = node
+        was_here = before is not None and before.phase is not Phase.GONE
+        if was_here is (node.phase is Phase.GONE):
+            more[pool] = more.get(pool, 0) + (-1 if was_here else 1)
+    for node in gone:
+        if node.pool is not None:
+            written.setdefault(node.pool, {})[node.id] = None
+            if node.phase is not Phase.GONE:
+                more[node.pool] = more.get(node.pool, 0) - 1
+    if not written:
         return fleet.by_pool, fleet.present
     grouped = dict(fleet.by_pool)
-    for pool, changes in moved.items():
+    for pool, changes in written.items():
         grouped[pool] = grouped.get(pool, NO_NODES).with_changes(changes)
     if not more:
         return grouped, fleet.present

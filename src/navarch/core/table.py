@@ -98,9 +98,9 @@ class Table(Mapping[K, V], Generic[K, V]):
         if not changes:
             return self
         base, overlay, length = self._base, self._overlay, self._length
-        for key, value in changes.items():
+        for key in changes:
             was_there = overlay[key] is not None if key in overlay else key in base
-            length += (value is not None) - was_there
+            length += (changes[key] is not None) - was_there
         changed: Table[K, V] = Table.__new__(Table)
         changed._base = base
         changed._overlay = {**overlay, **changes}

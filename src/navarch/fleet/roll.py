@@ -46,7 +46,7 @@ class Roll:
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self._nodes: dict[NodeId, Node] = {}
         self._sorted_by: dict[NodeId, object] = {}
-        """What decided where each of them stands."""
+        """What decided where each of them stands, and those who are related to it."""
         self._places: dict[NodeId, int] = {}
         self._next_place = 0
         self._others: dict[NodeId, Node] = {}
@@ -62,28 +62,26 @@ class Roll:
 
     def note(self, node: Node) -> None:
         """Take in what has become of `node`."""
-        before = self._nodes.get(node.id)
-        if before is None:
-            self._places[node.id] = self._next_place
-            self._next_place += 1
-        self._nodes[node.id] = node
+        name = node.id
+        before = self._nodes.get(name)
+        self._nodes[name] = node
         if node.retiring is not None and node.retiring.failed_at is not None:
-            self._failed[node.id] = node
-        else:
-            self._failed.pop(node.id, None)
+            self._failed[name] = node
+        elif name in self._failed:
+            del self._failed[name]
         sorted_by = _sorted_by(node)
-        is_known = before is not None and self._sorted_by[node.id] == sorted_by
-        self._sorted_by[node.id] = sorted_by
-        if is_known:
-            for place in (self._others, self._counted):
-                if node.id in place:
-                    place[node.id] = node
+        if before is None:
+            self._places[name] = self._next_place
+            self._next_place += 1
+        elif self._sorted_by[name] == sorted_by:
+            self._renew(before, node)
             return
+        self._sorted_by[name] = sorted_by
         if before is not None and before.replaces != node.replaces:
             self._part(before)
         if node.replaces is not None:
-            self._successors.setdefault(node.replaces, {})[node.id] = None
-        self._sort_family(node.id)
+            self._successors.setdefault(node.replaces, {})[name] = None
+        self._sort_family(name)
 
     def drop(self, name: NodeId) -> None:
         """Forget a node that the store has forgotten."""
@@ -145,6 +143,18 @@ class Roll:
         booting_since = self._booting_since()
         return booting_since is not None and now >= booting_since + pool.boot_deadline
 
+    def _renew(self, before: Node, node: Node) -> None:
+        """Put a node in its own place again, where it stands as before and so does its family."""
+        if node.id in self._others:
+            self._others[node.id] = node
+        elif node.id in self._counted:
+            self._counted[node.id] = node
+            if before.launch is not node.launch or before.offering is not node.offering:
+                self._hold(before, -1)
+                self._hold(node, 1)
+            if before.since is not node.since or before.phase is not node.phase:
+                self._await(node)
+
     def _part(self, node: Node) -> None:
         """Forget whom `node` replaces."""
         if node.replaces is None:
@@ -179,21 +189,31 @@ class Roll:
 
     def _put(self, name: NodeId) -> None:
         before = self._counted.pop(name, None)
-        if before is not None and (seller := before.provider) is not None:
-            self._held[seller] -= 1
-        self._others.pop(name, None)
+        if before is not None:
+            self._hold(before, -1)
+        elif name in self._others:
+            del self._others[name]
         node = self._nodes.get(name)
-        if node is None or self._is_over(node):
+        if node is None or (node.phase is Phase.GONE and self._is_over(node)):
             return
         replaced = None if node.replaces is None else self._nodes.get(node.replaces)
         if not self._is_plain(node) or (replaced is not None and not self._is_over(replaced)):
             self._others[name] = node
             return
         self._counted[name] = node
-        if (seller := node.provider) is not None:
-            self._held[seller] += 1
+        self._hold(node, 1)
+        self._await(node)
+
+    def _hold(self, node: Node, change: int) -> None:
+        """Count a node once more, or once less, with who has sold it."""
+        seller = node.provider
+        if seller is not None:
+            self._held[seller] += change
+
+    def _await(self, node: Node) -> None:
+        """Note when a node began to boot that has not reported in."""
         if node.phase is Phase.BOOTING:
-            heapq.heappush(self._booting, (node.since, name))
+            heapq.heappush(self._booting, (node.since, node.id))
 
     def _is_over(self, node: Node) -> bool:
         """Return whether `node` is gone and not missed.
@@ -254,9 +274,7 @@ def _sorted_by(node: Node) -> object:
     """Return what decides where `node` stands, and where those stand who are related to it."""
     if node.phase is Phase.GONE:
         return node.replaces, node.since, _has_served(node)
-    if not _only_counts(node):
-        return node.replaces
-    return node.replaces, node.provider, node.since if node.phase is Phase.BOOTING else None, True
+    return node.replaces, _only_counts(node)
 
 
 def _has_served(node: Node) -> bool:

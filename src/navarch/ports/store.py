@@ -7,10 +7,11 @@ from typing import Protocol
 
 from navarch.core.drafting import drafted
 from navarch.core.event import Recorded, Subject
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change, Fleet, Move
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
+from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 
 
@@ -22,6 +23,10 @@ class Committed:
     before: Fleet
     after: Fleet
     change: Change
+    moved: Sequence[Move]
+    """The nodes that it wrote, each with what it was before: looked up once, for all who hear."""
+    forgotten: Sequence[Node]
+    """The nodes that it forgot, as they were."""
 
 
 class Store(Protocol):

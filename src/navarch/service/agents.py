@@ -286,8 +286,8 @@ class AgentService:
     def _changed(self, committed: Committed) -> None:
         for command in committed.change.commands:
             self._note(command)
-        for node in committed.change.nodes:
-            self._note_machine(committed.before.nodes.get(node.id), node)
+        for before, node in committed.moved:
+            self._note_machine(before, node)
 
 
 def _is_repeated(node: Node, report: HealthReport) -> bool:

@@ -35,7 +35,7 @@ class Tally:
 def _weights(node: Node | None) -> tuple[int, int, int]:
     if node is None or node.phase is Phase.GONE:
         return 0, 0, 0
-    return 1, node.serving, node.counts
+    return 1, node.phase is Phase.READY and node.serving, node.counts
 
 
 @dataclass(slots=True)
@@ -53,12 +53,15 @@ class Checkers:
         """Check one revision against the one before."""
         before, after = committed.before, committed.after
         assert after.revision == before.revision + 1, "a revision was skipped"
-        for node in committed.change.nodes:
-            old = before.nodes.get(node.id)
-            self._check_birth(node)
+        for old, node in committed.moved:
+            if old is None or old.created_at != node.created_at:
+                self._check_birth(node)
             if old is not None:
                 _check_move(old, node)
-                self._check_disturbance(old, node, after)
+                if old.retiring is not node.retiring:
+                    self._check_disturbance(old, node, after)
+        for node in committed.forgotten:
+            self._check_birth(node)
         self._check_sizes(committed)
         change = committed.change
         assert change.events or not change.nodes, (
@@ -66,26 +69,27 @@ class Checkers:
         )
 
     def _check_sizes(self, committed: Committed) -> None:
-        before, after, change = committed.before, committed.after, committed.change
+        before, after = committed.before, committed.after
         if self._watched != before.revision:
             self._tallies.clear()
         self._watched = after.revision
-        moved: dict[PoolName, dict[NodeId, Node | None]] = {}
-        for node in change.nodes:
+        moved: dict[PoolName, list[tuple[Node | None, Node | None]]] = {}
+        for old, node in committed.moved:
             if node.pool is not None:
-                moved.setdefault(node.pool, {})[node.id] = node
-        for name in change.forget_nodes:
-            known = before.nodes.get(name)
-            if known is not None and known.pool is not None:
-                moved.setdefault(known.pool, {})[name] = None
+                moved.setdefault(node.pool, []).append((old, node))
+        for node in committed.forgotten:
+            if node.pool is not None:
+                moved.setdefault(node.pool, []).append((node, None))
         for pool, nodes in moved.items():
             had = has = self._tallies.get(pool) or _count(before, pool)
-            for name, now in nodes.items():
-                has = has.with_change(before.nodes.get(name), now)
-            changed = [node for node in nodes.values() if node is not None]
-            self._tallies[pool] = has
-            if changed:
-                _check_size(after.pools[pool], had, has, shrinks=_shrinks(before, changed))
+            for was, now in nodes:
+                has = has.with_change(was, now)
+            if has is not had:
+                self._tallies[pool] = has
+                shrinks = any(_is_too_many(was, now) for was, now in nodes)
+                _check_size(after.pools[pool], had, has, shrinks=shrinks)
+            elif pool not in self._tallies:
+                self._tallies[pool] = has
 
     def _check_birth(self, node: Node) -> None:
         born = self.born.setdefault(node.id, node.created_at)
@@ -133,7 +137,8 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
     assert has.counting <= machines_max, f"{name} wants {has.counting} of {pool.nodes_max}"
 
 
-def _shrinks(before: Fleet, changed: list[Node]) -> bool:
-    """Return whether any of those that changed is too many from now on."""
-    leaving = [node for node in changed if node.retiring is not None and node.retiring.surplus]
-    return any(not node.gone and before.nodes[node.id].retiring is None for node in leaving)
+def _is_too_many(old: Node | None, node: Node | None) -> bool:
+    """Return whether a node is too many from now on."""
+    if node is None or node.gone or node.retiring is None or not node.retiring.surplus:
+        return False
+    return old is None or old.retiring is None

@@ -25,16 +25,14 @@ class Claims:
             self._nodes.setdefault(node.instance, {})[node.id] = None
 
     def _changed(self, committed: Committed) -> None:
-        change = committed.change
-        for node in change.nodes:
-            before = committed.before.nodes.get(node.id)
+        for before, node in committed.moved:
             if before is not None and before.launch is node.launch:
                 continue
             if before is None or before.instance != node.instance:
                 self._drop(before)
                 self._note(node)
-        for name in change.forget_nodes:
-            self._drop(committed.before.nodes.get(name))
+        for node in committed.forgotten:
+            self._drop(node)
 
     def _drop(self, node: Node | None) -> None:
         if node is not None and node.instance is not None:

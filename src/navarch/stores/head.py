@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Set
 
 from navarch.core.errors import ConflictError
-from navarch.core.fleet import Change, Fleet, apply, pools_touched
+from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
 from navarch.ports.store import Committed
 
 RECENT_MAX = 4096
@@ -28,37 +28,47 @@ class Head:
         thousands between a reading and its commit."""
         self._listeners: list[Callable[[Committed], None]] = []
 
-    def check(self, change: Change, based_on: int, *, beside: Set[str] = frozenset()) -> None:
-        """Raise ConflictError if what `change` depends on has moved since `based_on`.
+    def check(
+        self, change: Change, based_on: int, *, beside: Set[str] = frozenset()
+    ) -> frozenset[str]:
+        """Return everything that `change` moves; `advance` wants to know.
 
-        What is about to be written `beside` it, and before it, has as good as moved.
+        Raises ConflictError if what it depends on has moved since `based_on`. What is about to
+        be written `beside` it, and before it, has as good as moved.
         """
         oldest = self._recent[0][0] if self._recent else self.fleet.revision + 1
         if based_on > self.fleet.revision or based_on < oldest - 1:
             raise ConflictError(f"based on {based_on}, store is at {self.fleet.revision}")
-        wanted = _written(change)
-        wanted += [f"members of {pool}" for pool in change.guards]
+        written = _written(change)
+        wanted = written
+        if change.guards:
+            wanted = [*written, *(f"members of {pool}" for pool in change.guards)]
         if beside and not beside.isdisjoint(wanted):
-            moved = ", ".join(sorted({what for what in wanted if what in beside}))
-            raise ConflictError(f"based on {based_on}, but somebody is moving {moved}")
+            names = ", ".join(sorted({what for what in wanted if what in beside}))
+            raise ConflictError(f"based on {based_on}, but somebody is moving {names}")
         newest = based_on
         for what in wanted:
-            newest = max(newest, self._moved.get(what, 0))
+            if what in self._moved and self._moved[what] > newest:
+                newest = self._moved[what]
         if newest > based_on:
             late = {what for what in wanted if self._moved.get(what) == newest}
-            moved = ", ".join(sorted(late))
-            raise ConflictError(f"based on {based_on}, but revision {newest} moved {moved}")
+            names = ", ".join(sorted(late))
+            raise ConflictError(f"based on {based_on}, but revision {newest} moved {names}")
+        written += [f"members of {pool}" for pool in pools_touched(self.fleet, change)]
+        return frozenset(written)
 
-    def advance(self, change: Change) -> Fleet:
-        """Make `change`, which is durable by now, the newest revision."""
+    def advance(self, change: Change, touched: frozenset[str]) -> Fleet:
+        """Make `change`, which is durable by now and moves what is `touched`, the newest."""
         before = self.fleet
-        touched = self.touched(change)
-        self.fleet = apply(before, change)
-        self._remember(self.fleet.revision, touched)
-        committed = Committed(before=before, after=self.fleet, change=change)
+        moves, gone = moved(before, change), forgotten(before, change)
+        after = self.fleet = apply(before, change, moves, gone)
+        self._remember(after.revision, touched)
+        committed = Committed(
+            before=before, after=after, change=change, moved=moves, forgotten=gone
+        )
         for listener in tuple(self._listeners):
             listener(committed)
-        return self.fleet
+        return after
 
     def _remember(self, revision: int, touched: frozenset[str]) -> None:
         self._recent.append((revision, touched))
@@ -69,11 +79,6 @@ class Head:
             for what in things:
                 if self._moved[what] == forgotten:
                     del self._moved[what]
-
-    def touched(self, change: Change) -> frozenset[str]:
-        """Return everything that `change` moves."""
-        members = [f"members of {pool}" for pool in pools_touched(self.fleet, change)]
-        return frozenset(_written(change) + members)
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
         """Call `listener` after each advance."""
@@ -87,7 +92,7 @@ class Head:
 
 
 def _written(change: Change) -> list[str]:
-    # Most changes write one or two of these kinds, and every commit comes by here twice.
+    # Most changes write one or two of these kinds.
     found: list[str] = []
     if change.pools:
         found += [f"pool {pool.name}" for pool in change.pools]

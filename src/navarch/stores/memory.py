@@ -63,7 +63,7 @@ class MemoryStore:
         """Write `change`, or raise ConflictError."""
         self._check_term()
         shelf = self._shelf
-        shelf.head.check(change, based_on)
+        touched = shelf.head.check(change, based_on)
         revision = shelf.head.fleet.revision + 1
         for event in change.events:
             shelf.events_ever += 1
@@ -76,7 +76,7 @@ class MemoryStore:
         shelf.bookmarks.update(change.bookmarks)
         for node in change.forget_nodes:
             shelf.inventories.pop(node, None)
-        return shelf.head.advance(change)
+        return shelf.head.advance(change, touched)
 
     def _check_term(self) -> None:
         if self._term != self._shelf.terms:

@@ -44,13 +44,15 @@ BATCH_MAX = 256
 """So many changes are written together at most: the first of them waits for the last."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Waiting:
     """A change that is to be written, and whom to tell."""
 
     change: Change
     based_on: int
     written: asyncio.Future[Fleet]
+    touched: frozenset[str] = frozenset()
+    """What it moves, once it is accepted."""
 
     def succeed(self, fleet: Fleet) -> None:
         if not self.written.done():
@@ -152,18 +154,18 @@ class SqliteStore:
                 else:
                     for waiting in accepted:
                         self._bookmarks.update(waiting.change.bookmarks)
-                        waiting.succeed(self._head.advance(waiting.change))
+                        waiting.succeed(self._head.advance(waiting.change, waiting.touched))
 
     def _accepted(self, batch: Iterable["_Waiting"]) -> Iterator["_Waiting"]:
         """Yield the changes of a batch that depend on nothing that has moved."""
         moving: set[str] = set()
         for waiting in batch:
             try:
-                self._head.check(waiting.change, waiting.based_on, beside=moving)
+                waiting.touched = self._head.check(waiting.change, waiting.based_on, beside=moving)
             except ConflictError as error:
                 waiting.fail(error)
                 continue
-            moving |= self._head.touched(waiting.change)
+            moving |= waiting.touched
             yield waiting
 
     def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:

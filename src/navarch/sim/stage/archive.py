@@ -18,8 +18,8 @@ class Archive:
 
     def watch(self, done: Committed) -> None:
         """Keep the nodes that are forgotten with a commit, as they were last."""
-        for name in done.change.forget_nodes:
-            self.nodes[name] = done.before.nodes[name]
+        for node in done.forgotten:
+            self.nodes[node.id] = node
 
     def keep(self, dropped: Sequence[Recorded]) -> None:
         """Keep what the journal drops."""

@@ -29,8 +29,7 @@ class Census:
     def watch(self, committed: Committed) -> None:
         """Take one commit into account."""
         moved = False
-        for node in committed.change.nodes:
-            before = committed.before.nodes.get(node.id)
+        for before, node in committed.moved:
             self._count(before, -1)
             self._count(node, 1)
             self._note_rules(before, node)

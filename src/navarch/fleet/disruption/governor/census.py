@@ -67,23 +67,32 @@ class Census:
         for node in sorted(nodes, key=lambda x: (x.acted_at is None, x.acted_at, x.id)):
             self.note(node)
 
-    def note(self, node: Node) -> None:
-        """Take in what has become of `node`."""
-        before = self._known.get(node.id)
+    def note(self, node: Node) -> bool:
+        """Take in what has become of `node`; return whether that is, or was, something to look at.
+
+        Only in nodes of some pool there ever is.
+        """
+        known = self._known.get(node.id)
         self._known[node.id] = node
+        before = known if known is not None and _is_present(known) else None
         is_here = _is_present(node)
-        if before is not None and is_here and self._counts_alike(before, node):
+        was_shown = before is not None and self._hide(before)
+        if before is not None and is_here and _are_counted_alike(before, node):
             # Most of what happens to a node changes no count.
-            self._hide(before)
-            self._show(node)
+            was_out, is_out = self._is_out(before), self._is_out(node)
+            if was_out is not is_out:
+                self._count_out(node, 1 if is_out else -1)
         else:
             if before is not None:
-                self._forget_present(before)
+                self._count(before, -1)
             if is_here:
-                self._add_present(node)
-        self._note_act(node)
-        if before is None or before.traits is not node.traits:
+                self._count(node, 1)
+        is_shown = is_here and self._show(node)
+        if node.acted_at is not None and (known is None or known.acted_at != node.acted_at):
+            self._note_act(node, node.acted_at)
+        if known is None or known.traits is not node.traits:
             self._note_traits(node)
+        return was_shown or is_shown
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Take in whether a node waits for people rather than for us."""
@@ -108,11 +117,6 @@ class Census:
         """Return the faults that make `node` unhealthy, which have been looked for already."""
         known = self._known.get(node.id) is node
         return self._faults.get(node.id, {}) if known else fingerprints(node)
-
-    def looks_at(self, name: NodeId) -> bool:
-        """Return whether there is something to look at in a node of some pool."""
-        node = self._known.get(name)
-        return node is not None and name in self.pools.get(node.pool or PoolName(""), ())
 
     def expire(self, before: datetime) -> None:
         """Let go of actions that are older than the window."""
@@ -148,25 +152,24 @@ class Census:
 
     def _count(self, node: Node, change: int) -> None:
         """Count a node once more, or once less, wherever it is counted."""
-        is_out = self._is_out(node)
         for place in domains_of(node):
             self.sizes[place] += change
-            if is_out:
-                self._out[place] += change
         for key, trait in node.traits.items():
             self.having[key, trait.value] += change
+        if self._is_out(node):
+            self._count_out(node, change)
 
-    def _counts_alike(self, before: Node, node: Node) -> bool:
-        """Return whether a node that is here was here before, and counted in the same places."""
-        return (
-            _is_present(before)
-            and _counted_by(before) == _counted_by(node)
-            and self._is_out(before) == self._is_out(node)
-        )
+    def _count_out(self, node: Node, change: int) -> None:
+        """Count a node once more, or once less, among those that are out by our doing."""
+        for place in domains_of(node):
+            self._out[place] += change
 
-    def _show(self, node: Node) -> None:
-        """Note a node where there is something to look at."""
-        if node.pool is not None and (node.conditions or node.held or node.cordoned):
+    def _show(self, node: Node) -> bool:
+        """Note a node where there is something to look at; return whether there is, in its pool."""
+        if not _has_something_to_show(node):
+            return False
+        is_looked_at = node.pool is not None and bool(node.conditions or node.held or node.cordoned)
+        if node.pool is not None and is_looked_at:
             self.pools.setdefault(node.pool, {})[node.id] = node
         if node.held is not None:
             self.waiting[node.id] = None
@@ -178,15 +181,21 @@ class Census:
             faults = self._faults[node.id] = fingerprints(node)
             for fault, condition in faults.items():
                 self.showing.setdefault(fault, {})[node.id] = (node, condition)
+        return is_looked_at
 
-    def _hide(self, node: Node) -> None:
-        if node.pool is not None:
-            self.pools.get(node.pool, {}).pop(node.id, None)
+    def _hide(self, node: Node) -> bool:
+        """Take back what was noted by `_show`, of which this returns what that did."""
+        if not _has_something_to_show(node):
+            return False
+        was_looked_at = node.pool is not None and (
+            self.pools.get(node.pool, {}).pop(node.id, None) is not None
+        )
         self.waiting.pop(node.id, None)
         self.silent.pop(node.id, None)
         self.unwell.pop(node.id, None)
         for fault in self._faults.pop(node.id, ()):
             self.showing[fault].pop(node.id, None)
+        return was_looked_at
 
     def _is_out(self, node: Node) -> bool:
         if node.acted_at is None or node.id in self._with_people:
@@ -194,17 +203,15 @@ class Census:
         leaving = node.retiring is not None and not node.retiring.surplus
         return leaving or node.recovery is not None
 
-    def _note_act(self, node: Node) -> None:
+    def _note_act(self, node: Node, acted_at: datetime) -> None:
         before = self._acted.get(node.id)
-        if node.acted_at is None or (before is not None and before[0] == node.acted_at):
-            return
         if before is not None:
             self._recent.subtract(before[1])
         places = domains_of(node)
-        self._acted[node.id] = (node.acted_at, places)
+        self._acted[node.id] = (acted_at, places)
         for place in places:
             self._recent[place] += 1
-        self._queue.append((node.acted_at, node.id))
+        self._queue.append((acted_at, node.id))
 
     def _note_traits(self, node: Node) -> None:
         for key in CHANGING:
@@ -219,6 +226,22 @@ def _is_present(node: Node) -> bool:
     return node.registered_at is not None and node.phase is not Phase.GONE
 
 
-def _counted_by(node: Node) -> tuple[object, ...]:
-    """Return what decides where a node is counted."""
-    return node.pool, node.place, node.labels, node.topology, node.traits
+def _has_something_to_show(node: Node) -> bool:
+    return (
+        bool(node.conditions)
+        or node.held is not None
+        or node.cordoned is not None
+        or node.health is Health.UNHEALTHY
+    )
+
+
+def _are_counted_alike(before: Node, node: Node) -> bool:
+    """Return whether what decides where a node is counted is the same, as it mostly is."""
+    return (
+        before.pool == node.pool
+        and (before.launch is node.launch or before.place == node.place)
+        and before.offering is node.offering
+        and (before.labels is node.labels or before.labels == node.labels)
+        and before.topology is node.topology
+        and (before.traits is node.traits or before.traits == node.traits)
+    )
