@@ -45,6 +45,5 @@ def test_what_is_decided_at_one_moment_about_a_failure_is_one_commit() -> None:
         ["node.bought"],
         ["node.terminating"],
         ["node.gone", "incident.closed"],
-        ["node.registered"],
-        ["node.health"],
+        ["node.registered", "node.health"],
     ]

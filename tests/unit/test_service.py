@@ -12,7 +12,7 @@ from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.event import Event, about
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
@@ -364,6 +364,88 @@ def test_registering_twice_writes_once() -> None:
         revision = desk.store.fleet().revision
         await desk.agents.register(registration)
         assert desk.store.fleet().revision == revision
+
+    at(story)
+
+
+BROKEN = HealthReport(
+    results=(
+        CheckResult(check="boot", health=Health.HEALTHY),
+        CheckResult(check="xid/79/g", health=Health.UNHEALTHY, fatal=True, lasting=True),
+    ),
+    stream="s",
+    number=1,
+)
+
+
+def test_a_machine_that_comes_up_broken_is_never_known_as_anything_else() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.BOOTING)
+        commits: list[list[str]] = []
+        desk.store.subscribe(lambda done: commits.append([e.kind for e in done.change.events]))
+        registration = Registration(node=NodeId("i-training-0"), boot_id="b1", report=BROKEN)
+        welcome = await desk.agents.register(registration)
+
+        assert (welcome.node, welcome.status) == ("training-0", NodeStatus.UNHEALTHY)
+        assert commits == [["node.registered", "health.finding", "incident.opened", "node.health"]]
+        (incident,) = desk.store.fleet().incidents.values()
+        assert incident.nodes == ("training-0",)
+
+        assert await desk.agents.register(registration) == welcome
+        await desk.agents.report_health(NodeId("training-0"), BROKEN)
+        assert len(commits) == 1, "said again, it changes nothing"
+
+    at(story)
+
+
+def test_an_introduction_without_a_report_is_not_answered_as_if_it_had_one() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.BOOTING)
+        welcome = await desk.agents.register(Registration(node=NodeId("training-0")))
+        assert welcome.status == ""
+
+    at(story)
+
+
+def test_the_report_of_a_machine_that_is_refused_is_not_weighed() -> None:
+    async def story(desk: Desk) -> None:
+        await desk.put("training-0", phase=Phase.BOOTING)
+        with pytest.raises(NotPossibleError, match="runs on another machine"):
+            await desk.agents.register(
+                Registration(node=NodeId("training-0"), token=Token("older"), report=BROKEN)
+            )
+        fleet = desk.store.fleet()
+        assert fleet.nodes[NodeId("training-0")].conditions == ()
+        assert not fleet.incidents
+
+    at(story)
+
+
+def test_an_introduction_with_a_report_is_tried_again_when_somebody_was_quicker() -> None:
+    class Busy(MemoryStore):
+        async def commit(self, change: Change, *, based_on: int) -> Fleet:
+            """Let an operator be quicker, once."""
+            if change.inventories and not self.fleet().nodes[NodeId("training-0")].cordoned:
+                node = replace(self.fleet().nodes[NodeId("training-0")], cordoned="by hand")
+                await super().commit(Change(nodes=[node]), based_on=based_on)
+            return await super().commit(change, based_on=based_on)
+
+    async def story(desk: Desk) -> None:
+        store = Busy(Cluster(id="c", secret=b"x" * 32))
+        agents = AgentService(desk.clock, store, desk.columns)
+        booting = a_node("training-0", phase=Phase.BOOTING)
+        await store.commit(Change(pools=[a_pool()], nodes=[booting]), based_on=0)
+        await agents.register(Registration(node=NodeId("training-0"), report=BROKEN))
+
+        node = store.fleet().nodes[NodeId("training-0")]
+        assert (node.cordoned, node.phase, node.health) == (
+            "by hand",
+            Phase.READY,
+            Health.UNHEALTHY,
+        )
+        assert len(store.fleet().incidents) == 1
+        kinds = [entry.event.kind for entry in await store.events()]
+        assert kinds.count("incident.opened") == 1
 
     at(story)
 

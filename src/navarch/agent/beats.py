@@ -1,5 +1,7 @@
 """Heartbeats, and the introductions they need."""
 
+import asyncio
+import contextlib
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,7 +16,8 @@ from navarch.agent.memory import Recall
 from navarch.agent.meter import Meter
 from navarch.agent.pace import Pace
 from navarch.agent.probe import HungError, Probe
-from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
+from navarch.core.errors import InvalidError, NavarchError, NotFoundError, UnreachableError
+from navarch.core.health import HealthReport
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.offering import Offering
@@ -64,6 +67,7 @@ class Beats:
         self._meter = Meter(host, gpus)
         self._interval_s = pace.heartbeat.total_seconds()
         self._sequence = 0
+        self._introduce_by = clock.monotonic() + pace.first_report_s
 
     async def run(self) -> None:
         """Beat until stopped; the first time at once."""
@@ -115,10 +119,36 @@ class Beats:
             place=self._place(inventory),
             inventory=inventory,
         )
-        welcome = await self._link.register(registration)
+        report = await self._unsaid()
+        welcome = await self._introduce(registration, report)
         self._looks.told_gpus = inventory.gpus
+        if report is not None and welcome.status:
+            # Before anybody may deliver: it need not be sent again.
+            now = self._clock.now()
+            await self._recall.note(lambda m: m.delivered(report, welcome.status, now=now))
         self._contact.introduced(welcome.node)
         self._apply(welcome)
+
+    async def _unsaid(self) -> HealthReport | None:
+        """Return what is to be told next of the machine's health, if anything.
+
+        Only an agent that has just started waits for it, and not for long: its driver may hang.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(self._introduce_by - self._clock.monotonic(), 0.0)):
+                await self._looks.wrote.wait()
+        now = self._clock.now()
+        return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now))
+
+    async def _introduce(self, registration: Registration, report: HealthReport | None) -> Welcome:
+        if report is None:
+            return await self._link.register(registration)
+        try:
+            return await self._link.register(replace(registration, report=report))
+        except InvalidError as error:
+            # If it is for the report, that is no reason to stay unknown.
+            log.warning("agent.introduction_refused", node=self._contact.node, error=str(error))
+            return await self._link.register(registration)
 
     def _place(self, inventory: Inventory) -> Offering | None:
         """Return where we are, with the GPUs the machine should have, or those it shows."""

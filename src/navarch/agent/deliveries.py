@@ -11,7 +11,6 @@ from navarch.agent.contact import Contact
 from navarch.agent.memory import Memory, Recall
 from navarch.core.errors import InvalidError, NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, HealthReport
-from navarch.core.node import NodeStatus
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.link import Link
 
@@ -77,14 +76,8 @@ class Deliveries:
             # It would be refused for ever, and everything behind it would wait for ever.
             log.warning("agent.report_refused", number=report.number, error=str(error))
             status = None
-
-        def delivered(memory: Memory) -> None:
-            memory.buffer.report_delivered(report.number)
-            # The word of a control plane that has not heard everything counts for nothing.
-            if status is NodeStatus.ACTIVE and self._oldest_report(memory) is None:
-                memory.readiness.clear()
-
-        await self._recall.note(delivered)
+        now = self._clock.now()
+        await self._recall.note(lambda memory: memory.delivered(report, status, now=now))
 
     async def _send_unwritten(self) -> None:
         while waiting := await self._recall.ask(_unwritten):

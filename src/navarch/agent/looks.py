@@ -72,6 +72,8 @@ class Looks:
         self._news = News(interval=pace.health_check)
         self._evidence = evidence
         self._turn = asyncio.Lock()
+        self.wrote = asyncio.Event()
+        """Set once a report is written down."""
         self.told_gpus: tuple[Gpu, ...] | None = None
         """The GPUs that the control plane knows of."""
 
@@ -229,6 +231,7 @@ class Looks:
         now = self._clock.now()
         await self._recall.note(lambda memory: memory.write_down(results, at=now))
         self._news.told(results, self._clock.monotonic())
+        self.wrote.set()
         self._bells.deliveries.ring()
         # Let the report go first: to replace a file for good takes several times as long.
         await self._clock.sleep(0)

@@ -12,7 +12,8 @@ from navarch.agent.disk import Disk, DiskError
 from navarch.agent.evidence_box import EvidenceBox
 from navarch.agent.findings import Findings
 from navarch.agent.readiness import Readiness
-from navarch.core.health import CheckResult
+from navarch.core.health import CheckResult, HealthReport
+from navarch.core.node import NodeStatus
 from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
@@ -64,6 +65,13 @@ class Memory:
             raise
         finally:
             self.buffer.lost_reports = False
+
+    def delivered(self, report: HealthReport, status: str | None, *, now: datetime) -> None:
+        """Let go of a report that the control plane has, which says how the node stands now."""
+        self.buffer.report_delivered(report.number)
+        # The word of a control plane that has not heard everything counts for nothing.
+        if status == NodeStatus.ACTIVE and self.buffer.oldest_report(now) is None:
+            self.readiness.clear()
 
     def clear_findings(self) -> None:
         """Forget what was found: somebody who may has decided that the machine is fine."""

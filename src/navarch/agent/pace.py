@@ -15,6 +15,9 @@ class Pace:
     inventory_s: float = 5.0
     """How long an introduction waits for the list of GPUs. A machine that comes up without one is
     introduced again as soon as its driver has answered; one that does not come up is given up."""
+    first_report_s: float = 2.0
+    """For how long after the start an introduction waits for the first round of checks, so that
+    both go in one message. A round that takes longer is told of when it is over."""
     check_s: float = 30.0
     """How long a check may take before the driver counts as hung."""
     stop_s: float = 8.0

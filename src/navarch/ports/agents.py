@@ -24,6 +24,9 @@ class Registration:
     boot_id: str = ""
     place: Offering | None = None
     inventory: Inventory = field(default_factory=Inventory)
+    report: HealthReport | None = None
+    """What its checks have found, if they have been made: weighed with the introduction, so that
+    a machine that comes up broken is never known as anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,9 @@ class Welcome:
     """The name under which the control plane knows the machine, which may not be the one given."""
     heartbeat_interval: timedelta
     health_check_interval: timedelta
+    status: str = ""
+    """The node's status after the report that came with the introduction. It is empty where there
+    was none, or where nobody took it: then it is to be sent as any other."""
 
 
 class AgentApi(Protocol):

@@ -23,7 +23,7 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 from navarch.service.attempts import until_no_conflict
-from navarch.service.weighing import Utilization, Weighing
+from navarch.service.weighing import Utilization, Weighed, Weighing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,17 +114,24 @@ class AgentService:
         """Introduce a machine."""
         if not registration.node:
             raise InvalidError("node_id is required")
-        name = await until_no_conflict(lambda: self._register(registration))
-        self._strangers.discard(name)
-        self._heard.heard(name, None)
+        known = self._find(self._store.fleet(), registration.node)
+        async with self._weighing.turn(known.id if known else registration.node):
+            node = await until_no_conflict(lambda: self._register(registration))
+        self._strangers.discard(node.id)
+        self._heard.heard(node.id, None)
+        report = registration.report
+        if report is not None:
+            self._overheard(node.id, report)
         timing = self._timing()
         return Welcome(
-            node=name,
+            node=node.id,
             heartbeat_interval=timing.heartbeat_interval,
             health_check_interval=timing.health_check_interval,
+            status=(node_status(node) or "") if report is not None else "",
         )
 
-    async def _register(self, registration: Registration) -> NodeId:
+    async def _register(self, registration: Registration) -> Node:
+        """Write down who has come, and in the same commit what its report comes to."""
         fleet = self._store.fleet()
         now = self._clock.now()
         before = self._find(fleet, registration.node)
@@ -134,10 +141,25 @@ class AgentService:
             raise NotPossibleError(
                 f"node {before.id} runs on another machine; this one is to be terminated"
             )
+        node, change = await self._introduction(before, registration, now)
+        report, weighed = registration.report, None
+        if report is not None and not _is_repeated(node, report):
+            weighed = await self._weighing.weigh(fleet, node, report)
+            node, change = weighed.node, _with_report(change, weighed, report)
+        if not change.empty:
+            await self._store.commit(change, based_on=fleet.revision)
+        if weighed is not None:
+            weighed.note()
+        return node
+
+    async def _introduction(
+        self, before: Node | None, registration: Registration, now: datetime
+    ) -> tuple[Node, Change]:
+        """Return the node that has come, and what is to be written down of that, if anything."""
         after, reason = _introduced(before, registration, now)
         is_same = after == before and heartbeat_condition(after) is None
         if is_same and await self._store.inventory(after.id) == registration.inventory:
-            return after.id
+            return after, Change()
         event = Event(
             at=now,
             about=about("node", after.id),
@@ -152,11 +174,8 @@ class AgentService:
             self._heard.heard(after.id, None)
             after, news = with_results(after, [_HEARD], now=now)
             events += news
-        change = Change(
-            nodes=[after], inventories={after.id: registration.inventory}, events=events
-        )
-        await self._store.commit(change, based_on=fleet.revision)
-        return after.id
+        inventories = {after.id: registration.inventory}
+        return after, Change(nodes=[after], inventories=inventories, events=events)
 
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
         """Note that `node` is alive; return what it has been asked to do."""
@@ -185,8 +204,8 @@ class AgentService:
             return node_status(node)
         weighed = await self._weighing.weigh(fleet, node, report)
         if not weighed.change.empty:
-            after = evolve(weighed.node, report_stream=report.stream, report_number=report.number)
-            await self._store.commit(evolve(weighed.change, nodes=[after]), based_on=fleet.revision)
+            change = _with_report(Change(), weighed, report)
+            await self._store.commit(change, based_on=fleet.revision)
         weighed.note()
         return node_status(weighed.node)
 
@@ -294,6 +313,19 @@ def _is_repeated(node: Node, report: HealthReport) -> bool:
     """Return whether `report` was weighed before; one that changed nothing may be weighed again."""
     same_stream = report.number > 0 and report.stream == node.report_stream
     return same_stream and report.number <= node.report_number
+
+
+def _with_report(change: Change, weighed: Weighed, report: HealthReport) -> Change:
+    """Return `change` with what a report comes to, and with the number of that report."""
+    if weighed.change.empty:
+        return change
+    node = evolve(weighed.node, report_stream=report.stream, report_number=report.number)
+    return evolve(
+        weighed.change,
+        nodes=[node],
+        inventories=change.inventories,
+        events=[*change.events, *weighed.change.events],
+    )
 
 
 def _is_impostor(node: Node, registration: Registration) -> bool:

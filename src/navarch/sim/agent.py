@@ -152,10 +152,11 @@ class SimAgent:
         self._messages = 0
         self._lost = True
         try:
+            reported = False
             if not self._registered:
-                await self._register()
+                reported = await self._register()
                 self._registered = True
-            await self._report()
+            await self._speak(reported=reported)
         except NotFoundError:
             self._registered = False
         except (NavarchError, Crash):
@@ -191,7 +192,10 @@ class SimAgent:
             moment += self.pulse.latency_s(beat, message)
         return moment
 
-    async def _register(self) -> None:
+    async def _register(self) -> bool:
+        """Introduce the machine; return whether its report was taken along with that."""
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+        self._found = tuple(self.results.values())
         gpus = tuple(
             Gpu(
                 index=i,
@@ -209,21 +213,25 @@ class SimAgent:
             token=self.machine.request.token,
             boot_id=self.boot_id,
             inventory=inventory,
+            report=self._next_report(),
         )
-        await self._send(lambda: self.api().register(registration))
-        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
-        self._found = tuple(self.results.values())
+        welcome = await self._send(lambda: self.api().register(registration))
+        return welcome is not None and welcome.status != ""
 
-    async def _report(self) -> None:
-        commands = await self._send(self._heartbeat) or ()
+    def _next_report(self) -> HealthReport:
         self.reports += 1
-        report = HealthReport(
+        return HealthReport(
             results=self._found,
             stream=self.machine.id,
             number=self.reports,
             boot_id=self.boot_id,
         )
-        await self._send(lambda: self.api().report_health(self.node, report))
+
+    async def _speak(self, *, reported: bool) -> None:
+        commands = await self._send(self._heartbeat) or ()
+        if not reported:
+            report = self._next_report()
+            await self._send(lambda: self.api().report_health(self.node, report))
         for command in commands:
             # Delivered at least once, carried out once: the agent remembers.
             self.carried_out.setdefault(command.id, command.kind)

@@ -48,6 +48,8 @@ class RehearsalControlPlane:
     waiting: dict[CommandId, Command] = field(default_factory=dict)
     acknowledged: list[CommandId] = field(default_factory=list)
     finished: list[tuple[CommandId, bool, str]] = field(default_factory=list)
+    takes_first_reports: bool = True
+    """Whether it weighs a report that comes with an introduction, as older ones do not."""
     fault: Callable[[str], None] = lambda _method: None
     """Called with the name of each method; may raise what the method is to raise."""
     _streams: dict[str, int] = field(default_factory=dict)
@@ -83,10 +85,14 @@ class RehearsalControlPlane:
             raise InvalidError("node_id is required")
         self.registrations.append(registration)
         self.known[registration.node] = registration
+        report = registration.report if self.takes_first_reports else None
+        if report is not None:
+            self._note(report)
         return Welcome(
             node=registration.node,
             heartbeat_interval=self.heartbeat_interval,
             health_check_interval=self.health_check_interval,
+            status=(self.status or "") if report is not None else "",
         )
 
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
@@ -100,12 +106,15 @@ class RehearsalControlPlane:
         """Note it, unless it is known."""
         self.fault("report_health")
         self._check(node)
+        self._note(report)
+        return self.status
+
+    def _note(self, report: HealthReport) -> None:
         if report.number and report.number <= self._streams.get(report.stream, 0):
             self.repeats += 1
         else:
             self._streams[report.stream] = report.number
             self.reports.append(report)
-        return self.status
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Note them."""

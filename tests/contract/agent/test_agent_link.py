@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -161,6 +162,22 @@ def test_an_introduction_arrives_as_it_was_made_and_is_answered(opened: Opener) 
         assert welcome.node == NODE
         assert welcome.heartbeat_interval == timedelta(seconds=10)
         assert welcome.health_check_interval == timedelta(seconds=20)
+
+    converse(opened, talk, registered=False)
+
+
+def test_an_introduction_carries_a_report_and_is_told_whether_it_was_taken(opened: Opener) -> None:
+    async def talk(link: Link, plane: RehearsalControlPlane) -> None:
+        told = replace(REGISTRATION, report=REPORT)
+        welcome = await link.register(told)
+
+        assert plane.registrations == [told]
+        assert plane.reports == [REPORT]
+        assert welcome.status == NodeStatus.ACTIVE
+
+        plane.takes_first_reports = False
+        welcome = await link.register(told)
+        assert welcome.status == ""
 
     converse(opened, talk, registered=False)
 

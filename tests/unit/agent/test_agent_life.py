@@ -25,6 +25,7 @@ from navarch.core.offering import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.hosts.simulated import SimulatedHost
+from navarch.ports.agents import Registration, Welcome
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.link import UnauthorizedError
 from navarch.ports.offload import Offload
@@ -142,6 +143,105 @@ def test_it_registers_beats_and_reports_at_once_and_not_after_an_interval() -> N
         assert {"boot", "gpu", "xid"} <= set(stage.checks_told())
 
     play(story)
+
+
+def test_what_the_first_checks_found_comes_with_the_introduction() -> None:
+    async def story(stage: Stage) -> None:
+        stage.gpus.xid(79, index=3)
+        stage.start()
+        await stage.pass_time(1.0)
+
+        report = stage.plane.registrations[0].report
+        assert report is not None
+        assert {"boot", "xid/79/GPU-m-3"} <= {result.check for result in report.results}
+        assert report.boot_id == "boot-1"
+        assert "report_health" not in stage.calls, "it was said already"
+
+    play(story)
+
+
+def test_a_report_that_was_not_taken_with_the_introduction_is_sent_as_any_other() -> None:
+    async def story(stage: Stage) -> None:
+        stage.start()
+        await stage.pass_time(1.0)
+
+        assert stage.calls.count("report_health") == 1
+        assert [report.number for report in stage.plane.reports] == [1]
+
+    play(story, plane=RehearsalControlPlane(takes_first_reports=False))
+
+
+def test_a_round_of_checks_that_takes_long_does_not_keep_the_machine_unknown() -> None:
+    class SlowOffload(InlineOffload):
+        async def run(self, call: Callable[[], T]) -> T:
+            await asyncio.sleep(0.5)
+            return await super().run(call)
+
+    async def story(stage: Stage) -> None:
+        stage.probe_offload = SlowOffload()
+        stage.start()
+        await stage.pass_time(4.0)
+
+        assert len(stage.plane.registrations) == 1
+        assert stage.plane.registrations[0].report is None, "ten checks take five seconds"
+        assert len(stage.plane.beats) == 1
+        await stage.pass_time(4.0)
+        assert len(stage.checks_told()) == 10
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Slow:
+        name: str
+        interval: timedelta | None = None
+
+        def run(self, view: MachineView) -> Iterator[CheckResult]:
+            del view
+            yield CheckResult(check=self.name, health=Health.HEALTHY)
+
+    play(story, checks=[Slow(name=f"slow-{number}") for number in range(10)])
+
+
+def test_an_introduction_whose_answer_was_lost_tells_its_report_under_the_same_number() -> None:
+    class Lossy(RehearsalControlPlane):
+        lost = 2
+
+        async def register(self, registration: Registration) -> Welcome:
+            welcome = await super().register(registration)
+            self.lost -= 1
+            if self.lost >= 0:
+                raise UnreachableError("the answer was lost")
+            return welcome
+
+    async def story(stage: Stage) -> None:
+        stage.start()
+        await stage.pass_time(10.0)
+
+        assert len(stage.plane.registrations) == 3
+        assert stage.plane.repeats == 2
+        assert [report.number for report in stage.plane.reports] == [1]
+
+    play(story, plane=Lossy())
+
+
+def test_a_report_that_is_not_accepted_does_not_keep_its_machine_unknown() -> None:
+    class Picky(RehearsalControlPlane):
+        async def register(self, registration: Registration) -> Welcome:
+            if registration.report is not None and registration.report.number == 1:
+                raise InvalidError("is too large a number")
+            return await super().register(registration)
+
+        async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+            if report.number == 1:
+                raise InvalidError("is too large a number")
+            return await super().report_health(node, report)
+
+    async def story(stage: Stage) -> None:
+        stage.start()
+        await stage.pass_time(1.0)
+        assert len(stage.plane.registrations) == 1
+        await stage.pass_time(60.0)
+        assert min(report.number for report in stage.plane.reports) == 2
+
+    play(story, plane=Picky())
 
 
 def test_it_keeps_to_the_intervals_it_was_given() -> None:
@@ -266,23 +366,25 @@ def test_a_report_whose_answer_was_lost_is_sent_again_under_the_same_number() ->
 
     async def story(stage: Stage) -> None:
         stage.start()
-        await stage.pass_time(15.0)
+        await stage.pass_time(45.0)
 
         assert stage.plane.repeats == 2
-        assert [report.number for report in stage.plane.reports][:1] == [1]
+        assert [report.number for report in stage.plane.reports][:2] == [1, 2]
 
     play(story, plane=Lossy())
 
 
 def test_a_report_that_will_never_be_accepted_does_not_block_the_others() -> None:
     async def story(stage: Stage) -> None:
-        stage.faults["report_health"] = InvalidError("no")
         stage.start()
+        await stage.pass_time(2.0)
+        stage.faults["report_health"] = InvalidError("no")
+        stage.gpus.xid(63)
         await stage.pass_time(2.0)
         stage.faults.clear()
         await stage.pass_time(60.0)
 
-        assert min(report.number for report in stage.plane.reports) > 1
+        assert [report.number for report in stage.plane.reports][:2] == [1, 3]
 
     play(story)
 

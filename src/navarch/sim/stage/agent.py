@@ -133,13 +133,12 @@ class StageAgent:
         obeyed = len(self.carried_out)
         try:
             if not self.registered:
+                self.said = None
                 await self._register()
                 self.registered = True
-                self.said = None
             await self._beat()
             if self._report_due:
                 await self._report()
-                self._report_due = False
         except NotFoundError:
             self.registered = False
         except (NavarchError, Crash):
@@ -185,6 +184,8 @@ class StageAgent:
         self.results = {BOOT: CheckResult(check=BOOT, health=Health.HEALTHY)}
 
     async def _register(self) -> None:
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+        found = dict(self.results)
         gpus = tuple(
             Gpu(
                 index=i,
@@ -201,12 +202,14 @@ class StageAgent:
             boot_id=self.boot_id,
             place=self.place,
             inventory=inventory,
+            report=self._report_of(found, self._readings()) if self._report_due else None,
         )
         welcome = await self.send(lambda: self.api().register(registration))
         if self.obedient:
             self.interval_s = welcome.heartbeat_interval.total_seconds()
             self.report_interval_s = welcome.health_check_interval.total_seconds()
-        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+        if welcome.status:
+            self._was_heard(found)
 
     async def _beat(self) -> None:
         for command in await self.tell(self._heartbeat):
@@ -241,16 +244,26 @@ class StageAgent:
         found = dict(self.results)
         read = self._readings()
         if self.quiet and not read and found == self.said and _all_well(found):
+            self._report_due = False
             return
+        report = self._report_of(found, read)
+        await self.send(lambda: self.api().report_health(self.node, report))
+        self._was_heard(found)
+
+    def _report_of(
+        self, found: Mapping[str, CheckResult], read: tuple[CheckResult, ...]
+    ) -> HealthReport:
         self.reports += 1
-        report = HealthReport(
+        return HealthReport(
             results=(*found.values(), *read),
             stream=self.machine.id,
             number=self.reports,
             # One whose clock is right need not say what time it is.
             at=self.clock.now() + timedelta(seconds=self.skew_s) if self.skew_s else None,
         )
-        await self.send(lambda: self.api().report_health(self.node, report))
+
+    def _was_heard(self, found: dict[str, CheckResult]) -> None:
+        self._report_due = False
         # What happened and passed is told of once; what is wrong, until it is over.
         for check, result in list(found.items()):
             if result.lasting and result.health is Health.HEALTHY:

@@ -223,28 +223,32 @@ class HealthReport(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[CheckResult, _Mapping]]] = ..., stream: _Optional[str] = ..., number: _Optional[int] = ..., at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., boot_id: _Optional[str] = ...) -> None: ...
 
 class Registration(_message.Message):
-    __slots__ = ("node", "token", "boot_id", "place", "inventory")
+    __slots__ = ("node", "token", "boot_id", "place", "inventory", "report")
     NODE_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     node: str
     token: str
     boot_id: str
     place: Offering
     inventory: Inventory
-    def __init__(self, node: _Optional[str] = ..., token: _Optional[str] = ..., boot_id: _Optional[str] = ..., place: _Optional[_Union[Offering, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ...) -> None: ...
+    report: HealthReport
+    def __init__(self, node: _Optional[str] = ..., token: _Optional[str] = ..., boot_id: _Optional[str] = ..., place: _Optional[_Union[Offering, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., report: _Optional[_Union[HealthReport, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("node", "heartbeat_interval", "health_check_interval")
+    __slots__ = ("node", "heartbeat_interval", "health_check_interval", "status")
     NODE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
     HEALTH_CHECK_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     node: str
     heartbeat_interval: _duration_pb2.Duration
     health_check_interval: _duration_pb2.Duration
-    def __init__(self, node: _Optional[str] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., health_check_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    status: str
+    def __init__(self, node: _Optional[str] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., health_check_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., status: _Optional[str] = ...) -> None: ...
 
 class ReportHealthRequest(_message.Message):
     __slots__ = ("node", "report")
