@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
 from navarch.control.drains import DrainWatch
 from navarch.control.errands import Errands
 from navarch.control.rolls import Rolls
-from navarch.core.fleet import Change
+from navarch.core.fleet import Change, Fleet
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
 from navarch.sim.clock import SeededEntropy, SimClock
@@ -81,5 +81,44 @@ def test_when_the_last_has_left_no_date_is_kept() -> None:
         await site.planning.reconcile()
         assert site.planning.due_at() == date, "one is left"
         assert await site.change(replace(other, phase=Phase.TERMINATING)) is None
+
+    played(story)
+
+
+def test_who_begins_to_drain_gives_its_pool_a_date_and_nothing_to_plan() -> None:
+    async def story(site: Site) -> None:
+        await site.fill(a_node("training-0"), a_node("training-1"))
+        timeout = site.store.fleet().pools[a_pool().name].drain_timeout
+        first, second = (
+            a_node(name, phase=Phase.DRAINING, since=since, retiring=BROKEN)
+            for name, since in (("training-0", NOW + timedelta(minutes=1)), ("training-1", NOW))
+        )
+        assert await site.change(first) == first.since + timeout
+        assert await site.change(second) == second.since + timeout
+        third = replace(first, since=NOW + timedelta(minutes=2))
+        await site.change(replace(first, phase=Phase.READY))
+        await site.planning.reconcile()
+        assert await site.change(third) == second.since + timeout, "the earlier date stands"
+
+    played(story)
+
+
+def test_a_drain_that_begins_while_a_plan_is_written_down_has_its_pool_planned_again() -> None:
+    async def story(site: Site) -> None:
+        waiting = a_node("training-0", retiring=BROKEN)
+        await site.fill(a_node("training-0"), a_node("training-1"), a_node("training-2"))
+        await site.change(waiting)
+        commit = site.store.commit
+        late = a_node("training-1", phase=Phase.DRAINING, since=NOW, retiring=BROKEN)
+
+        async def slow_commit(change: Change, *, based_on: int) -> Fleet:
+            written = await commit(change, based_on=based_on)
+            await commit(Change(nodes=[late]), based_on=written.revision)
+            return written
+
+        site.store.commit = slow_commit  # type: ignore[method-assign]
+        await site.planning.reconcile()
+        assert site.store.fleet().nodes[waiting.id].phase is Phase.DRAINING
+        assert site.planning.due_at() == LONG_AGO, "the plan did not know of it"
 
     played(story)

@@ -44,6 +44,12 @@ class Agenda(Generic[K]):
                 self.stirred = True
                 self.on_stir()
 
+    def wake_by(self, key: K, at: datetime) -> None:
+        """Look at `key` again at `at`, or at any earlier date given for it."""
+        known = self._wake_at.get(key)
+        if known is None or at < known:
+            self.wake(key, at)
+
     def due(self, now: datetime) -> list[K]:
         """Return what needs a look now. It stays noted until `done`."""
         self._drop_stale()

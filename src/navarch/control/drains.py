@@ -10,7 +10,7 @@ from navarch.control.planning import PoolPlanning
 from navarch.control.rolls import Rolls
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node, Told
+from navarch.core.node import Node, Phase, Told
 from navarch.core.pool import Pool
 from navarch.fleet.drains import goes_when_empty, may_move_on, plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
@@ -60,6 +60,7 @@ class DrainWatch:
             plan=self._plan,
             sees=seen_by_drains,
             concerns=self._leaving.__contains__,
+            only_dates=self._ends_by,
         )
 
     async def reconcile(self) -> datetime | None:
@@ -107,6 +108,19 @@ class DrainWatch:
             leaving.discard(node.id)
             if not leaving:
                 del self._leaving[node.pool]
+
+    def _ends_by(self, node: Node, committed: Committed) -> datetime | None:
+        """Return when work must have left a node that has just begun to drain.
+
+        It takes up as much room as before and counts no more, so nobody else can go for it.
+        """
+        before = committed.before.nodes.get(node.id)
+        if before is None or before.phase is not Phase.READY or node.phase is not Phase.DRAINING:
+            return None
+        if node.id in self._drained:
+            return None
+        assert node.pool is not None, node.id
+        return node.since + committed.after.pools[node.pool].drain_timeout
 
     def _plan(self, pool: Pool, now: datetime) -> Plan:
         roll = self._rolls.of(pool.name)

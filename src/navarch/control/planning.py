@@ -39,12 +39,15 @@ class PoolPlanning:
         sees: Callable[[Node], object] = lambda node: node,
         concerns: Callable[[PoolName], bool] = lambda _: True,
         rolls: Rolls | None = None,
+        only_dates: Callable[[Node, Committed], datetime | None] | None = None,
     ) -> None:
         """`begin` is awaited before each round that has pools to plan.
 
         `sees` returns what a plan looks at in a node: a change of anything else is passed over. So
         is any change of nodes while `concerns` says that there is nothing to plan in their pool.
-        By the `rolls`, pools at rest know their next date where nodes boot and report in.
+        By the `rolls`, pools at rest know their next date where nodes boot and report in. Of a
+        node that has changed `only_dates` returns by when its pool is to be planned, if nothing
+        but that follows from it.
         """
         self.name = name
         self._begin = begin
@@ -54,6 +57,9 @@ class PoolPlanning:
         self._store = store
         self._plan = plan
         self._rolls = rolls
+        self._only_dates = only_dates
+        self._under_way: set[PoolName] = set()
+        """Pools of which a plan is being written down."""
         self._at_rest: set[PoolName] = set()
         """Pools of which no plan comes to anything but by the boots of nodes that only count."""
         self._writing: Change | None = None
@@ -93,6 +99,7 @@ class PoolPlanning:
         # who planned it have done so.
         self.agenda.done(due)
         self._writing = change if all(plan.settled for plan in plans) else None
+        self._under_way.update(due)
         try:
             if not change.empty:
                 await self._store.commit(change, based_on=fleet.revision)
@@ -102,6 +109,7 @@ class PoolPlanning:
             raise
         finally:
             self._writing = None
+            self._under_way.difference_update(due)
         for plan in plans:
             self.agenda.wake(plan.pool, plan.wake_at)
             if plan.at_rest:
@@ -132,5 +140,10 @@ class PoolPlanning:
             if roll.only_counts(was, node):
                 # One more boots in time, or has booted: only the next date is another.
                 self.agenda.wake(pool.name, roll.beside().late_at(pool))
+                return
+        if self._only_dates is not None and node.pool not in self._under_way:
+            by = self._only_dates(node, committed)
+            if by is not None:
+                self.agenda.wake_by(node.pool, by)
                 return
         self.agenda.note(node.pool)
