@@ -28,7 +28,7 @@ PHASES = [Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING, Phase.TER
 
 machines = st.dictionaries(
     st.tuples(st.sampled_from([*NAMES, "training-7", "stranger"]), st.integers(0, 1)),
-    st.sampled_from(list(InstanceStatus)),
+    st.tuples(st.sampled_from(list(InstanceStatus)), st.sampled_from(["", "10.0.0.1"])),
 )
 operations = st.dictionaries(st.sampled_from(NAMES), st.sampled_from([None, *PHASES]))
 repeated = st.integers(0, 2)
@@ -36,13 +36,14 @@ repeated = st.integers(0, 2)
 rounds = st.lists(st.tuples(operations, machines, repeated), min_size=1, max_size=8)
 
 
-def an_instance(name: str, twin: int, status: InstanceStatus) -> Instance:
+def an_instance(name: str, twin: int, status: InstanceStatus, address: str = "") -> Instance:
     owner = Owner(node=NodeId(name), pool=PoolName("training"), token=Token(f"launch-{name}"))
     return Instance(
         id=InstanceId(f"i-{name}" + "-twin" * twin),
         provider=SIM,
         status=status,
         instance_type="h100-8x",
+        private_address=address,
         labels={} if name == "stranger" else CLUSTER.labels(owner),
         launched_at=NOW - timedelta(hours=1),
     )
@@ -118,7 +119,7 @@ def check(
         for node in nodes:
             known_here.changed(node, before.nodes.get(node.id))
         known = sorted(listed.items()) if sorted_by_name else listed.items()
-        instances = [describe(name, twin, status) for (name, twin), status in known]
+        instances = [describe(*whose, *described) for whose, described in known]
         handed_out: Sequence[Instance]
         if in_stretches:
             handed_out = register_as_listed(register, instances)
@@ -174,3 +175,30 @@ def test_a_node_that_changes_while_lessons_are_written_down_is_looked_at_next_ti
     assert list(known.sift([machine], fleet).instances) == [machine]
     known.learnt([], fleet, unsettled=set())
     assert list(known.sift([machine], fleet).instances) == []
+
+
+def test_that_a_machine_runs_is_no_news_where_it_was_known_to_come_up() -> None:
+    booting = a_version_of(NAMES[0], Phase.BOOTING)
+    fleet = apply(Fleet(), Change(nodes=[booting]))
+    known = familiar.Familiar(SIM, [booting])
+    known.sift([an_instance(NAMES[0], 0, InstanceStatus.PENDING)], fleet)
+    known.learnt([], fleet, unsettled=set())
+    running = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    assert list(known.sift([running], fleet).instances) == []
+    moved = an_instance(NAMES[0], 0, InstanceStatus.RUNNING, "10.0.0.2")
+    assert list(known.sift([moved], fleet).instances) == [moved]
+
+
+def test_one_that_is_gone_and_listed_as_ended_is_not_looked_at_again() -> None:
+    leaving = a_version_of(NAMES[0], Phase.TERMINATING)
+    fleet = apply(Fleet(), Change(nodes=[leaving]))
+    known = familiar.Familiar(SIM, [leaving])
+    ended = an_instance(NAMES[0], 0, InstanceStatus.TERMINATED)
+    known.sift([ended], fleet)
+    gone = leaving.to(Phase.GONE, at=NOW)
+    known.changed(gone, leaving)
+    fleet = apply(fleet, Change(nodes=[gone]))
+    known.learnt([gone.id], fleet, unsettled=set())
+    assert list(known.sift([ended], fleet).instances) == []
+    alive = an_instance(NAMES[0], 0, InstanceStatus.RUNNING)
+    assert list(known.sift([alive], fleet).instances) == [alive], "it must not be there"

@@ -9,7 +9,7 @@ from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
 from navarch.core.stretches import Stretches
-from navarch.fleet.reality import seen_by_listing
+from navarch.fleet.reality import seen_by_listing, taught_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +104,18 @@ class Familiar:
 
         Machines that are `unsettled`, strangers and strays, are looked at every time.
         """
-        again = {_machine(fleet.nodes.get(name)) for name in changed}
-        done = self._looked_at - unsettled - again
+        done = self._looked_at - unsettled
+        for name in changed:
+            node = fleet.nodes.get(name)
+            machine = _machine(node)
+            if machine is None:
+                continue
+            listed = self._by_id.get(machine)
+            if node is not None and node.gone and listed is not None and not listed.status.alive:
+                # Of one that is gone, and listed as ended, there is nothing more to learn.
+                done.add(machine)
+            else:
+                done.discard(machine)
         self._unfamiliar = {name: None for name in self._unfamiliar if name not in done}
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
@@ -119,7 +129,8 @@ class Familiar:
         before = (instance for gone, _ in parts for instance in gone)
         old = {instance.id: self._by_id.pop(instance.id, instance) for instance in before}
         for instance in (instance for _, come in parts for instance in come):
-            if old.pop(instance.id, None) != instance:
+            was = old.pop(instance.id, None)
+            if was is None or (was is not instance and taught_by(was) != taught_by(instance)):
                 self._unfamiliar[instance.id] = None
             self._by_id[instance.id] = instance
         for vanished in old:

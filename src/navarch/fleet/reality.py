@@ -90,6 +90,20 @@ def seen_by_listing(node: Node) -> object:
     return node.launch, node.phase if matters else None
 
 
+def taught_by(instance: Instance) -> object:
+    """Return what a listing can teach by `instance`: where nothing of it changes, it is no news.
+
+    Whether a machine that lives has come up yet is for its agent to say.
+    """
+    return (
+        None if instance.status.alive else instance.status,
+        instance.labels,
+        (instance.public_address, instance.private_address),
+        (instance.launched_at, instance.ended_at, instance.price_per_hour),
+        (instance.provider, instance.instance_type, instance.region, instance.zone),
+    )
+
+
 def gone(node: Node, reason: str, *, now: datetime) -> Node:
     """Return `node` without its machine, its account closed."""
     retiring = node.retiring or Retirement(reason=reason)
