@@ -3,12 +3,56 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
+from typing import overload
 
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, node_status
 from navarch.sim.figures.career import Career
 from navarch.sim.figures.truth import Injury
 from navarch.sim.outcome import NodeEntry, NodeHistory
+
+
+class NodeHistories(Sequence[NodeHistory]):
+    """What happened to every node, in order.
+
+    Told when somebody first reads it: most runs are judged by their figures, and of a long one
+    this is a book.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        careers: Mapping[NodeId, Career],
+        injuries: Iterable[Injury],
+        *,
+        began: datetime,
+    ) -> None:
+        self._nodes = list(nodes)
+        self._careers = careers
+        self._injuries = tuple(injuries)
+        self._began = began
+
+    @cached_property
+    def _told(self) -> tuple[NodeHistory, ...]:
+        return node_histories(self._nodes, self._careers, self._injuries, began=self._began)
+
+    @overload
+    def __getitem__(self, index: int) -> NodeHistory: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[NodeHistory, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> NodeHistory | tuple[NodeHistory, ...]:
+        return self._told[index]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._told == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def node_histories(

@@ -1,6 +1,6 @@
 """The outcome of a run: one value, from which every report is made."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from navarch.core.drafting import drafted
@@ -113,7 +113,7 @@ class Outcome:
     """Failures for which no sound machine was left."""
     timeline: tuple[Moment, ...] = ()
     happenings: tuple[Happening, ...] = ()
-    nodes: tuple[NodeHistory, ...] = ()
+    nodes: Sequence[NodeHistory] = ()
     jobs: tuple[JobRecord, ...] = ()
     rules: tuple[RuleHits, ...] = ()
     trace: str = ""

@@ -1,6 +1,6 @@
 """Records: outcomes as files, and back."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -43,4 +43,6 @@ def scenario_of(outcome: Outcome) -> Scenario:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
     raise NotImplementedError(f"{type(value).__name__} has no form in JSON")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice, takewhile
+from itertools import takewhile
 
 from navarch.core.errors import SupersededError
 from navarch.core.event import Recorded, Subject
@@ -99,9 +99,10 @@ class MemoryStore:
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
         entries = self._shelf.journal if about is None else self._shelf.by_subject.get(about, [])
+        # Neither numbers nor revisions ever go back.
         start = bisect_right(entries, after, key=lambda entry: entry.number)
-        newer = (entry for entry in entries[start:] if entry.revision > after_revision)
-        return list(islice(newer, limit))
+        start = bisect_right(entries, after_revision, lo=start, key=lambda entry: entry.revision)
+        return entries[start : start + limit]
 
     def bookmark(self, reader: str) -> int | None:
         """Return how far into the journal `reader` has read."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from navarch.core.drafting import drafted
 from navarch.core.event import Recorded
@@ -25,6 +25,8 @@ class Turn:
     retiring: bool
     surplus: bool
     registered: bool
+    serving: bool
+    """Whether new work may start there."""
 
     @property
     def status(self) -> str:
@@ -38,17 +40,6 @@ class Turn:
         if self.health == Health.UNHEALTHY:
             return NodeStatus.UNHEALTHY
         return NodeStatus.CORDONED if self.cordoned else NodeStatus.ACTIVE
-
-    @property
-    def serving(self) -> bool:
-        """Whether new work may start there."""
-        return (
-            self.registered
-            and self.phase == Phase.READY
-            and not self.cordoned
-            and not self.retiring
-            and self.health != Health.UNHEALTHY
-        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,60 +70,66 @@ class Career:
         """Yield each turn with which the node left service."""
         served = False
         for turn in self.turns:
-            serving = turn.serving
-            if served and not serving:
+            if served and not turn.serving:
                 yield turn
-            served = serving
+            served = turn.serving
 
 
 def read_careers(journal: Iterable[Recorded]) -> dict[NodeId, Career]:
     """Return each node's career, in the order in which they began."""
-    careers: dict[NodeId, Career] = {}
+    by_subject: dict[str, Career] = {}
     for entry in journal:
         event = entry.event
-        sort, _, name = event.about.partition("/")
-        if sort != "node":
-            continue
-        node = NodeId(name)
-        career = careers.get(node)
+        kind, facts = event.kind, event.facts
+        career = by_subject.get(event.about)
         if career is None:
-            career = careers[node] = Career(node=node)
-        if event.kind == "node.requested":
-            career.replaces = next(
-                (NodeId(x.partition("/")[2]) for x in event.because if x.startswith("node/")), None
-            )
-        last = career.turns[-1] if career.turns else None
-        surplus = event.kind == "node.retiring" and any(
-            subject.startswith("pool/") for subject in event.because
+            if event.about[:5] != "node/":
+                continue
+            career = by_subject[event.about] = Career(node=NodeId(event.about[5:]))
+        last = career.turns[-1] if career.turns else _UNBORN
+        retiring, surplus = last.retiring, last.surplus
+        if kind == "node.requested":
+            nodes = [x.partition("/")[2] for x in event.because if x.startswith("node/")]
+            career.replaces = NodeId(nodes[0]) if nodes else None
+        elif kind == "node.retiring":
+            retiring = True
+            surplus = surplus or any(x.startswith("pool/") for x in event.because)
+        phase = facts.get("phase") or _PHASE_AFTER.get(kind, last.phase)
+        health = facts.get("health") or last.health
+        cordoned = kind in _CORDONS or (last.cordoned and kind != "node.uncordoned")
+        registered = last.registered or kind == "node.registered"
+        turn = Turn(
+            at=event.at,
+            kind=kind,
+            reason=event.reason,
+            phase=phase,
+            health=health,
+            cordoned=cordoned,
+            retiring=retiring,
+            surplus=surplus,
+            registered=registered,
+            serving=registered
+            and phase == Phase.READY
+            and not cordoned
+            and not retiring
+            and health != Health.UNHEALTHY,
         )
-        career.turns.append(
-            Turn(
-                at=event.at,
-                kind=event.kind,
-                reason=event.reason,
-                phase=event.facts.get("phase") or _phase(event.kind, last),
-                health=event.facts.get("health") or (last.health if last else Health.UNKNOWN),
-                cordoned=_cordoned(event.kind, last),
-                retiring=event.kind == "node.retiring" or (last is not None and last.retiring),
-                surplus=surplus or (last is not None and last.surplus),
-                registered=event.kind == "node.registered"
-                or (last is not None and last.registered),
-            )
-        )
-    return careers
+        career.turns.append(turn)
+    return {career.node: career for career in by_subject.values()}
 
 
-_PHASES = frozenset(Phase)
-
-
-def _phase(kind: str, last: Turn | None) -> str:
-    named = kind.partition(".")[2]
-    if named in _PHASES:
-        return named
-    return last.phase if last else Phase.REQUESTED
-
-
-def _cordoned(kind: str, last: Turn | None) -> bool:
-    if kind in ("node.cordoned", "node.draining"):
-        return True
-    return kind != "node.uncordoned" and last is not None and last.cordoned
+_PHASE_AFTER: dict[str, str] = {f"node.{phase}": phase for phase in Phase}
+_CORDONS = frozenset({"node.cordoned", "node.draining"})
+_UNBORN = Turn(
+    at=datetime.min.replace(tzinfo=UTC),
+    kind="",
+    reason="",
+    phase=Phase.REQUESTED,
+    health=Health.UNKNOWN,
+    cordoned=False,
+    retiring=False,
+    surplus=False,
+    registered=False,
+    serving=False,
+)
+"""How a node stands before anything is said of it."""

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 
 from navarch.core.event import Recorded
 from navarch.core.health import Health
@@ -47,13 +46,13 @@ def count_hours(
     had: dict[str, _Steps] = {}
     for node, steps in sound.items():
         had.setdefault(pool_of.get(node, ""), []).extend(steps)
-    wanted_h = delivered_h = 0.0
+    wanted_h = delivered_h = useful = 0.0
     for pool in sorted({*wanted, *had}):
-        want, have = _integrate(wanted.get(pool, []), had.get(pool, []), truth)
+        want, used, have = _integrate(wanted.get(pool, []), had.get(pool, []), truth)
         wanted_h += want
-        delivered_h += have
-    paid = sum(_length(lease.began, lease.ended, truth) * lease.gpus for lease in truth.leases)
-    useful = sum(_integrate(steps, steps, truth)[1] for steps in sound.values())
+        delivered_h += used
+        useful += have
+    paid = sum([_length(lease.began, lease.ended, truth) * lease.gpus for lease in truth.leases])
     return GpuHours(
         wanted=round(wanted_h, 6),
         delivered=round(delivered_h, 6),
@@ -69,9 +68,9 @@ def _wanted(journal: Iterable[Recorded], truth: Truth) -> dict[str, _Steps]:
     steps: dict[str, _Steps] = {}
     sizes: dict[str, int] = {}
     for entry in journal:
-        sort, _, pool = entry.event.about.partition("/")
-        if sort != "pool":
+        if entry.event.about[:5] != "pool/":
             continue
+        pool = entry.event.about[5:]
         size = entry.event.facts.get("size")
         if size is None and entry.event.kind != "pool.deleted":
             continue
@@ -112,11 +111,11 @@ def _service(career: Career, injuries: list[Injury], ended: datetime | None, gpu
     moments |= {injury.over for injury in injuries if injury.over is not None}
     if ended is not None:
         moments.add(ended)
-    turns, at_turn, serving = career.turns, 0, False
+    turns, told, at_turn, serving = career.turns, len(career.turns), 0, False
     steps: _Steps = []
     useful = False
     for moment in sorted(moments):
-        while at_turn < len(turns) and turns[at_turn].at <= moment:
+        while at_turn < told and turns[at_turn].at <= moment:
             serving = turns[at_turn].serving
             at_turn += 1
         alive = ended is None or moment < ended
@@ -127,21 +126,26 @@ def _service(career: Career, injuries: list[Injury], ended: datetime | None, gpu
     return steps
 
 
-def _integrate(wanted: _Steps, had: _Steps, truth: Truth) -> tuple[float, float]:
-    """Return the hours wanted, and those had as far as they were wanted."""
+def _integrate(wanted: _Steps, had: _Steps, truth: Truth) -> tuple[float, float, float]:
+    """Return the hours wanted, those had as far as they were wanted, and those had."""
     changes = sorted(
-        [(at, change, 0) for at, change in wanted] + [(at, 0, change) for at, change in had]
+        [(at, change, 0) for at, change in wanted]
+        + [(at, 0, change) for at, change in had]
+        + [(truth.ended, 0, 0)]
     )
     want = have = 0
-    wanted_h = had_h = 0.0
-    ends = [(truth.ended, 0, 0)]
-    for (at, more, got), (until, _, _) in pairwise([*changes, *ends]):
+    wanted_h = used_h = had_h = 0.0
+    last = truth.began
+    for at, more, got in changes:
+        if at > last:
+            hours = _length(last, at, truth)
+            wanted_h += want * hours
+            used_h += min(want, have) * hours
+            had_h += have * hours
+            last = at
         want += more
         have += got
-        hours = _length(at, until, truth)
-        wanted_h += want * hours
-        had_h += min(want, have) * hours
-    return wanted_h, had_h
+    return wanted_h, used_h, had_h
 
 
 def _length(began: datetime, ended: datetime | None, truth: Truth) -> float:

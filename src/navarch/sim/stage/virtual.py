@@ -28,7 +28,7 @@ from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.figures.career import Career, read_careers
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.truth import Lease, Truth
-from navarch.sim.histories import node_histories
+from navarch.sim.histories import NodeHistories
 from navarch.sim.incarnation import Crash, Tripwire
 from navarch.sim.jobs.system import JobSystem
 from navarch.sim.loop import SimLoop
@@ -430,7 +430,7 @@ class VirtualTheatre:
             skipped=storm.skipped if storm is not None else 0,
             timeline=tuple(self.play.timeline),
             happenings=tuple(self.play.acts.happenings),
-            nodes=node_histories(nodes.values(), careers, stage.injuries, began=began),
+            nodes=NodeHistories(nodes.values(), careers, stage.injuries, began=began),
             jobs=tuple(job.record(ended) for job in self.jobs.jobs.values()),
             rules=tuple(
                 RuleHits(rule=rule, result=result, hits=hits)
