@@ -109,18 +109,14 @@ class DrainWatch:
             if not leaving:
                 del self._leaving[node.pool]
 
-    def _ends_by(self, node: Node, committed: Committed) -> datetime | None:
+    def _ends_by(self, before: Node | None, node: Node, pool: Pool) -> datetime | None:
         """Return when work must have left a node that has just begun to drain.
 
         It takes up as much room as before and counts no more, so nobody else can go for it.
         """
-        before = committed.before.nodes.get(node.id)
         if before is None or before.phase is not Phase.READY or node.phase is not Phase.DRAINING:
             return None
-        if node.id in self._drained:
-            return None
-        assert node.pool is not None, node.id
-        return node.since + committed.after.pools[node.pool].drain_timeout
+        return None if node.id in self._drained else node.since + pool.drain_timeout
 
     def _plan(self, pool: Pool, now: datetime) -> Plan:
         roll = self._rolls.of(pool.name)

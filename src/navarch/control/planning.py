@@ -39,15 +39,15 @@ class PoolPlanning:
         sees: Callable[[Node], object] = lambda node: node,
         concerns: Callable[[PoolName], bool] = lambda _: True,
         rolls: Rolls | None = None,
-        only_dates: Callable[[Node, Committed], datetime | None] | None = None,
+        only_dates: Callable[[Node | None, Node, Pool], datetime | None] | None = None,
     ) -> None:
         """`begin` is awaited before each round that has pools to plan.
 
         `sees` returns what a plan looks at in a node: a change of anything else is passed over. So
         is any change of nodes while `concerns` says that there is nothing to plan in their pool.
         By the `rolls`, pools at rest know their next date where nodes boot and report in. Of a
-        node that has changed `only_dates` returns by when its pool is to be planned, if nothing
-        but that follows from it.
+        node that has changed, before and after, `only_dates` returns by when its pool is to be
+        planned, if nothing but that follows from it.
         """
         self.name = name
         self._begin = begin
@@ -135,14 +135,15 @@ class PoolPlanning:
 
     def _look_at_pool_of(self, was: Node | None, node: Node, fleet: Fleet) -> None:
         assert node.pool is not None, node.id
+        pool = fleet.pools[node.pool]
         if self._rolls is not None and node.pool in self._at_rest:
-            roll, pool = self._rolls.of(node.pool), fleet.pools[node.pool]
+            roll = self._rolls.of(node.pool)
             if roll.only_counts(was, node):
                 # One more boots in time, or has booted: only the next date is another.
                 self.agenda.wake(pool.name, roll.beside().late_at(pool))
                 return
         if self._only_dates is not None and node.pool not in self._under_way:
-            by = self._only_dates(node, committed)
+            by = self._only_dates(was, node, pool)
             if by is not None:
                 self.agenda.wake_by(node.pool, by)
                 return
