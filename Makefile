@@ -1,6 +1,6 @@
 # Every target sets up what it needs; `make test` on a fresh machine needs only python3 and make.
 SHELL := /bin/bash
-PYTHON ?= python3
+PYTHON ?= $(shell scripts/choose-python)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -83,6 +84,10 @@ def _add_python(image: tarfile.TarFile) -> None:
     for alias in ("python", "python3"):
         image.addfile(_link(f"{_inside(prefix)}/bin/{alias}", str(program)))
     image.add(library, _inside(library), filter=_useful)
+    # Debian keeps the pip that new environments get beside its Python, not within.
+    bundled = Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or library)
+    if bundled != library and bundled.is_dir():
+        image.add(bundled, _inside(bundled))
     for path in sorted(_libraries(binaries)):
         image.add(os.path.realpath(path), _inside(Path(path)))
     busybox = "/bin/busybox" if Path("/bin/busybox").exists() else "/usr/bin/busybox"
