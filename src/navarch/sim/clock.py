@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Generator
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from types import coroutine
 from typing import Any, TypeVar
 
@@ -69,7 +70,12 @@ class SeededEntropy:
     """Chance that repeats itself."""
 
     def __init__(self, seed: str) -> None:
-        self._random = random.Random(seed)
+        self._seed = seed
+
+    @cached_property
+    def _random(self) -> random.Random:
+        # To prepare it takes longer than many draws, and most machines never leave anything to it.
+        return random.Random(self._seed)
 
     def uniform(self, low: float, high: float) -> float:
         """Return a number between `low` and `high`."""

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NoReturn, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
@@ -22,6 +22,7 @@ from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import SimulatedCloud
 from navarch.sim.claims import Claims
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 Listener = Callable[[Committed], None]
@@ -45,7 +46,9 @@ class Tripwire:
     _leave: list[Callable[[], None]] = field(default_factory=list)
     """How each that listens for this process to something outside stops listening."""
 
-    async def call(self, what: str, effect: Callable[[], Awaitable[T]]) -> T:
+    async def call(
+        self, what: str, effect: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
         """Make a call to the outside, unless this is where the process dies."""
         if self.dead:
             # Whatever still runs here runs in a process that no longer exists.
@@ -56,7 +59,7 @@ class Tripwire:
         if number == self.at and not self.after:
             self._die(what)
         try:
-            return await effect()
+            return await effect(*args, **kwargs)
         finally:
             # Also when the answer is an error: the process dies before it can act on it.
             if number == self.at and self.after and not self.dead:
@@ -113,9 +116,7 @@ class WiredStore:
         if self.entropy.uniform(0, 1) < self.conflicts:
             raise ConflictError("somebody else was quicker")
         kinds = "+".join([event.kind for event in change.events]) or "records"
-        return await self.wire.call(
-            f"commit {kinds}", lambda: self.store.commit(change, based_on=based_on)
-        )
+        return await self.wire.call(f"commit {kinds}", self.store.commit, change, based_on=based_on)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
@@ -145,7 +146,7 @@ class WiredStore:
 
     async def prune(self, before: datetime) -> None:
         """Drop the oldest part of the journal."""
-        await self.wire.call("prune", lambda: self.store.prune(before))
+        await self.wire.call("prune", self.store.prune, before)
 
     async def launches(
         self,
@@ -192,23 +193,23 @@ class WiredProvider:
         assert node is not None, f"{request.name} was bought before it was written down"
         assert node.launch is not None, f"{request.name} was bought without a launch"
         assert node.launch.token == request.token, f"{request.name} was bought under another token"
-        return await self.wire.call("provision", lambda: self.cloud.provision(request))
+        return await self.wire.call("provision", self.cloud.provision, request)
 
     async def terminate(self, instance: InstanceId) -> None:
         """End one machine, which nobody may want any more."""
         for node in self.claims.wanted_by(instance):
             raise AssertionError(f"{instance} is the machine of {node.id}, which is {node.phase}")
-        await self.wire.call("terminate", lambda: self.cloud.terminate(instance))
+        await self.wire.call("terminate", self.cloud.terminate, instance)
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart one machine, which must have been written down."""
         self._check_ordered(instance, RecoveryStep.REBOOT)
-        await self.wire.call("reboot", lambda: self.cloud.reboot(instance))
+        await self.wire.call("reboot", self.cloud.reboot, instance)
 
     async def power_cycle(self, instance: InstanceId) -> None:
         """Switch one machine off and on, which must have been written down."""
         self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
-        await self.wire.call("power cycle", lambda: self.cloud.power_cycle(instance))
+        await self.wire.call("power cycle", self.cloud.power_cycle, instance)
 
     def _check_ordered(self, instance: InstanceId, step: RecoveryStep) -> None:
         fleet = self.store.fleet()
@@ -233,7 +234,7 @@ class TellingProvider(WiredProvider):
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
         """Return where machines stand."""
-        return await self.wire.call("topology", lambda: self.cloud.topology(instances))
+        return await self.wire.call("topology", self.cloud.topology, instances)
 
 
 @dataclass(slots=True)
@@ -250,19 +251,19 @@ class WiredNotifier:
 
     async def cordon(self, node: NodeId, reason: str) -> None:
         """Start nothing new on `node`."""
-        await self.wire.call("cordon", lambda: self.notifier.cordon(node, reason))
+        await self.wire.call("cordon", self.notifier.cordon, node, reason)
 
     async def uncordon(self, node: NodeId) -> None:
         """Start work on `node` again."""
-        await self.wire.call("uncordon", lambda: self.notifier.uncordon(node))
+        await self.wire.call("uncordon", self.notifier.uncordon, node)
 
     async def drain(self, node: NodeId, reason: str) -> None:
         """Move the work on `node` elsewhere."""
-        await self.wire.call("drain", lambda: self.notifier.drain(node, reason))
+        await self.wire.call("drain", self.notifier.drain, node, reason)
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether nothing runs on `node`."""
-        return await self.wire.call("is_drained", lambda: self.notifier.is_drained(node))
+        return await self.wire.call("is_drained", self.notifier.is_drained, node)
 
 
 def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire, claims: Claims) -> Provider:

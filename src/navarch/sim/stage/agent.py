@@ -94,7 +94,10 @@ class StageAgent:
     on_rise: Callable[["StageAgent"], None] = lambda _: None
     _report_due: bool = False
     """Whether to say what the checks find; what could not be said is said with the next beat."""
-    _roused: asyncio.Event = field(default_factory=asyncio.Event)
+    _roused: bool = False
+    """Whether something has happened, since the last beat began, that the next may be about."""
+    _rests: asyncio.Future[None] | None = None
+    """What it waits for while it rests."""
 
     @property
     def node(self) -> NodeId:
@@ -112,17 +115,19 @@ class StageAgent:
 
     def rouse(self) -> None:
         """Have the next beat carried out: it may make a difference."""
-        self._roused.set()
+        self._roused = True
+        if self._rests is not None and not self._rests.done():
+            self._rests.set_result(None)
 
     async def _run_by_pulse(self, pulse: Pulse) -> None:
         """Beat at moments that only the pulse decides, whoever carries them out."""
         beat = 0
         while not self.hung:
-            self._roused.clear()
+            self._roused = False
             span_s = self.report_interval_s
             self._report_due |= span_s is None or pulse.begins_span(beat, span_s)
             settled = await self._speak()
-            if self.computed and settled and not self._roused.is_set():
+            if self.computed and settled and not self._roused:
                 await self._rest()
             beat = pulse.first_start_after(self.clock.monotonic())
             assert isinstance(self.clock, SimClock), self.clock
@@ -161,9 +166,11 @@ class StageAgent:
     async def _rest(self) -> None:
         """Beat in theory only, until roused."""
         self.on_rest(self)
+        self._rests = asyncio.get_running_loop().create_future()
         try:
-            await self._roused.wait()
+            await self._rests
         finally:
+            self._rests = None
             self.on_rise(self)
 
     async def _run_by_chance(self) -> None:
@@ -186,7 +193,7 @@ class StageAgent:
     async def _register(self) -> None:
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
         found = dict(self.results)
-        gpus = tuple(
+        gpus = [
             Gpu(
                 index=i,
                 uuid=f"GPU-{self.machine.id}-{i}",
@@ -194,8 +201,8 @@ class StageAgent:
                 driver_version=self.driver,
             )
             for i in range(self.gpus)
-        )
-        inventory = Inventory(gpus=gpus, hostname=self.node, labels=self.labels)
+        ]
+        inventory = Inventory(gpus=tuple(gpus), hostname=self.node, labels=self.labels)
         registration = Registration(
             node=self.node,
             token=self.machine.request.token if self.place is None else None,

@@ -139,8 +139,8 @@ class Stage:
             agent.pulse = self.pulse_of(agent)
         self.agents[node] = agent
         self.roster.add(node)
-        for scope in _WIDE:
-            self._around.setdefault((scope, self.where(node, scope)), {})[node] = None
+        for place in self._places(node):
+            self._around.setdefault(place, {})[node] = None
         if agent.place is not None:
             self._leases[node] = Lease(
                 node=node,
@@ -154,8 +154,8 @@ class Stage:
         """Note that a machine is gone, and with it all that was wrong with it."""
         self.agents.pop(node, None)
         self.roster.remove(node)
-        for scope in _WIDE:
-            self._around.get((scope, self.where(node, scope)), {}).pop(node, None)
+        for place in self._places(node):
+            self._around.get(place, {}).pop(node, None)
         now = self.ground.clock.now()
         for wound in self._wounds.pop(node, []):
             self._close(wound, now)
@@ -196,21 +196,20 @@ class Stage:
 
     def where(self, node: NodeId, scope: Scope) -> str:
         """Return the rack, zone, region or provider of a node; empty if nobody knows."""
+        return dict(self._places(node)).get(scope, str(node)) if node in self.facts else ""
+
+    def _places(self, node: NodeId) -> tuple[tuple[Scope, str], ...]:
+        """Return where a node is, from its rack to everywhere; empty if nobody knows."""
         known = self.facts.get(node)
         if known is None:
-            return ""
-        match scope:
-            case Scope.RACK:
-                return known.rack
-            case Scope.ZONE:
-                return known.zone
-            case Scope.REGION:
-                return known.region
-            case Scope.PROVIDER:
-                return known.provider
-            case Scope.ALL:
-                return "all"
-        return str(node)
+            return tuple((scope, "") for scope in _WIDE)
+        return (
+            (Scope.RACK, known.rack),
+            (Scope.ZONE, known.zone),
+            (Scope.REGION, known.region),
+            (Scope.PROVIDER, known.provider),
+            (Scope.ALL, "all"),
+        )
 
     def within(self, scope: Scope, target: str) -> list[NodeId]:
         """Return the machines that are up in a rack, zone, region or at a provider."""

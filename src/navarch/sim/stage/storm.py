@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import lru_cache
 
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
@@ -41,6 +42,12 @@ _SCOPES = {
     OutageScope.REGION: Scope.REGION,
     OutageScope.PROVIDER: Scope.PROVIDER,
 }
+
+
+@lru_cache(maxsize=1000)
+def _failure(kind: FailureType, xid: int | None, gpu: int) -> Failure:
+    """Return a failure: what is known of one holds for all that are alike."""
+    return Failure(kind=kind, xid=xid, gpu=gpu)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,7 +100,7 @@ class Storm:
         xids = iter(chance.deck(kinds.count(FailureType.XID_ERROR), self._xids))
         for kind in kinds:
             xid = int(next(xids)) if kind is FailureType.XID_ERROR else None
-            yield Failure(kind=kind, xid=xid, gpu=chance.below(8))
+            yield _failure(kind, xid, chance.below(8))
 
     @property
     def _xids(self) -> dict[str, float]:
@@ -109,7 +116,7 @@ class Storm:
                 at -= weight
                 if at < 0:
                     break
-        return Failure(kind=kind, xid=xid, gpu=chance.below(8))
+        return _failure(kind, xid, chance.below(8))
 
     def _any_sound(self, chance: Chance) -> NodeId | None:
         names = self.stage.roster.names

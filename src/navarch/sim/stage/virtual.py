@@ -79,6 +79,7 @@ class VirtualTheatre:
         self._foreseeable = not network.loss and not network.latency_max
         """Whether it can be computed when agents beat: in a network that does as it should."""
         self._computed = computed and self._foreseeable
+        self._has_stragglers = scenario.has_stragglers
         self.census = Census()
         self.archive = Archive()
         self._tasks = tasks
@@ -175,7 +176,7 @@ class VirtualTheatre:
         )
 
     def _prepare(self, agent: StageAgent) -> None:
-        if self.scenario.has_stragglers:
+        if self._has_stragglers:
             agent.work = partial(self._work, agent)
         if self._computed:
             agent.computed = True
@@ -216,7 +217,7 @@ class VirtualTheatre:
         self.census.on_unhealthy.append(self.play.exchange)
         self.census.on_change.append(self.jobs.look)
         stage.on_injury.append(self._struck)
-        if self.scenario.has_stragglers:
+        if self._has_stragglers:
             stage.on_mend.append(self.jobs.slowed)
         stage.on_end.append(self.jobs.struck)
 
@@ -272,7 +273,7 @@ class VirtualTheatre:
     def _struck(self, node: NodeId, failure: Failure, _cause: str, _depth: int) -> None:
         if failure.stops_work:
             self.jobs.struck(node)
-        elif self.scenario.has_stragglers:
+        elif self._has_stragglers:
             self.jobs.slowed(node)
 
     def _crash(self, down_s: float) -> None:
