@@ -66,15 +66,17 @@ class StragglerReconciler:
 
     def hear(self, node: NodeId, report: HealthReport) -> None:
         """Take in how fast the GPUs of a node work."""
+        told = [work for result in report.results for work in gpus_at_work(result.facts)]
+        if not told:
+            return  # As most where nobody compares them: there is nothing to date.
         now = self._clock.now()
         at = min(report.at or now, now)
         if at < now - self._window:
             return  # It waited on the agent's disk; nobody else speaks of that time.
         was_idle = not self._latest
-        for result in report.results:
-            for work in gpus_at_work(result.facts):
-                values = {"clock": work.clock_mhz, "power": work.power_w}
-                self._latest[work.gpu] = _Reading(node, work.job, at, values)
+        for work in told:
+            values = {"clock": work.clock_mhz, "power": work.power_w}
+            self._latest[work.gpu] = _Reading(node, work.job, at, values)
         if was_idle and self._latest:
             # Windows go on as if they had never stopped, so that no comparison is late.
             self._begun_at += (now - self._begun_at) // self._window * self._window

@@ -57,12 +57,15 @@ class WearReconciler:
 
     def hear(self, node: NodeId, report: HealthReport) -> None:
         """Take in what a report says about spare rows."""
-        at = min(report.at or self._clock.now(), self._clock.now())
-        for result in report.results:
-            for gpu, banks in spare_rows(result.facts):
-                before = self._heard.get(gpu)
-                if before is None or before.at <= at:
-                    self._heard[gpu] = _Heard(node, at, banks)
+        told = [spare for result in report.results for spare in spare_rows(result.facts)]
+        if not told:
+            return  # As most: there is nothing to date.
+        now = self._clock.now()
+        at = min(report.at or now, now)
+        for gpu, banks in told:
+            before = self._heard.get(gpu)
+            if before is None or before.at <= at:
+                self._heard[gpu] = _Heard(node, at, banks)
 
     async def reconcile(self) -> datetime | None:
         """Write down what has worn, and say how long the rest will last."""

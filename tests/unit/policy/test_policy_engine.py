@@ -12,7 +12,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.health.checks.xid import judge_xid
 from navarch.health.policy.engine import Engine, Verdict, judged
-from navarch.health.policy.expression import Expressions, activation
+from navarch.health.policy.expression import Expressions, activation, speaks_of
 from navarch.health.policy.history import finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
 from navarch.health.policy.phase import MachinePhase, machine_phase
@@ -179,6 +179,27 @@ def test_conditions_asked_together_say_what_each_says_by_itself(code: int) -> No
         assert list(Expressions(some).hold(values)) == alone[: len(some)]
     assert alone[:4] == [True, True, code > 50, True]
     assert "temperature" in str(alone[4])
+
+
+@pytest.mark.parametrize(
+    ("text", "about"),
+    [
+        ("true", set()),
+        ("check.fatal", {"check"}),
+        ('gpu.health=="healthy"', {"gpu"}),
+        ("size(node.labels) == 0", {"node"}),
+        ("8 in [node\n .gpus]", {"node"}),
+        ('phase == "busy" && event.event_type == "xid"', {"phase", "event"}),
+        ('[event, check].exists(each, "event_type" in each)', {"event", "check"}),
+    ],
+)
+def test_a_condition_needs_only_what_it_speaks_of(text: str, about: set[str]) -> None:
+    seen = occurrence(xid(79))
+    assert speaks_of([text]) == about
+    needed = activation(variables(seen, speaks_of([text])))
+    everything = activation(variables(seen))
+    assert list(Expressions([text]).hold(needed)) == list(Expressions([text]).hold(everything))
+    assert list(Expressions([text]).hold(needed)) == [True]
 
 
 def test_events_are_counted_over_a_window_that_slides() -> None:

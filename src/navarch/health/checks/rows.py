@@ -64,8 +64,10 @@ class RowsCheck:
 def spare_rows(facts: Mapping[str, str]) -> Iterator[tuple[str, Banks]]:
     """Yield each GPU of which the facts of a result tell, with its banks; nonsense is left out."""
     for name, words in facts.items():
+        if not name.startswith(SPARE):
+            continue
         numbers = words.split()
-        if not name.startswith(SPARE) or len(numbers) != 5 or not all(map(_is_number, numbers)):
+        if len(numbers) != 5 or not all(map(_is_number, numbers)):
             continue
         full, high, partial, low, none = map(int, numbers)
         yield name.removeprefix(SPARE), (full, high, partial, low, none)

@@ -55,8 +55,10 @@ class WorkCheck:
 def gpus_at_work(facts: Mapping[str, str]) -> Iterator[GpuWork]:
     """Yield each GPU of whose work the facts of a result tell; nonsense is left out."""
     for name, words in facts.items():
+        if not name.startswith(WORK):
+            continue
         parts = words.split(maxsplit=2)
-        if not name.startswith(WORK) or len(parts) != 3:
+        if len(parts) != 3:
             continue
         try:
             clock_mhz, power_w = float(parts[0]), float(parts[1])

@@ -69,7 +69,8 @@ def _placed(known: Sequence[Incident], finding: Finding) -> list[Incident]:
 def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
     """Return the incident that a finding belongs to, if there is one."""
     here = [incident for incident in known if finding.node.id in incident.nodes]
-    if finding.kind is _APPLICATION:
+    kind = finding.kind
+    if kind is _APPLICATION:
         # A process that dies while its device breaks is no story of its own.
         breaking = (i for i in _covering(here, finding) if _fresh(i, finding))
         return (
@@ -77,7 +78,7 @@ def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
             or _first(breaking)
             or _first(_without_process(here, finding))
         )
-    if finding.kind is IncidentKind.FABRIC:
+    if kind is IncidentKind.FABRIC:
         fabric = (i for i in known if i.kind is IncidentKind.FABRIC and i.domain == finding.domain)
         return (
             _first(_covering(here, finding))
@@ -85,9 +86,9 @@ def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
             or _first(fabric)
             or _first(_settled(here, finding))
         )
-    if finding.kind is IncidentKind.HARDWARE:
+    if kind is IncidentKind.HARDWARE:
         return _first(_covering(here, finding)) or _first(_settled(here, finding))
-    alike = (i for i in here if i.kind is finding.kind and i.check == finding.result.check)
+    alike = (i for i in here if i.kind is kind and i.check == finding.result.check)
     return _first(alike)
 
 
@@ -150,30 +151,33 @@ def _first(incidents: Iterable[Incident]) -> Incident | None:
 
 
 def _opened(finding: Finding) -> Incident:
-    node, result = finding.node, finding.result
-    incident = Incident(
+    node, result, kind = finding.node, finding.result, finding.kind
+    place, gpu, slot = node.place, finding.gpu, finding.slot
+    is_program = kind is _APPLICATION
+    # With one symptom there is nothing to choose among: that is the cause.
+    return Incident(
         id=_name(finding),
-        kind=finding.kind,
+        kind=kind,
         node=node.id,
         nodes=(node.id,),
         pool=node.pool,
-        domain=finding.domain if finding.kind is IncidentKind.FABRIC else "",
-        gpus=(finding.gpu,) if finding.gpu else (),
-        slots=(finding.slot,) if finding.slot else (),
+        domain=finding.domain if kind is IncidentKind.FABRIC else "",
+        gpus=(gpu,) if gpu else (),
+        slots=(slot,) if slot else (),
         host=node.host,
-        provider=str(node.place.provider) if node.place else "",
-        instance_type=node.place.instance_type if node.place else "",
+        provider=str(place.provider) if place else "",
+        instance_type=place.instance_type if place else "",
         boot_id=node.boot_id,
-        pid=finding.pid if finding.kind is _APPLICATION else "",
-        process=result.facts.get("process", "") if finding.kind is _APPLICATION else "",
+        pid=finding.pid if is_program else "",
+        process=result.facts.get("process", "") if is_program else "",
         opened_at=finding.at,
         last_at=finding.at,
         title=result.reason[:TITLE_MAX],
         check=result.check,
         code=finding.code,
+        action=result.action if result.action in _ACTIONS else "",
         symptoms=(_symptom(finding),),
     )
-    return _concluded(incident)
 
 
 def _grown(incident: Incident, finding: Finding) -> Incident:

@@ -7,7 +7,13 @@ from datetime import timedelta
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
-from navarch.health.policy.expression import Expressions, activation, asks_when, find_flaw
+from navarch.health.policy.expression import (
+    Expressions,
+    activation,
+    asks_when,
+    find_flaw,
+    speaks_of,
+)
 from navarch.health.policy.occurrence import Occurrence, variables
 from navarch.health.policy.policy import Policy, Rule, Scope
 from navarch.health.policy.windows import Match, Windows
@@ -40,20 +46,21 @@ class Engine:
 
     policy: Policy
     windows: Windows = field(default_factory=Windows)
+    remembers: bool = field(init=False)
+    """Whether its verdicts depend on what happened before."""
     _conditions: Expressions = field(init=False)
+    _speaks_of: frozenset[str] = field(init=False)
     _ask_when: list[bool] = field(init=False)
 
     def __post_init__(self) -> None:
         for rule in self.policy.rules:
             flaw = find_flaw(rule.condition)
             assert flaw is None, f"{rule.name}: {flaw.message}"
-        self._conditions = Expressions([rule.condition for rule in self.policy.rules])
+        conditions = [rule.condition for rule in self.policy.rules]
+        self.remembers = self.policy.memory > timedelta(0)
+        self._conditions = Expressions(conditions)
+        self._speaks_of = speaks_of(conditions)
         self._ask_when = [asks_when(rule.condition) for rule in self.policy.rules]
-
-    @property
-    def remembers(self) -> bool:
-        """Whether its verdicts depend on what happened before."""
-        return self.policy.memory > timedelta(0)
 
     def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
         """Return what the first rule that matches says.
@@ -62,7 +69,7 @@ class Engine:
         cannot be evaluated must not hide what happened: the other rules are tried, and what
         they say counts only where it is no milder than what the check said itself.
         """
-        values = activation(variables(occurrence))
+        values = activation(variables(occurrence, self._speaks_of))
         broken: list[str] = []
         matches: list[Match] = []
         steady = True
@@ -83,6 +90,8 @@ class Engine:
 
     def note(self, verdict: Verdict) -> None:
         """Remember what `verdict` rests on, now that it stands."""
+        if not verdict.matches:
+            return
         within = {rule.name: rule.within for rule in self.policy.rules}
         for match in verdict.matches:
             window = within[match.key[1]]

@@ -1,7 +1,7 @@
 """Conditions: CEL, compiled once and checked before it is ever used."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -9,7 +9,7 @@ from typing import Any
 
 from cel_expr_python import cel
 
-from navarch.health.policy.occurrence import FIELDS
+from navarch.health.policy.occurrence import FIELDS, VARIABLES
 
 CONDITION_MAX = 10_000
 """The longest condition, in characters."""
@@ -81,6 +81,7 @@ def find_flaw(text: str) -> Flaw | None:
     return None
 
 
+_WORD = re.compile(r"\w+")
 _WHEN = re.compile(r"timestamp|\bphase\b|\bevent\b(?!\s*\.)")
 
 
@@ -90,6 +91,14 @@ def asks_when(text: str) -> bool:
     One that speaks of an event as a whole is taken to speak of its date as well.
     """
     return _WHEN.search(text) is not None
+
+
+def speaks_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the variables that conditions may speak of: the others need not be worked out.
+
+    One that only stands in quotes counts as well, which does no harm.
+    """
+    return frozenset(word for text in texts for word in _WORD.findall(text)).intersection(VARIABLES)
 
 
 @cache

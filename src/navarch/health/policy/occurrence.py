@@ -1,7 +1,7 @@
 """Occurrences: what a policy judges, one at a time, in words that rules can ask about."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -40,6 +40,7 @@ NODE_FIELDS = (
     "cordoned",
 )
 FIELDS = {"event": EVENT_FIELDS, "check": CHECK_FIELDS, "gpu": GPU_FIELDS, "node": NODE_FIELDS}
+VARIABLES = (*FIELDS, "phase")
 
 _TYPES = {
     "xid": ("xid", "DRIVER"),
@@ -100,15 +101,9 @@ def is_occurrence(result: CheckResult) -> bool:
     return result.health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
 
 
-def variables(occurrence: Occurrence) -> dict[str, Any]:
-    """Return what an expression may speak of."""
-    return {
-        "event": _event(occurrence),
-        "check": _check(occurrence.result),
-        "gpu": _gpu(occurrence),
-        "node": _node(occurrence.node),
-        "phase": str(occurrence.phase),
-    }
+def variables(occurrence: Occurrence, names: Collection[str] = VARIABLES) -> dict[str, Any]:
+    """Return what an expression may speak of, as far as it does."""
+    return {name: _VARIABLES[name](occurrence) for name in names}
 
 
 def _event(occurrence: Occurrence) -> dict[str, Any]:
@@ -151,7 +146,8 @@ def _metrics(facts: Mapping[str, str]) -> dict[str, Any]:
     return measured
 
 
-def _check(result: CheckResult) -> dict[str, Any]:
+def _check(occurrence: Occurrence) -> dict[str, Any]:
+    result = occurrence.result
     return {
         "name": result.check,
         "health": str(result.health),
@@ -174,7 +170,8 @@ def _gpu(occurrence: Occurrence) -> dict[str, Any]:
     }
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(occurrence: Occurrence) -> dict[str, Any]:
+    node = occurrence.node
     place = node.place
     return {
         "name": str(node.id),
@@ -189,6 +186,19 @@ def _node(node: Node) -> dict[str, Any]:
         "checks": [condition.check.partition("/")[0] for condition in node.conditions],
         "cordoned": node.cordoned is not None,
     }
+
+
+def _phase(occurrence: Occurrence) -> str:
+    return str(occurrence.phase)
+
+
+_VARIABLES: dict[str, Callable[[Occurrence], Any]] = {
+    "event": _event,
+    "check": _check,
+    "gpu": _gpu,
+    "node": _node,
+    "phase": _phase,
+}
 
 
 def value_of(text: str) -> int | float | bool | str:
