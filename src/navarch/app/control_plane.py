@@ -445,7 +445,7 @@ def _sooner(*moments: datetime | None) -> datetime | None:
 def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:
     def forget(committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.gone:
+            if node.phase is Phase.GONE:
                 hearing.forget(node.id)
 
     return forget

@@ -23,7 +23,7 @@ from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.numbering import are_same_but_for_their_counts
+from navarch.fleet.numbering import are_same_but_for_their_counts, have_only_counted_on
 from navarch.fleet.plan import Plan, Retire
 from navarch.fleet.sizing import Opinion, Sizing, bounds_at, choose_surplus, plan_size
 from navarch.ports.autoscaler import (
@@ -123,7 +123,8 @@ class AutoscalingReconciler:
 
     def _changed(self, committed: Committed) -> None:
         # A reload may have given one to a pool, of which no commit tells.
-        if committed.change.pools or self._given:
+        pools = committed.change.pools
+        if self._given or (pools and not have_only_counted_on(committed.before.pools, pools)):
             self.on_sooner()
 
     def _is_scaled(self, pool: Pool) -> bool:

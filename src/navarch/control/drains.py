@@ -95,8 +95,11 @@ class DrainWatch:
         self._asked_at.pop(node, None)
 
     def _changed(self, committed: Committed) -> None:
-        for node in committed.change.nodes:
-            self._follow(node)
+        for before, node in committed.moved:
+            if before is None or not (
+                before.phase is node.phase and before.retiring is node.retiring
+            ):
+                self._follow(node)
 
     def _follow(self, node: Node) -> None:
         if node.pool is None:
@@ -148,4 +151,4 @@ class DrainWatch:
 
 def _is_draining(node: Node) -> bool:
     # Before it has been told to move its work, an idle answer means nothing.
-    return goes_when_empty(node) and node.told is Told.DRAINING
+    return node.told is Told.DRAINING and goes_when_empty(node)

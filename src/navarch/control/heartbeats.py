@@ -100,10 +100,10 @@ class HeartbeatReconciler:
         self._sweep_at = sweep_at if self._sweep_at is None else min(self._sweep_at, sweep_at)
 
     def _note(self, node: Node) -> None:
-        if heartbeat_condition(node) and not node.gone:
+        if node.conditions and heartbeat_condition(node) and not node.gone:
             self._marked[node.id] = None
-        else:
-            self._marked.pop(node.id, None)
+        elif node.id in self._marked:
+            del self._marked[node.id]
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from navarch.control.agenda import Agenda
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -61,4 +61,5 @@ class HousekeepingReconciler:
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            self._note(node)
+            if node.phase is Phase.GONE:
+                self._note(node)

@@ -13,6 +13,7 @@ from navarch.ports.store import Committed, Store
 class NodeFollower:
     """Hands each node that needs a look to `advance`, which says when to look again.
 
+    What `concerns` returns is true of such a node.
     `forget` is called when a node is gone, for whatever was remembered about it.
     """
 
@@ -21,7 +22,7 @@ class NodeFollower:
         clock: Clock,
         store: Store,
         *,
-        concerns: Callable[[Node], bool],
+        concerns: Callable[[Node], object],
         advance: Callable[[Node, datetime], datetime | None],
         forget: Callable[[NodeId], object] = lambda _: None,
     ) -> None:
@@ -47,7 +48,7 @@ class NodeFollower:
     def look_again(self, name: NodeId, at: datetime) -> bool:
         """Look at a node at `at`, if there is anything to look for now; return whether there is."""
         node = self._store.fleet().nodes.get(name)
-        concerned = node is not None and self._concerns(node)
+        concerned = node is not None and bool(self._concerns(node))
         self.agenda.wake(name, at if concerned else None)
         return concerned
 

@@ -39,9 +39,7 @@ class NoticeReconciler:
         self._notifier = notifier
         self._errands = errands
         self._is_empty = is_empty
-        self._nodes = NodeFollower(
-            clock, store, concerns=lambda n: notice_due(n) is not None, advance=self._advance
-        )
+        self._nodes = NodeFollower(clock, store, concerns=notice_due, advance=self._advance)
         self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:

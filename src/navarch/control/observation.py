@@ -5,7 +5,7 @@ leaked, but only with proof that they are ours and after having seen them severa
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.errands import Errands
@@ -65,7 +65,8 @@ class ObservationReconciler:
         self.on_sooner: Callable[[], None] = lambda: None
         nodes = list(store.fleet().nodes.values())
         self._familiar = Familiar(provider.name, nodes)
-        self._note_births_and_deaths(nodes)
+        for node in nodes:
+            self._note_birth_or_death(node)
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
@@ -137,23 +138,24 @@ class ObservationReconciler:
             await self._provider.terminate(instance.id)
 
     def _changed(self, committed: Committed) -> None:
+        is_awaited = False
         for before, node in committed.moved:
-            self._familiar.changed(node, before)
-        self._note_births_and_deaths(committed.change.nodes)
-        for name in committed.change.forget_nodes:
-            self._awaited.pop(name, None)
-        awaited = [node for node in committed.change.nodes if node.id in self._awaited]
-        if any(map(self._awaits, awaited)):
+            if before is None or before.launch is not node.launch or before.phase is not node.phase:
+                self._familiar.changed(node, before)
+                self._note_birth_or_death(node)
+            is_awaited = is_awaited or (node.id in self._awaited and self._awaits(node))
+        for node in committed.forgotten:
+            self._awaited.pop(node.id, None)
+        if is_awaited:
             self._due = min(self._due, self._clock.now() + PROMPT)
             self.on_sooner()
 
-    def _note_births_and_deaths(self, nodes: Iterable[Node]) -> None:
-        for node in nodes:
-            born = node.launch is not None and node.launch.open
-            if not node.gone and (born or node.phase is Phase.TERMINATING):
-                self._awaited[node.id] = None
-            else:
-                self._awaited.pop(node.id, None)
+    def _note_birth_or_death(self, node: Node) -> None:
+        is_born = node.launch is not None and node.launch.open and node.phase is not Phase.GONE
+        if is_born or node.phase is Phase.TERMINATING:
+            self._awaited[node.id] = None
+        elif node.id in self._awaited:
+            del self._awaited[node.id]
 
     def _awaits(self, node: Node) -> bool:
         """Return whether the machine of `node` is about to appear here, or to go."""

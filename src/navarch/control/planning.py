@@ -123,12 +123,12 @@ class PoolPlanning:
             if not is_same_but_for_its_count(before.pools.get(pool.name), pool):
                 self.agenda.note(pool.name)
         for was, node in committed.moved:
-            if node.pool is None or (was is not None and self._sees(was) == self._sees(node)):
+            if node.pool is None:
                 continue
-            if self._concerns(node.pool):
-                self._look_at_pool_of(was, node, committed.after)
-            else:
+            if not self._concerns(node.pool):
                 self.agenda.wake(node.pool, None)
+            elif was is None or self._sees(was) != self._sees(node):
+                self._look_at_pool_of(was, node, committed.after)
         for node in committed.forgotten:
             if node.pool is not None:
                 self.agenda.note(node.pool)

@@ -209,7 +209,8 @@ class RecoveryReconciler:
         for recovery in change.recoveries:
             self.agenda.note(recovery.id)
         for node in change.nodes:
-            self._look_at(node)
+            if node.recovery is not None:
+                self._look_at(node)
         for command in change.commands:
             name = command.parameters.get("recovery")
             if name is not None:

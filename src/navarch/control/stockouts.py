@@ -90,9 +90,12 @@ class StockoutMemory:
 
     def _changed(self, committed: Committed) -> None:
         for before, node in committed.moved:
-            if before is not None and before.launch is not None:
-                self._under_way.pop(before.launch.token, None)
-            self._follow(node)
+            if before is None:
+                self._follow(node)
+            elif before.launch is not node.launch or before.phase is not node.phase:
+                if before.launch is not None:
+                    self._under_way.pop(before.launch.token, None)
+                self._follow(node)
         if self._stockouts is None:
             self._missed.append(committed)
         else:
@@ -125,9 +128,11 @@ class StockoutMemory:
             if event.kind == "gang.given_up" and self._stockouts is not None:
                 self._stockouts = remember(self._stockouts, event)
         for before, node in committed.moved:
-            known = before.instance if before is not None else None
-            if node.launch is not None and node.instance is not None and known is None:
-                self._learn_sale(node.launch)
+            known = before.launch if before is not None else None
+            if known is not node.launch and node.launch is not None:
+                was_sold = known is not None and known.instance is not None
+                if node.launch.instance is not None and not was_sold:
+                    self._learn_sale(node.launch)
             if before is not None and before.waiting and not node.waiting and node.gang:
                 assert self._stockouts is not None
                 self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)

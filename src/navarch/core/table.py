@@ -1,6 +1,7 @@
 """An immutable mapping that can be changed cheaply, by sharing what stays the same."""
 
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterator, Mapping, Sized, ValuesView
+from math import isqrt
 from typing import Generic, TypeVar, overload
 
 K = TypeVar("K")
@@ -17,12 +18,13 @@ class Table(Mapping[K, V], Generic[K, V]):
     Iteration follows insertion order, as in a dictionary, so that traces repeat.
     """
 
-    __slots__ = ("_base", "_length", "_overlay")
+    __slots__ = ("_base", "_length", "_overlay", "_room")
 
     def __init__(self, items: Mapping[K, V] | None = None) -> None:
         self._base: dict[K, V] = dict(items or {})
         self._overlay: dict[K, V | None] = {}
         self._length = len(self._base)
+        self._room = _room(self._base)
 
     def __getitem__(self, key: K) -> V:
         if key in self._overlay:
@@ -105,7 +107,8 @@ class Table(Mapping[K, V], Generic[K, V]):
         changed._base = base
         changed._overlay = {**overlay, **changes}
         changed._length = length
-        if len(changed._overlay) ** 2 > 16 * len(base) + 1024:
+        changed._room = self._room
+        if len(changed._overlay) > self._room:
             changed._fold()
         return changed
 
@@ -117,6 +120,12 @@ class Table(Mapping[K, V], Generic[K, V]):
         # All that was None is out.
         self._base = merged  # type: ignore[assignment]
         self._overlay = {}
+        self._room = _room(merged)
+
+
+def _room(base: Sized) -> int:
+    """Return how many changes may lie over a base before they are folded in."""
+    return isqrt(16 * len(base) + 1024)
 
 
 class _Values(ValuesView[V]):

@@ -1,6 +1,6 @@
 """Pools of which only the number of the next node has changed, as it does with every request."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 
@@ -18,6 +18,11 @@ def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
     if before is None or before is pool:
         return before is pool
     return bool(_asked_for(before) == _asked_for(pool))
+
+
+def have_only_counted_on(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> bool:
+    """Return whether each of those `pools` was there before and has at most counted on since."""
+    return all(is_same_but_for_its_count(before.get(pool.name), pool) for pool in pools)
 
 
 def are_same_but_for_their_counts(

@@ -306,7 +306,8 @@ class AgentService:
         for command in committed.change.commands:
             self._note(command)
         for before, node in committed.moved:
-            self._note_machine(before, node)
+            if before is None or before.launch is not node.launch or before.phase is not node.phase:
+                self._note_machine(before, node)
 
 
 def _is_repeated(node: Node, report: HealthReport) -> bool:

@@ -38,6 +38,8 @@ class Told:
 
     def _changed(self, committed: Committed) -> None:
         change = committed.change
+        if not change.incidents and not change.forget_incidents:
+            return
         for name in (*(incident.id for incident in change.incidents), *change.forget_incidents):
             before = committed.before.incidents.get(name)
             if before is not None:

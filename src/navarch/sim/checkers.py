@@ -73,23 +73,24 @@ class Checkers:
         if self._watched != before.revision:
             self._tallies.clear()
         self._watched = after.revision
-        moved: dict[PoolName, list[tuple[Node | None, Node | None]]] = {}
+        had: dict[PoolName, Tally] = {}
+        shrinks: set[PoolName] = set()
         for old, node in committed.moved:
             if node.pool is not None:
-                moved.setdefault(node.pool, []).append((old, node))
+                tally = self._tallies.get(node.pool) or _count(before, node.pool)
+                if node.pool not in had:
+                    had[node.pool] = tally
+                self._tallies[node.pool] = tally.with_change(old, node)
+                if node.retiring is not None and _is_too_many(old, node):
+                    shrinks.add(node.pool)
         for node in committed.forgotten:
             if node.pool is not None:
-                moved.setdefault(node.pool, []).append((node, None))
-        for pool, nodes in moved.items():
-            had = has = self._tallies.get(pool) or _count(before, pool)
-            for was, now in nodes:
-                has = has.with_change(was, now)
-            if has is not had:
-                self._tallies[pool] = has
-                shrinks = any(_is_too_many(was, now) for was, now in nodes)
-                _check_size(after.pools[pool], had, has, shrinks=shrinks)
-            elif pool not in self._tallies:
-                self._tallies[pool] = has
+                tally = self._tallies.get(node.pool) or _count(before, node.pool)
+                self._tallies[node.pool] = tally.with_change(node, None)
+        for pool, tally in had.items():
+            has = self._tallies[pool]
+            if has is not tally:
+                _check_size(after.pools[pool], tally, has, shrinks=pool in shrinks)
 
     def _check_birth(self, node: Node) -> None:
         born = self.born.setdefault(node.id, node.created_at)
@@ -137,8 +138,8 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
     assert has.counting <= machines_max, f"{name} wants {has.counting} of {pool.nodes_max}"
 
 
-def _is_too_many(old: Node | None, node: Node | None) -> bool:
+def _is_too_many(old: Node | None, node: Node) -> bool:
     """Return whether a node is too many from now on."""
-    if node is None or node.gone or node.retiring is None or not node.retiring.surplus:
+    if node.gone or node.retiring is None or not node.retiring.surplus:
         return False
     return old is None or old.retiring is None

@@ -8,6 +8,7 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
+from navarch.health.incidents.standing import still_there
 
 
 def quiet_at(incident: Incident) -> datetime:
@@ -30,7 +31,7 @@ def end_of(
     It is not over while anything of it still stands as a condition of a node: silence is no
     proof that a GPU that fell off the bus is back.
     """
-    there = [nodes[name] for name in incident.nodes if name in nodes and not nodes[name].gone]
+    there = still_there(incident, nodes)
     if not there:
         return "its node is gone"
     checks = {symptom.check for symptom in incident.symptoms}

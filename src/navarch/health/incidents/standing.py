@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentState
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.recovery import Recovery
 
 
@@ -19,10 +19,9 @@ def standing(
     Nothing is remembered here that the nodes do not know, so a restart comes to the same answer.
     """
     checks = {symptom.check for symptom in incident.symptoms}
-    there = [nodes[name] for name in incident.nodes if name in nodes and not nodes[name].gone]
     states = {IncidentState.OPEN}
     recovery = incident.recovery
-    for node in there:
+    for node in still_there(incident, nodes):
         mending = recoveries.get(node.recovery) if node.recovery is not None else None
         is_seen = any(condition.check in checks for condition in node.conditions)
         if mending is not None and not mending.over and (is_seen or mending.check in checks):
@@ -36,7 +35,15 @@ def standing(
             states.add(IncidentState.HELD)
     # Of several nodes, those that wait are what somebody should look at.
     state = next(state for state in _FIRST if state in states)
+    if state is incident.state and recovery == incident.recovery:
+        return incident
     return evolve(incident, state=state, recovery=recovery)
+
+
+def still_there(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
+    """Return the nodes of an incident that are not gone."""
+    known = map(nodes.get, incident.nodes)
+    return [node for node in known if node is not None and node.phase is not Phase.GONE]
 
 
 _FIRST = (IncidentState.HELD, IncidentState.RECOVERING, IncidentState.OPEN)

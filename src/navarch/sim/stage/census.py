@@ -32,7 +32,8 @@ class Census:
         for before, node in committed.moved:
             self._count(before, -1)
             self._count(node, 1)
-            self._note_rules(before, node)
+            if before is None or before.conditions is not node.conditions:
+                self._note_rules(before, node)
             moved = moved or before is None or before.serving is not node.serving
             well_before = before is None or before.health is not Health.UNHEALTHY
             if node.health is Health.UNHEALTHY and well_before and not node.gone:
@@ -50,8 +51,6 @@ class Census:
         self.degraded += by * (node.health is Health.DEGRADED)
 
     def _note_rules(self, before: Node | None, node: Node) -> None:
-        if before is not None and before.conditions is node.conditions:
-            return
         known = {(c.check, c.health) for c in before.conditions} if before is not None else set()
         for condition in node.conditions:
             if (condition.check, condition.health) not in known:
