@@ -9,6 +9,7 @@ import pytest
 import uvloop
 
 from navarch.clock.system import SystemClock
+from navarch.control import errands as errands_module
 from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.control.errands import Errands
 from navarch.control.loop import Loop, Turns
@@ -417,6 +418,56 @@ def test_an_errand_that_failed_is_not_run_again_before_its_pause_is_over() -> No
         assert len(runs) == 2
 
     on_virtual_time(story)
+
+
+def test_errands_for_which_there_is_no_room_wait_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errands_module, "ERRANDS_MAX", 2)
+    runs: list[tuple[str, float]] = []
+
+    def errand(name: str, error: Exception | None) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            runs.append((name, asyncio.get_running_loop().time()))
+            await asyncio.sleep(1.0)
+            if error is not None:
+                raise error
+
+        return run
+
+    async def story() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            for name in "abcde":
+                errands.send(name, errand(name, TransientError("no") if name < "c" else None))
+            errands.send("slow", errand("slow", None), slow=True)
+            assert all(errands.busy(name) for name in "abcde"), "who waits is under way as well"
+
+    on_virtual_time(story)
+    assert runs == [("a", 0), ("b", 0), ("slow", 0), ("c", 1), ("d", 1), ("e", 2)]
+
+
+def test_nothing_more_is_begun_once_errands_are_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errands_module, "ERRANDS_MAX", 1)
+    runs: list[str] = []
+
+    def errand(name: str) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            runs.append(name)
+            await asyncio.sleep(60.0)
+
+        return run
+
+    async def send_both() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(SimClock(), SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            errands.send("a", errand("a"))
+            errands.send("b", errand("b"))
+
+    async def story() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(send_both(), 1.0)
+
+    on_virtual_time(story)
+    assert runs == ["a"]
 
 
 class Awkward:

@@ -1,6 +1,7 @@
 """Effects under way: many at once, but never two about the same thing."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
@@ -17,6 +18,17 @@ ERRANDS_MAX = 256
 
 SLOW_MAX = 1024
 """How many that take minutes. They have a place of their own, where they keep nobody waiting."""
+
+
+Errand = Callable[[], Awaitable[None]]
+
+
+class _Room:
+    """Places for so many errands at once, and those that wait for one, in line."""
+
+    def __init__(self, places: int) -> None:
+        self.free = places
+        self.line: deque[tuple[str, Errand]] = deque()
 
 
 class Errands:
@@ -40,15 +52,13 @@ class Errands:
         self._tasks = tasks
         self._done = done
         self._strict = strict
-        self._room = asyncio.Semaphore(ERRANDS_MAX)
-        self._slow_room = asyncio.Semaphore(SLOW_MAX)
+        self._room = _Room(ERRANDS_MAX)
+        self._slow_room = _Room(SLOW_MAX)
         self._busy: set[str] = set()
         self._failures: dict[str, int] = {}
         self._not_before: dict[str, datetime] = {}
 
-    def send(
-        self, key: str, errand: Callable[[], Awaitable[None]], *, slow: bool = False
-    ) -> datetime | None:
+    def send(self, key: str, errand: Errand, *, slow: bool = False) -> datetime | None:
         """Run `errand`, unless one of that key has failed lately: then return when to come back.
 
         When it is over, however it went, every loop is poked. One that may take minutes is `slow`.
@@ -58,17 +68,24 @@ class Errands:
         if wait_until is not None and wait_until > self._clock.now():
             return wait_until
         self._busy.add(key)
-        self._tasks.create_task(self._run(key, errand, slow=slow), name=key)
+        room = self._slow_room if slow else self._room
+        if room.free:
+            self._begin(key, errand, room)
+        else:
+            room.line.append((key, errand))
         return None
 
     def busy(self, key: str) -> bool:
         """Return whether an errand of that key is under way."""
         return key in self._busy
 
-    async def _run(self, key: str, errand: Callable[[], Awaitable[None]], *, slow: bool) -> None:
+    def _begin(self, key: str, errand: Errand, room: "_Room") -> None:
+        room.free -= 1
+        self._tasks.create_task(self._run(key, errand, room), name=key)
+
+    async def _run(self, key: str, errand: Errand, room: "_Room") -> None:
         try:
-            async with self._slow_room if slow else self._room:
-                await errand()
+            await errand()
         except SupersededError:
             raise
         except NavarchError as error:
@@ -83,6 +100,10 @@ class Errands:
             self._not_before.pop(key, None)
         finally:
             self._busy.discard(key)
+            room.free += 1
+        # Not where it was cancelled: then nothing more is to be begun.
+        while room.free and room.line:
+            self._begin(*room.line.popleft(), room)
         self._done()
 
     def _failed(self, key: str, error: Exception) -> None:

@@ -194,16 +194,18 @@ class Turns:
         self._calling = False
 
     def _ring(self) -> None:
-        now_s, self._alarm = self._rings_at_s, None
+        # Nobody who sleeps on sets another alarm meanwhile, since this one still counts as set.
+        now_s, rung = self._rings_at_s, self._alarm
         next_s = inf
         for loop in self._line:
             until_s = loop.asleep_until_s
-            if until_s is None:
-                continue
-            if until_s <= now_s:
+            if until_s is not None and until_s <= now_s:
                 loop.wake()
-            elif until_s < next_s:
+                until_s = None if loop.called else loop.asleep_until_s
+            if until_s is not None and until_s < next_s:
                 next_s = until_s
+        if self._alarm is rung:
+            self._alarm = None
         if next_s < inf:
             self.ring_at(next_s)
 

@@ -71,6 +71,8 @@ def plan_pool(
         shunned,
         beside.held,
     )
+    if beside is not NOBODY and not any(node.counts for node in known):
+        return _plan_growth(pool, known, beside, launches, market, brake)
     late = [
         Retire(node=node.id, reason=too_late(pool), failed=True)
         for node in known
@@ -130,6 +132,37 @@ def plan_pool(
     return Plan(
         pool=pool.name,
         actions=actions,
+        wake_at=_first(waited_for, beside.late_at(pool)),
+        settled=settled,
+        at_rest=settled and waited_for is None and brake is None and not still_wanted,
+    )
+
+
+def _plan_growth(
+    pool: Pool,
+    known: Sequence[Node],
+    beside: Beside,
+    launches: "_Launches",
+    market: Market,
+    brake: Brake | None,
+) -> Plan:
+    """Return the plan of a pool in which whoever does not only count does not count at all.
+
+    Most failures come to that: nobody can be late, too many or replaced, or wait to ask again. All
+    that is left is who is missing.
+    """
+    wanted = max(pool.target - beside.nodes, 0)
+    market.expect(pool.name, wanted)
+    grown = list(_grow(pool, known, 0, beside.nodes, launches)) if wanted else []
+    still_wanted = wanted - len(grown)
+    reason = None if brake is None else brake.reason
+    settled = reason == pool.braked
+    if settled:
+        market.expect(pool.name, still_wanted)
+    waited_for = launches.look_again_at()
+    return Plan(
+        pool=pool.name,
+        actions=tuple(grown) if settled else (SetBrake(reason=reason), *grown),
         wake_at=_first(waited_for, beside.late_at(pool)),
         settled=settled,
         at_rest=settled and waited_for is None and brake is None and not still_wanted,
