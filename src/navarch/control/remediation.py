@@ -182,8 +182,7 @@ class RemediationReconciler:
 
     async def _write_down(self, plans: Sequence[Plan], fleet: Fleet, now: datetime) -> None:
         """Write actions first, all or none; then, as far as they have not moved, who waits."""
-        acting = [_only(plan, lambda action: not isinstance(action, HoldBack)) for plan in plans]
-        change = changes(acting, fleet, now=now)
+        change = changes([_without_holds(plan) for plan in plans], fleet, now=now)
         if not change.empty:
             # Nothing is counted here but what only we do: a node that changes is conflict enough.
             change = await self._follow(evolve(change, guards=()), fleet)
@@ -269,5 +268,6 @@ def _pool_hold(pool: Pool, verdicts: Iterable[Verdict]) -> Iterator[Hold]:
         yield Hold(reason=reason)
 
 
-def _only(plan: Plan, keep: Callable[[Action], bool]) -> Plan:
-    return evolve(plan, actions=tuple(action for action in plan.actions if keep(action)))
+def _without_holds(plan: Plan) -> Plan:
+    acting = tuple([action for action in plan.actions if not isinstance(action, HoldBack)])
+    return plan if acting == plan.actions else evolve(plan, actions=acting)

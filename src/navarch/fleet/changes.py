@@ -48,39 +48,40 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         if not plan.actions:
             continue
         guards.append(plan.pool)
-        pool = fleet.pools[plan.pool]
-        requests = sum(isinstance(action, Request) for action in plan.actions)
-        after = evolve(pool, next_index=pool.next_index + requests) if requests else pool
+        pool = after = fleet.pools[plan.pool]
+        requests = 0
         for action in plan.actions:
-            if isinstance(action, Hold):
-                after = evolve(after, held=action.reason)
-                events.append(_held(pool, action, now))
-                continue
-            if isinstance(action, SetBrake):
-                after = evolve(after, braked=action.reason)
-                events.append(_braked(pool, action, now))
-                continue
-            if isinstance(action, Release | GiveUp):
-                written, news = _gang_written(action, fleet, now)
-                nodes += written
-                events += news
-                launches += [node.launch for node in written if node.gone and node.launch]
-                continue
+            match action:
+                case Hold() | SetBrake():
+                    after, event = _pool_written(after, action, now)
+                    events.append(event)
+                    continue
+                case Release() | GiveUp():
+                    written, news = _gang_written(action, fleet, now)
+                    nodes += written
+                    events += news
+                    launches += [node.launch for node in written if node.gone and node.launch]
+                    continue
             node, event = _written(action, fleet, now)
             events.append(event)
-            if isinstance(action, Retire) and drains_at_once(node):
-                # There is nothing to wait for, so that nobody need come by to find that out.
-                node, event = _draining(node, action.reason, now)
-                events.append(event)
+            match action:
+                case Retire() if drains_at_once(node):
+                    # There is nothing to wait for, so that nobody need come by to find that out.
+                    node, event = _draining(node, action.reason, now)
+                    events.append(event)
+                case Request():
+                    requests += 1
+                    events.append(_asked(action, now))
+                    events += _news_of_gang(action, events, fleet, now)
+                case AskAgain():
+                    events.append(_asked(action, now))
+                case Recover():
+                    recoveries.append(action.recovery)
             nodes.append(node)
-            if isinstance(action, Request | AskAgain):
-                events.append(_asked(action, now))
-            if isinstance(action, Request) and _begins_gang(action, events, fleet):
-                events.append(_gang_asked(action, now))
-            if isinstance(action, Recover):
-                recoveries.append(action.recovery)
             if node.gone and node.launch is not None:
                 launches.append(node.launch)
+        if requests:
+            after = evolve(after, next_index=pool.next_index + requests)
         if after is not pool and after != pool:
             pools.append(after)
     return Change(
@@ -167,26 +168,21 @@ def _draining(node: Node, reason: str, now: datetime) -> tuple[Node, Event]:
     return after, _event(after, "node.draining", reason, now)
 
 
-def _begins_gang(action: Request, events: list[Event], fleet: Fleet) -> bool:
-    gang = action.launch.gang
-    if gang is None or not action.waiting:
-        return False
-    told = any(event.about == about("gang", gang.id) for event in events)
-    return not told and not any(
-        node.gang == gang for node in fleet.in_pool(action.launch.pool).values()
-    )
-
-
-def _gang_asked(action: Request, now: datetime) -> Event:
+def _news_of_gang(
+    action: Request, events: Iterable[Event], fleet: Fleet, now: datetime
+) -> list[Event]:
+    """Return the news that a gang is asked for, with the first of its members."""
     gang, pool = action.launch.gang, action.launch.pool
-    assert gang is not None, action
-    return Event(
-        at=now,
-        about=about("gang", gang.id),
-        kind="gang.asked",
-        reason=f"{gang.nodes} machines within one block, all or none: {gang.offering}",
-        because=(about("pool", pool),),
-    )
+    if gang is None or not action.waiting:
+        return []
+    subject = about("gang", gang.id)
+    if any(event.about == subject for event in events):
+        return []
+    if any(node.gang == gang for node in fleet.in_pool(pool).values()):
+        return []
+    reason = f"{gang.nodes} machines within one block, all or none: {gang.offering}"
+    because = (about("pool", pool),)
+    return [Event(at=now, about=subject, kind="gang.asked", reason=reason, because=because)]
 
 
 def _gang_written(
@@ -243,16 +239,17 @@ def _event(
     )
 
 
-def _held(pool: Pool, hold: Hold, now: datetime) -> Event:
-    kind = "pool.released" if hold.reason is None else "pool.held"
-    reason = hold.reason or "nothing is held back any more"
-    return Event(at=now, about=about("pool", pool.name), kind=kind, reason=reason)
-
-
-def _braked(pool: Pool, brake: SetBrake, now: datetime) -> Event:
-    kind = "pool.unbraked" if brake.reason is None else "pool.braked"
-    reason = brake.reason or "machines come up again, or may be tried again"
-    return Event(at=now, about=about("pool", pool.name), kind=kind, reason=reason)
+def _pool_written(pool: Pool, action: Hold | SetBrake, now: datetime) -> tuple[Pool, Event]:
+    reason = action.reason
+    if isinstance(action, Hold):
+        after = evolve(pool, held=reason)
+        kind = "pool.released" if reason is None else "pool.held"
+        words = reason or "nothing is held back any more"
+    else:
+        after = evolve(pool, braked=reason)
+        kind = "pool.unbraked" if reason is None else "pool.braked"
+        words = reason or "machines come up again, or may be tried again"
+    return after, Event(at=now, about=about("pool", pool.name), kind=kind, reason=words)
 
 
 def _asked(action: Request | AskAgain, now: datetime) -> Event:

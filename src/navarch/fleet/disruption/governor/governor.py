@@ -1,6 +1,6 @@
 """Who may be acted on now, and who must wait, with the reason."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -62,17 +62,21 @@ def govern(
     the machines after all, a fleet that nobody looks at must come back, only slowly. But what a
     change has broken is not mended by replacing it, and waits for people.
     """
-    acted: Counter[Place] = Counter()
-    for wish in sorted(wishes, key=lambda wish: _pressing(wish, census)):
-        held = None
+    acted: defaultdict[Place, int] = defaultdict(int)
+    ranked = list(wishes)
+    if len(ranked) > 1:
+        ranked.sort(key=lambda wish: _pressing(wish, census))
+    for wish in ranked:
+        held, places = None, domains_of(wish.node)
         if wish.dry_run:
             held = _held(wish, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
         elif not _released(wish.node):
             held = _blamed(wish, census, suspicions, now) or _spent(
-                wish, census, settings, acted, now
+                wish, places, census, settings, acted, now
             )
         if held is None:
-            acted.update(domains_of(wish.node))
+            for place in places:
+                acted[place] += 1
         yield Verdict(wish=wish, held=held)
 
 
@@ -108,9 +112,14 @@ def _may_boot(condition: Condition, now: datetime) -> bool:
 
 
 def _spent(
-    wish: Wish, census: Census, settings: GovernorSettings, acted: Counter[Place], now: datetime
+    wish: Wish,
+    places: Iterable[Place],
+    census: Census,
+    settings: GovernorSettings,
+    acted: Mapping[Place, int],
+    now: datetime,
 ) -> Held | None:
-    for place in domains_of(wish.node):
+    for place in places:
         kind, name = place
         budget = settings.budgets.get(kind)
         if budget is None:
