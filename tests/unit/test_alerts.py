@@ -2,7 +2,7 @@
 
 import asyncio
 
-from navarch.control.alerts import AlertReconciler
+from navarch.control.alerts import READ_AGAIN_MAX, AlertReconciler
 from navarch.control.errands import Errands
 from navarch.core.errors import NotifierError
 from navarch.core.event import Event, Recorded, Subject
@@ -67,3 +67,65 @@ def test_what_happens_while_people_are_told_is_told_once() -> None:
 
 def test_a_word_that_does_not_arrive_is_said_again_and_those_before_it_are_not() -> None:
     assert told(meanwhile=["node/b", "node/c"], fails=2) == ["node/a", "node/b", "node/c"]
+
+
+class Reader:
+    """A notifier and its reconciler, which may die and start again."""
+
+    name = "ears"
+
+    def __init__(self) -> None:
+        self.store = MemoryStore(Cluster(id="cluster-1", secret=b"x" * 32))
+        self.told: list[str] = []
+        self.marked = 0
+        self.store.subscribe(lambda done: self._count(done.change))
+
+    def _count(self, change: Change) -> None:
+        self.marked += len(change.bookmarks)
+
+    async def notify(self, event: Recorded) -> None:
+        self.told.append(event.event.about)
+
+    async def live(self, *kinds: str) -> None:
+        """Start, and read what happens meanwhile, each thing in a commit of its own."""
+        clock = SimClock()
+        async with asyncio.TaskGroup() as tasks:
+            errands = Errands(clock, SeededEntropy("1"), tasks, done=lambda: None, strict=True)
+            alerts = AlertReconciler(clock, self.store, self, errands)
+            for kind in (None, *kinds):
+                if kind is not None:
+                    event = Event(at=NOW, about=Subject(f"node/{kind}"), kind=kind, reason="so")
+                    change = Change(events=[event])
+                    await self.store.commit(change, based_on=self.store.fleet().revision)
+                for _ in range(2):
+                    await alerts.reconcile()
+                    await asyncio.sleep(1)
+
+
+def read(*lives: list[str]) -> Reader:
+    """Return a reader who has lived through each of `lives`."""
+
+    async def story() -> Reader:
+        reader = Reader()
+        for life in lives:
+            await reader.live(*life)
+        return reader
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        return runner.run(story())
+
+
+def test_what_nobody_is_told_of_costs_no_commit() -> None:
+    # The first is where a notifier that is new here begins.
+    assert read(["node.registered"] * 9).marked == 1
+    assert read(["node.registered", "node.gone", "node.registered"]).marked == 2
+
+
+def test_what_was_told_is_not_told_again_after_a_restart() -> None:
+    reader = read(["node.gone", "node.registered"], ["node.registered", "node.retiring"], [])
+    assert reader.told == ["node/node.gone", "node/node.retiring"]
+
+
+def test_a_restart_does_not_read_the_whole_past_again() -> None:
+    reader = read(["node.registered"] * (READ_AGAIN_MAX + 5))
+    assert reader.marked == 2

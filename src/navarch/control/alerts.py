@@ -33,6 +33,10 @@ NOTABLE = frozenset(
 )
 """What people want to hear of unasked. Health is notable when it is bad."""
 
+READ_AGAIN_MAX = 1_000
+"""So many revisions in which nothing was notable are read again after a restart, at most. To write
+down after each that it was read would double the commits of a fleet."""
+
 
 class AlertReconciler:
     """Follows the journal for one notifier, from a place that survives a crash."""
@@ -49,6 +53,8 @@ class AlertReconciler:
         self._passed_on = 0
         """The number of the last entry that was read: nothing up to it is passed on again, though
         a revision was read only in part, or while it was the newest."""
+        self._is_behind = False
+        """Whether something was passed on since the bookmark was written."""
 
     async def reconcile(self) -> datetime | None:
         """Pass on what has been written since the last time."""
@@ -67,15 +73,17 @@ class AlertReconciler:
         newest = self._store.fleet().revision
         while page := await self._store.events(after=self._passed_on, after_revision=self._read_to):
             for entry in page:
-                notable = is_notable(entry.event)
-                if notable:
+                if is_notable(entry.event):
+                    if self._is_behind:
+                        # The rest of its revision comes again after a crash: twice is allowed.
+                        await self._remember(entry.revision - 1)
                     await self._notifier.notify(entry)
+                    self._is_behind = True
                 self._passed_on = entry.number
-                if notable:
-                    # The rest of its revision comes again after a crash: twice is allowed.
-                    await self._remember(entry.revision - 1)
-        if (self._store.bookmark(self.name) or 0) != self._read_to:
+        unmarked = newest - (self._store.bookmark(self.name) or 0)
+        if self._is_behind or unmarked > READ_AGAIN_MAX:
             await self._remember(newest)
+            self._is_behind = False
         self._read_to = newest
 
     async def _remember(self, revision: int) -> None:
