@@ -101,6 +101,8 @@ class _Outlook:
         self._gain_with: dict[tuple[Shape, _Left], float] = {}
         self._left_at: dict[str, tuple[int, _Left]] = {}
         """What was left of each node, at which of its versions."""
+        self._left_like: dict[tuple[int, int, int, int], _Left] = {}
+        """The same by what it is worked out from, for nodes that share no GPUs: few differ."""
         contention = Contention(shapes, could_use)
         for index, ((shape, _), count) in enumerate(seen.items()):
             self._slots.count(index, shape.demand * count)
@@ -170,13 +172,17 @@ class _Outlook:
         """Return what is left of a node, worked out once for as long as nothing is booked there."""
         version, left_on = self._left_at.get(node.name, _NEVER)
         if version != node.version or left_on is None:
-            room = _Room(
+            numbers = (
                 self._kind_of[node.name],
                 node.idle.cpu + node.releasing.cpu,
                 (node.idle.memory + node.releasing.memory) // MIB,
                 node.whole_gpus_free,
             )
-            left_on = room, tuple(gpus_left(node))
+            left_on = None if node.groups else self._left_like.get(numbers)
+            if left_on is None:
+                left_on = _Room(*numbers), tuple(gpus_left(node))
+                if not node.groups:
+                    self._left_like[numbers] = left_on
             self._left_at[node.name] = node.version, left_on
         return left_on
 

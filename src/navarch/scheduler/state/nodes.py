@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set, ValuesView
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, overload
@@ -55,8 +55,7 @@ class NodeList(Sequence[Node]):
     def make_roomy(self) -> None:
         """Make the nodes that have something left: they are the ones to be asked for."""
         roomy = (self.idle[:, _GPUS] > 0) | ((self.total[:, _GPUS] == 0) & (self.idle[:, 0] > 0))
-        for row in np.flatnonzero(roomy).tolist():
-            self[row]
+        self.at(np.flatnonzero(roomy).tolist())
 
     @overload
     def __getitem__(self, index: int) -> Node: ...
@@ -120,11 +119,11 @@ class NodesByName(Mapping[str, Node]):
     """The same nodes, by name."""
 
     def __init__(self, nodes: NodeList) -> None:
-        self._nodes = nodes
+        self.in_order = nodes
         self.rows: dict[str, int] = {spec.name: row for row, spec in enumerate(nodes.specs)}
 
     def __getitem__(self, name: str) -> Node:
-        return self._nodes[self.rows[name]]
+        return self.in_order[self.rows[name]]
 
     def __contains__(self, name: object) -> bool:
         return name in self.rows
@@ -134,3 +133,15 @@ class NodesByName(Mapping[str, Node]):
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def values(self) -> ValuesView[Node]:
+        """Return the nodes by name, without looking each up: who asks wants all of them."""
+        return _InOrder(self)
+
+
+class _InOrder(ValuesView[Node]):
+    _mapping: NodesByName
+
+    def __iter__(self) -> Iterator[Node]:
+        nodes = self._mapping.in_order
+        return iter(nodes.at(range(len(nodes))))
