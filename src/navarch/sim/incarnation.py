@@ -113,7 +113,7 @@ class WiredStore:
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write a change."""
-        if self.entropy.uniform(0, 1) < self.conflicts:
+        if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
             raise ConflictError("somebody else was quicker")
         kinds = "+".join([event.kind for event in change.events]) or "records"
         return await self.wire.call(f"commit {kinds}", self.store.commit, change, based_on=based_on)

@@ -6,7 +6,7 @@ time which was the last. So the times come from a counter and not from a stream 
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from math import ceil
+from math import floor
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -53,17 +53,24 @@ class Pulse:
 
     def first_start_after(self, now_s: float) -> int:
         """Return the first beat that begins later than now."""
-        beat = max(ceil((now_s - self.started_s) / self.interval_s) - 1, 0)
+        beat = self._first_not_before(now_s)
         while self.starts_at(beat) <= now_s:
             beat += 1
         return beat
 
     def first_arrival_after(self, now_s: float) -> int:
         """Return the first beat that the control plane has not heard by now."""
-        beat = max(ceil((now_s - self.started_s) / self.interval_s) - 2, 0)
+        beat = self._first_not_before(now_s - _LATENCY_MAX_S)
         while self.arrives_at(beat) <= now_s:
             beat += 1
         return beat
+
+    def _first_not_before(self, now_s: float) -> int:
+        """Return a beat before which all have begun by now, however late: nearly the first after.
+
+        The last bit of a number is left out of it, whichever way that was rounded.
+        """
+        return max(floor((now_s - self.started_s) / self.interval_s - JITTER - 1e-6) + 1, 0)
 
     def begins_span(self, beat: int, span_s: float) -> bool:
         """Return whether `beat` is the first in one of the spans since the agent was started."""

@@ -608,16 +608,16 @@ class World:
 
     def record(self, committed: Committed) -> None:
         """Write a commit into the trace, for comparing two runs, and rouse those it is about."""
-        now = self.clock.monotonic()
-        for node in committed.change.nodes:
+        change = committed.change
+        for node in change.nodes:
             self.rouse(node.id)
-        for command in committed.change.commands:
+        for command in change.commands:
             self.rouse(command.node)
-        for incident in committed.change.incidents:
+        for incident in change.incidents:
             for name in incident.nodes:
                 self.rouse(name)
-        for event in committed.change.events:
-            self.trace.append(f"{now:.6f} {event.about} {event.kind}: {event.reason}")
+        now = f"{self.clock.monotonic():.6f}"
+        self.trace += [f"{now} {each.about} {each.kind}: {each.reason}" for each in change.events]
 
 
 def _same(book: PolicyBook) -> PolicyBook:

@@ -94,15 +94,15 @@ class StageAgent:
     on_rise: Callable[["StageAgent"], None] = lambda _: None
     _report_due: bool = False
     """Whether to say what the checks find; what could not be said is said with the next beat."""
+    node: NodeId = field(init=False)
+    """The name it was given with its user data."""
     _roused: bool = False
     """Whether something has happened, since the last beat began, that the next may be about."""
     _rests: asyncio.Future[None] | None = None
     """What it waits for while it rests."""
 
-    @property
-    def node(self) -> NodeId:
-        """The name it was given with its user data."""
-        return NodeId(self.machine.request.name)
+    def __post_init__(self) -> None:
+        self.node = NodeId(self.machine.request.name)
 
     async def run(self) -> None:
         """Live until cancelled."""
