@@ -67,6 +67,11 @@ class NodeTable:
         """How many GPUs the node is labelled with."""
         return np.array([node.spec.gpu_count for node in self.nodes], dtype=np.int64)
 
+    @cached_property
+    def gpu_memory(self) -> npt.NDArray[np.int64]:
+        """How much memory each of the node's GPUs has, in MiB."""
+        return np.array([node.gpu_memory_mib for node in self.nodes], dtype=np.int64)
+
     @property
     def gpu_idle(self) -> Column:
         """GPUs that are free now."""

@@ -55,6 +55,10 @@ T = TypeVar("T")
 _name = attrgetter("name")
 _node = attrgetter("node")
 
+ROOMY_FROM: Final = 16
+"""Where more than so many times the GPUs are idle that are asked for, few nodes will be looked at
+one by one."""
+
 FLAT_ROOT: Final = "default"
 """The one parent of all leaf queues when the hierarchy is not to count."""
 
@@ -457,14 +461,17 @@ class Session(Answers):
                 for pod_set in job.pod_sets.values():
                     pod_set.looks = ()
             return
-        self.node_list.make_roomy()
         left = int(self.node_list.idle[:, GPU_COLUMN].sum())
-        for job in self.jobs.values():
-            if not job.is_made and job.has_pending:
-                wanted = job.gpus_wanted
-                if wanted <= left:
-                    left -= wanted
-                    job.make_tasks()
+        waiting = [job for job in self.jobs.values() if job.has_pending]
+        unmade = [job for job in waiting if not job.is_made]
+        wanted = sum([job.gpus_wanted for job in unmade])
+        if len(unmade) < len(waiting) or wanted * ROOMY_FROM >= left:
+            self.node_list.make_roomy()
+        for job in unmade:
+            wanted = job.gpus_wanted
+            if wanted <= left:
+                left -= wanted
+                job.make_tasks()
 
     def _enter_all(self, jobs: Sequence[Job]) -> None:
         """Write down who is on which node, of those whose tasks were not made before."""

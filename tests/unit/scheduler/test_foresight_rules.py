@@ -2,17 +2,22 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from navarch.scheduler import Bind, PluginConfig, SchedulerConfig, open_session, run_cycle
 from navarch.scheduler.cluster import NodeSpec
 from navarch.scheduler.config import DEFAULT_PLUGINS, OWN_PLUGINS
+from navarch.scheduler.cycle import run_checked_cycle
 from navarch.scheduler.packing.trace import Shape
-from navarch.scheduler.plugins import built_in_plugins, scores
+from navarch.scheduler.plugins import built_in_plugins, foresight, scores
 from navarch.scheduler.plugins.foresight import gpus_left, shape_of
 from navarch.scheduler.snapshot.document import read_document
 from navarch.scheduler.snapshot.snapshot import parse_snapshot
 from navarch.scheduler.worlds import a_cluster, a_job, a_node, ask, placed
+from navarch.testing.scheduler_workloads import random_cluster
 
 OWN = SchedulerConfig(plugins=OWN_PLUGINS)
 CORES, GIB = 1000, 1 << 30
@@ -132,3 +137,43 @@ def test_what_is_left_of_gpus_counts_those_that_are_shared() -> None:
     )
 
     assert gpus_left(open_session(cluster, OWN).nodes["a"]) == [1000, 1000, 700]
+
+
+SEEDS = range(60)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nodes_that_are_weighed_together_are_weighed_as_each_would_be(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As many nodes as a test has are otherwise told apart one by one.
+    monkeypatch.setattr(foresight, "FEW", seed % 4)
+    monkeypatch.setattr(foresight, "KINDS_MAX", 3)
+
+    run_checked_cycle(random_cluster(seed), OWN)
+
+
+def test_these_clusters_are_of_both_kinds() -> None:
+    plain = [foresight._Outlook(open_session(random_cluster(seed), OWN)).is_plain for seed in SEEDS]
+    assert {True, False} == set(plain)
+    assert sum(plain) > 20
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, 2)] * 2), max_size=40),
+    st.integers(0, 5),
+    st.integers(0, 20),
+)
+def test_equal_rows_are_found_together_in_the_order_in_which_they_are_met(
+    rows: list[tuple[int, int]], kinds_max: int, few: int
+) -> None:
+    expected: dict[tuple[int, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        expected.setdefault(row, []).append(number)
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), 2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(foresight, "KINDS_MAX", kinds_max)
+        patch.setattr(foresight, "FEW", few)
+        found = [(tuple(each), where.tolist()) for each, where in foresight._together([*table.T])]
+
+    assert found == list(expected.items())

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 EXACT_BELOW: Final = 2**53
 """Amounts that arrays and plain numbers divide alike."""
 
+_GPU_MEMORY = attrgetter("gpu_memory_mib")
+
 FIGURE_COLUMN: Final = {"gpu": GPU_COLUMN, "cpu": CPU_COLUMN}
 """Figures whose extremes over all nodes scores may depend on."""
 FIGURE_UNIT: Final = {"gpu": GPU, "cpu": 1}
@@ -233,6 +235,11 @@ class Columns:
         """How many GPUs each node is labelled with."""
         return np.fromiter((spec.gpu_count for spec in self.specs), np.int64, len(self.specs))
 
+    @cached_property
+    def gpu_memory(self) -> npt.NDArray[np.int64]:
+        """How much memory each GPU of each node has, in MiB."""
+        return np.fromiter(map(_GPU_MEMORY, self.specs), np.int64, len(self.specs))
+
 
 class SomeColumns(Columns):
     """Some of the session's nodes as arrays, made anew after every change."""
@@ -299,6 +306,12 @@ class ColumnTable(NodeTable):
         """How many GPUs the node is labelled with."""
         labels = self._columns.gpu_labels
         return labels if self._rows is None else labels[self._rows]
+
+    @cached_property
+    def gpu_memory(self) -> npt.NDArray[np.int64]:
+        """How much memory each of the node's GPUs has, in MiB."""
+        memory = self._columns.gpu_memory
+        return memory if self._rows is None else memory[self._rows]
 
     def label(self, key: str) -> npt.NDArray[np.object_]:
         """Return every node's value of a label, nothing where it has none."""

@@ -7,12 +7,21 @@ learns from the jobs of the snapshot, running and pending: those are the ones th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from navarch.scheduler.node_table import (
+    CPU_COLUMN,
+    GPU_COLUMN,
+    MEMORY_COLUMN,
+    Column,
+    NodeTable,
+    Rows,
+)
 from navarch.scheduler.packing.contention import Contention
 from navarch.scheduler.packing.shortage import Shortage
 from navarch.scheduler.packing.slots import SlotKinds
@@ -33,6 +42,11 @@ PER_HUNDREDTH: Final = WHOLE // GPU
 HALF_WAY: Final = float(WHOLE)
 """A gain or loss of so many thousandths of GPUs is half-way to the end of the band of scores."""
 
+KINDS_MAX: Final = 8
+"""So many sets of equal nodes are each quicker to find by comparing all nodes with one,"""
+FEW: Final = 16
+"""unless so few nodes are left to be told apart."""
+
 Kind = tuple[int, int, int, str]
 
 
@@ -49,7 +63,8 @@ class Foresight:
         """Look at the jobs there are, and register the scores."""
         self._session = session
         self._outlook = _Outlook(session)
-        session.add_node_order_fn(self._score, scope="node")
+        vector = self._scores if self._outlook.is_plain else None
+        session.add_node_order_fn(self._score, scope="node", vector=vector)
         session.add_gpu_order_fn(self._score_gpu, scope="node")
 
     def on_session_close(self, session: Session) -> None:
@@ -57,13 +72,24 @@ class Foresight:
 
     def _score(self, task: Task, node: Node) -> float:
         """Return a score in the band of how nodes are filled, the same order as the gain."""
-        # Rounded, so that nodes that are equal tie, and are filled one after another by name.
-        gain = round(self._outlook.gain(task, node), 3)
-        return scores.MAX_DENSITY / 2 * (1 + gain / (HALF_WAY + abs(gain)))
+        return _in_band(self._outlook.gain(shape_of(task), self._outlook.left_on(node)))
+
+    def _scores(self, task: Task, nodes: NodeTable) -> Column:
+        """Answer the same of many nodes, where nobody shares GPUs: of those alike only once."""
+        shape, found = shape_of(task), np.empty(len(nodes))
+        for left, rows in self._outlook.left_on_each(nodes):
+            found[rows] = _in_band(self._outlook.gain(shape, left))
+        return found
 
     def _score_gpu(self, task: Task, node: Node, gpu: str) -> float:
         left = WHOLE if gpu == WHOLE_GPU else left_of(node, gpu)
         return self._outlook.gpu_gain(left, shape_of(task).gpu_milli)
+
+
+def _in_band(gain: float) -> float:
+    # Rounded, so that nodes that are equal tie, and are filled one after another by name.
+    gain = round(gain, 3)
+    return scores.MAX_DENSITY / 2 * (1 + gain / (HALF_WAY + abs(gain)))
 
 
 class _Outlook:
@@ -85,8 +111,18 @@ class _Outlook:
         cpu = sum(shape.cpu_milli * count for (shape, _), count in seen.items() if shape.gpus)
         self._shortage = Shortage(cpu / demand if demand else 0.0)
 
-        labels = sorted({key for _, selector in seen for key, _ in selector})
-        self._kind_of, kinds = _kinds(list(session.nodes.values()), labels)
+        self._labels = sorted({key for _, selector in seen for key, _ in selector})
+        self.is_plain = (
+            session.parameters.fast_paths
+            and not self._labels
+            and not any(task.request.gpu.shared for task in tasks)
+        )
+        """Whether a node is known by its amounts alone: nobody shares GPUs or looks at labels."""
+        table = session.columns.up_to_date().table() if self.is_plain else None
+        self._kind_of: dict[_Alike, int] = {}
+        """The number of each kind of node, by what those have in common."""
+        in_kind = self._sort_into_kinds(session, table)
+        kinds = [_NodeKind.of(alike, self._labels) for alike in self._kind_of]
         could_use = np.array(
             [
                 [_could_use(shape, dict(selector), kind) for shape, selector in seen]
@@ -96,30 +132,67 @@ class _Outlook:
         ).reshape(len(kinds), len(seen))
         shapes = [shape for shape, _ in seen]
         sizes = [kind.size for kind in kinds]
-        self._slots = SlotKinds(shapes, sizes, Counter(self._kind_of.values()), could_use)
+        self._slots = SlotKinds(shapes, sizes, in_kind, could_use)
         self._slots_with: dict[_Room, Numbers] = {}
         self._gain_with: dict[tuple[Shape, _Left], float] = {}
         self._left_at: dict[str, tuple[int, _Left]] = {}
         """What was left of each node, at which of its versions."""
-        self._left_like: dict[tuple[int, int, int, int], _Left] = {}
-        """The same by what it is worked out from, for nodes that share no GPUs: few differ."""
         contention = Contention(shapes, could_use)
         for index, ((shape, _), count) in enumerate(seen.items()):
             self._slots.count(index, shape.demand * count)
             contention.count(index, shape.demand * count)
         free, there = np.zeros(len(kinds)), np.zeros(len(self._slots))
         # Both are sums of whole numbers, so that it does not matter who is counted together.
-        for (room, left), count in Counter(map(self._left_on, session.nodes.values())).items():
+        for (room, left), count in self._count_left(session, table):
             free[room.kind] += count * sum(left)
             there += count * self._slots_in(room)
         more = float(free.sum()) / demand if demand else 0.0
         self._price = contention.prices(free, more)
         self._worth = self._slots.worth(there, more)
 
-    def gain(self, task: Task, node: Node) -> float:
-        """Return what is gained, in thousandths of GPUs, by putting the task on the node."""
+    def _sort_into_kinds(self, session: Session, table: NodeTable | None) -> Counter[int]:
+        """Number the kinds of nodes, in the order in which they are met; return how many have each.
+
+        Labels that nobody selects by do not matter.
+        """
+        found: Counter[int] = Counter()
+        if table is None:
+            for node in session.nodes.values():
+                found[self._kind_of.setdefault(self._alike(node), len(self._kind_of))] += 1
+            return found
+        for alike, rows in _together(_sizes(table)):
+            cpu, memory, gpus, gpu_memory = alike
+            kind = self._kind_of.setdefault(((cpu, memory, gpus, gpu_memory), ()), len(found))
+            found[kind] += len(rows)
+        return found
+
+    def _alike(self, node: Node) -> _Alike:
+        size = node.allocatable
+        selected_by = tuple([node.labels.get(key) for key in self._labels])
+        return (size.cpu, size.memory // MIB, size.gpu // GPU, node.gpu_memory_mib), selected_by
+
+    def _count_left(self, session: Session, table: NodeTable | None) -> Iterable[tuple[_Left, int]]:
+        """Return what is left of nodes, and of how many of them."""
+        if table is None:
+            return Counter(map(self.left_on, session.nodes.values())).items()
+        return [(left, len(rows)) for left, rows in self.left_on_each(table)]
+
+    def left_on_each(self, nodes: NodeTable) -> Iterator[tuple[_Left, Rows]]:
+        """Yield what is left of nodes with the rows of which that is so: `is_plain` only."""
+        gpus, coming = nodes.idle[:, GPU_COLUMN], nodes.free[:, GPU_COLUMN]
+        amounts = [
+            nodes.free[:, CPU_COLUMN],
+            nodes.free[:, MEMORY_COLUMN] // MIB,
+            gpus // GPU + (coming - gpus) // GPU,
+        ]
+        for (cpu, memory, whole, *size), rows in _together([*amounts, *_sizes(nodes)]):
+            kind = self._kind_of[(size[0], size[1], size[2], size[3]), ()]
+            yield (_Room(kind, cpu, memory, whole), (WHOLE,) * max(0, whole)), rows
+
+    def gain(self, shape: Shape, left_on: _Left) -> float:
+        """Return what is gained, in thousandths of GPUs, by taking so much of what is left."""
         # Most nodes of a large fleet are alike: what is left of them is all that counts.
-        alike = (shape_of(task), self._left_on(node))
+        alike = (shape, left_on)
         gain = self._gain_with.get(alike)
         if gain is None:
             gain = self._gain_with[alike] = self._gain(*alike)
@@ -168,21 +241,17 @@ class _Outlook:
             )
         return slots
 
-    def _left_on(self, node: Node) -> _Left:
+    def left_on(self, node: Node) -> _Left:
         """Return what is left of a node, worked out once for as long as nothing is booked there."""
         version, left_on = self._left_at.get(node.name, _NEVER)
         if version != node.version or left_on is None:
-            numbers = (
-                self._kind_of[node.name],
+            room = _Room(
+                self._kind_of[self._alike(node)],
                 node.idle.cpu + node.releasing.cpu,
                 (node.idle.memory + node.releasing.memory) // MIB,
                 node.whole_gpus_free,
             )
-            left_on = None if node.groups else self._left_like.get(numbers)
-            if left_on is None:
-                left_on = _Room(*numbers), tuple(gpus_left(node))
-                if not node.groups:
-                    self._left_like[numbers] = left_on
+            left_on = room, tuple(gpus_left(node))
             self._left_at[node.name] = node.version, left_on
         return left_on
 
@@ -205,6 +274,9 @@ class _Room(NamedTuple):
         )
 
 
+_Alike = tuple[tuple[int, int, int, int], tuple[str | None, ...]]
+"""What nodes of a kind have in common: CPU, memory in MiB, GPUs, MiB of each, and labels."""
+
 _Left = tuple[_Room, tuple[int, ...]]
 """What is left of a node, and of each of its GPUs that has anything left."""
 
@@ -217,6 +289,12 @@ class _NodeKind:
 
     size: Kind
     labels: tuple[tuple[str, str | None], ...]
+
+    @classmethod
+    def of(cls, alike: _Alike, labels: Sequence[str]) -> _NodeKind:
+        """Return the kind of nodes that have this in common, by the labels that matter."""
+        (cpu, memory, gpus, gpu_memory), values = alike
+        return cls((cpu, memory, gpus, str(gpu_memory)), tuple(zip(labels, values, strict=True)))
 
 
 def shape_of(task: Task) -> Shape:
@@ -258,20 +336,32 @@ def _selector(task: Task) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(task.spec.node_selector.items()))
 
 
-def _kinds(nodes: list[Node], labels: list[str]) -> tuple[dict[str, int], list[_NodeKind]]:
-    """Return each node's kind by name, and the kinds; labels nobody selects by do not matter."""
-    numbers: dict[tuple[int, int, int, int, tuple[str | None, ...]], int] = {}
-    kind_of: dict[str, int] = {}
-    for node in nodes:
-        size = node.allocatable
-        selected_by = tuple([node.labels.get(key) for key in labels])
-        alike = (size.cpu, size.memory // MIB, size.gpu // GPU, node.gpu_memory_mib, selected_by)
-        kind_of[node.name] = numbers.setdefault(alike, len(numbers))
-    kinds = [
-        _NodeKind((cpu, memory, gpus, str(each)), tuple(zip(labels, values, strict=True)))
-        for cpu, memory, gpus, each, values in numbers
+def _sizes(nodes: NodeTable) -> list[npt.NDArray[np.int64]]:
+    """Return what decides of which kind nodes are, where nobody looks at their labels."""
+    total = nodes.total
+    return [
+        total[:, CPU_COLUMN],
+        total[:, MEMORY_COLUMN] // MIB,
+        total[:, GPU_COLUMN] // GPU,
+        nodes.gpu_memory,
     ]
-    return kind_of, kinds
+
+
+def _together(columns: list[npt.NDArray[np.int64]]) -> Iterator[tuple[list[int], Rows]]:
+    """Yield rows that are equal together, with what they hold, in the order they are met."""
+    table = np.column_stack(columns)
+    left = np.arange(len(table))
+    for _ in range(KINDS_MAX):
+        if len(left) <= FEW:
+            break
+        alike = (table[left] == table[left[0]]).all(axis=1)
+        yield table[left[0]].tolist(), left[alike]
+        left = left[~alike]
+    found: dict[tuple[int, ...], list[int]] = {}
+    for row, values in zip(left.tolist(), table[left].tolist(), strict=True):
+        found.setdefault(tuple(values), []).append(row)
+    for values, rows in found.items():
+        yield list(values), np.array(rows, dtype=np.intp)
 
 
 def _could_use(shape: Shape, selector: dict[str, str], kind: _NodeKind) -> bool:
