@@ -10,13 +10,14 @@ import structlog
 from navarch.agent.backoff import Backoff
 from navarch.agent.bell import Bells
 from navarch.agent.contact import Contact
+from navarch.agent.disk import DiskError
 from navarch.agent.identity import Identity
 from navarch.agent.looks import Looks
 from navarch.agent.memory import Recall
 from navarch.agent.meter import Meter
 from navarch.agent.pace import Pace
 from navarch.agent.probe import HungError, Probe
-from navarch.core.errors import InvalidError, NavarchError, NotFoundError, UnreachableError
+from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import HealthReport
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import NodeMetrics, Sample
@@ -68,6 +69,8 @@ class Beats:
         self._interval_s = pace.heartbeat.total_seconds()
         self._sequence = 0
         self._introduce_by = clock.monotonic() + pace.first_report_s
+        self._failed_with_report = False
+        """Whether the last introduction had a report and no answer."""
 
     async def run(self) -> None:
         """Beat until stopped; the first time at once."""
@@ -112,20 +115,24 @@ class Beats:
 
     async def _register(self) -> None:
         inventory = await self._inventory()
+        # What keeps an introduction from being answered must not be its report: the next has none.
+        report = None if self._failed_with_report else await self._unsaid()
         registration = Registration(
             node=self._identity.node,
             token=self._identity.token,
             boot_id=self._boot_id,
             place=self._place(inventory),
             inventory=inventory,
+            report=report,
         )
-        report = await self._unsaid()
-        welcome = await self._introduce(registration, report)
-        self._looks.told_gpus = inventory.gpus
+        self._failed_with_report = report is not None
+        welcome = await self._link.register(registration)
+        self._failed_with_report = False
         if report is not None and welcome.status:
             # Before anybody may deliver: it need not be sent again.
             now = self._clock.now()
             await self._recall.note(lambda m: m.delivered(report, welcome.status, now=now))
+        self._looks.told_gpus = inventory.gpus
         self._contact.introduced(welcome.node)
         self._apply(welcome)
 
@@ -138,17 +145,11 @@ class Beats:
             async with asyncio.timeout(max(self._introduce_by - self._clock.monotonic(), 0.0)):
                 await self._looks.wrote.wait()
         now = self._clock.now()
-        return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now))
-
-    async def _introduce(self, registration: Registration, report: HealthReport | None) -> Welcome:
-        if report is None:
-            return await self._link.register(registration)
         try:
-            return await self._link.register(replace(registration, report=report))
-        except InvalidError as error:
-            # If it is for the report, that is no reason to stay unknown.
-            log.warning("agent.introduction_refused", node=self._contact.node, error=str(error))
-            return await self._link.register(registration)
+            return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now))
+        except DiskError as error:
+            log.warning("agent.cannot_read", node=self._contact.node, error=str(error))
+            return None
 
     def _place(self, inventory: Inventory) -> Offering | None:
         """Return where we are, with the GPUs the machine should have, or those it shows."""

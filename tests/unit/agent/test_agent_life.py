@@ -215,18 +215,22 @@ def test_an_introduction_whose_answer_was_lost_tells_its_report_under_the_same_n
         stage.start()
         await stage.pass_time(10.0)
 
-        assert len(stage.plane.registrations) == 3
-        assert stage.plane.repeats == 2
+        said = [registration.report for registration in stage.plane.registrations]
+        assert [report and report.number for report in said] == [1, None, 1]
+        assert stage.plane.repeats == 1
         assert [report.number for report in stage.plane.reports] == [1]
 
     play(story, plane=Lossy())
 
 
-def test_a_report_that_is_not_accepted_does_not_keep_its_machine_unknown() -> None:
+@pytest.mark.parametrize("refusal", [InvalidError, UnreachableError])
+def test_a_report_that_is_not_accepted_does_not_keep_its_machine_unknown(
+    refusal: type[NavarchError],
+) -> None:
     class Picky(RehearsalControlPlane):
         async def register(self, registration: Registration) -> Welcome:
             if registration.report is not None and registration.report.number == 1:
-                raise InvalidError("is too large a number")
+                raise refusal("is too large a number, or breaks what weighs it")
             return await super().register(registration)
 
         async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
@@ -236,7 +240,7 @@ def test_a_report_that_is_not_accepted_does_not_keep_its_machine_unknown() -> No
 
     async def story(stage: Stage) -> None:
         stage.start()
-        await stage.pass_time(1.0)
+        await stage.pass_time(3.0)
         assert len(stage.plane.registrations) == 1
         await stage.pass_time(60.0)
         assert min(report.number for report in stage.plane.reports) == 2
@@ -471,6 +475,33 @@ def test_with_a_disk_that_cannot_be_written_reports_still_arrive() -> None:
         assert {report.number for report in stage.plane.reports} == {0}
 
     play(story, disk=Full())
+
+
+def test_a_disk_that_cannot_be_asked_what_to_tell_delays_no_introduction() -> None:
+    class Worn(MemoryDisk):
+        is_worn = False
+
+        def replace(self, name: str, data: bytes, *, sync: bool) -> None:
+            if self.is_worn:
+                raise DiskError(f"{name}: read-only file system")
+            super().replace(name, data, sync=sync)
+
+    disk = Worn()
+
+    async def story(stage: Stage) -> None:
+        stage.cut = True
+        stage.start()
+        await stage.pass_time(60.0)
+        await stage.kill()
+        await stage.pass_time(25 * 3600.0)
+        stage.cut, disk.is_worn = False, True
+        stage.probe_offload = HangingOffload()  # or the first round would find out about the disk
+        stage.start()
+        await stage.pass_time(Pace().inventory_s + 0.1)
+
+        assert len(stage.plane.registrations) == 1
+
+    play(story, disk=disk)
 
 
 def test_a_machine_without_a_driver_reports_no_gpus_and_says_why() -> None:
