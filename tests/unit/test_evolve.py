@@ -19,6 +19,16 @@ def test_a_copy_differs_in_what_was_changed_and_in_nothing_else() -> None:
     assert changed != node
 
 
+def test_it_does_not_matter_in_which_order_changes_are_named() -> None:
+    node = a_node("training-1")
+
+    one = evolve(node, attempts=3, cordoned="hot", health=Health.DEGRADED)
+    other = evolve(node, health=Health.DEGRADED, cordoned="hot", attempts=3)
+
+    assert one == other == replace(node, attempts=3, cordoned="hot", health=Health.DEGRADED)
+    assert evolve(node) == node
+
+
 def test_what_it_was_made_from_stays_as_it_was() -> None:
     node = a_node("training-1")
 

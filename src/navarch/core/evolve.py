@@ -6,7 +6,7 @@ instead, as `navarch.core.drafting` tells.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from navarch.core.drafting import twin_of
@@ -15,11 +15,12 @@ __all__ = ["evolve"]
 
 Record = TypeVar("Record")
 
-_Shape = tuple[Callable[[Any], Any], bool]
-"""How to draft a record that has the same in every field, and whether such records check
-themselves."""
+_Maker = Callable[[Any, dict[str, object]], Any]
+"""Makes a copy of a record in which some fields have the values that it is given by name."""
 
-_shapes: dict[type, _Shape | None] = {}
+_makers: dict[tuple[object, ...], _Maker | None] = {}
+"""By the kind of record and the fields that change, in the order in which they are named: a
+program has so many places where records are changed."""
 
 
 if TYPE_CHECKING:
@@ -29,29 +30,29 @@ else:
 
     def evolve(record: Record, /, **changes: object) -> Record:
         """Return `record` with `changes` made to it."""
-        kind = type(record)
-        if kind not in _shapes:
-            _shapes[kind] = _shape(kind)
-        shape = _shapes[kind]
-        if shape is None:
-            return dataclasses.replace(record, **changes)
-        drafted, is_checked = shape
-        copy = drafted(record)
-        for name, value in changes.items():
-            setattr(copy, name, value)
-        copy.__class__ = kind
-        if is_checked:
-            copy.__post_init__()
-        return copy
+        change = (type(record), *changes)
+        try:
+            make = _makers[change]
+        except KeyError:
+            make = _makers[change] = _maker(type(record), changes)
+        return dataclasses.replace(record, **changes) if make is None else make(record, changes)
 
 
-def _shape(kind: type) -> _Shape | None:
+def _maker(kind: type, changes: Collection[str]) -> _Maker | None:
     """Return how to copy records of that kind; None where more belongs to it than its fields."""
     twin = twin_of(kind)
-    if twin is None:
+    known = [field.name for field in dataclasses.fields(kind)]
+    if twin is None or not set(changes) <= set(known):
         return None
-    lines = [f"copy.{field.name} = record.{field.name}" for field in dataclasses.fields(kind)]
-    text = "\n    ".join(["def drafted(record):", "copy = twin()", *lines, "return copy"])
-    names: dict[str, Any] = {"twin": twin}
+    lines = [
+        f"copy.{name} = changes[{name!r}]" if name in changes else f"copy.{name} = record.{name}"
+        for name in known
+    ]
+    lines.append("copy.__class__ = kind")
+    if hasattr(kind, "__post_init__"):
+        lines.append("copy.__post_init__()")
+    text = "\n    ".join(["def make(record, changes):", "copy = twin()", *lines, "return copy"])
+    names: dict[str, Any] = {"twin": twin, "kind": kind}
     exec(text, names)  # Nothing but the names of fields goes into it.
-    return names["drafted"], hasattr(kind, "__post_init__")
+    made: _Maker = names["make"]
+    return made
