@@ -44,7 +44,7 @@ from navarch.sim.stage.census import Census
 from navarch.sim.workloads import SimWorkloads
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
-from navarch.testing.worlds import H100, NOW, a_node
+from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
 NAMES = [NodeId("training-0"), NodeId("training-1"), NodeId("alone")]
 LATER = NOW + timedelta(minutes=1)
@@ -135,6 +135,7 @@ def test_who_has_followed_knows_what_one_knows_who_begins(
     async def story() -> None:
         async with asyncio.TaskGroup() as tasks:
             store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+            await store.commit(Change(pools=[a_pool()]), based_on=0)
             made = memories(store, tasks)
             census = Census()
             store.subscribe(census.watch)
