@@ -222,6 +222,9 @@ class Stockouts:
 
     def after_sale(self, offering: Offering, *, asked_at: datetime, now: datetime) -> "Stockouts":
         """Return what is known once `offering` was sold to a launch asked for at `asked_at`."""
+        tallies = self._tallied(offering, now, sold=1.0)
+        if not self.closures:
+            return evolve(self, tallies=tallies)
         closures = self._kept(now)
         for scope in scopes(offering):
             before = closures.get(scope)
@@ -232,7 +235,6 @@ class Stockouts:
                 del closures[scope]
             else:
                 closures[scope] = evolve(before, allowance=allowance, strikes=0, until=now)
-        tallies = self._tallied(offering, now, sold=1.0)
         return evolve(self, closures=closures, tallies=tallies)
 
     def after_gang(self, offering: Offering, gang: int) -> "Stockouts":

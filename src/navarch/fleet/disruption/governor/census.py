@@ -81,7 +81,7 @@ class Census:
             # Most of what happens to a node changes no count.
             was_out, is_out = self._is_out(before), self._is_out(node)
             if was_out is not is_out:
-                self._count_out(node, 1 if is_out else -1)
+                self._count_out(domains_of(node), 1 if is_out else -1)
         else:
             if before is not None:
                 self._count(before, -1)
@@ -152,16 +152,17 @@ class Census:
 
     def _count(self, node: Node, change: int) -> None:
         """Count a node once more, or once less, wherever it is counted."""
-        for place in domains_of(node):
+        places = domains_of(node)
+        for place in places:
             self.sizes[place] += change
         for key, trait in node.traits.items():
             self.having[key, trait.value] += change
         if self._is_out(node):
-            self._count_out(node, change)
+            self._count_out(places, change)
 
-    def _count_out(self, node: Node, change: int) -> None:
-        """Count a node once more, or once less, among those that are out by our doing."""
-        for place in domains_of(node):
+    def _count_out(self, places: Iterable[Place], change: int) -> None:
+        """Count one node more, or one less, in those places that is out by our doing."""
+        for place in places:
             self._out[place] += change
 
     def _show(self, node: Node) -> bool:
