@@ -135,7 +135,9 @@ class PoolPlanning:
 
     def _look_at_pool_of(self, was: Node | None, node: Node, fleet: Fleet) -> None:
         assert node.pool is not None, node.id
-        pool = fleet.pools[node.pool]
+        pool = fleet.pools.get(node.pool)
+        if pool is None:
+            return  # There is no such pool, and nothing to plan.
         if self._rolls is not None and node.pool in self._at_rest:
             roll = self._rolls.of(node.pool)
             if roll.only_counts(was, node):
