@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import structlog
 
-from navarch.control.agenda import Agenda
+from navarch.control.agenda import LONG_AGO, Agenda
 from navarch.core.errors import ConflictError, NavarchError, SupersededError
 from navarch.ports.clock import Clock, Entropy
 
@@ -153,7 +153,7 @@ class Turns:
                 due_at = loop.due_at()
                 if due_at is None or due_at >= loop.asleep_until:
                     continue
-                if loop.sleeps_until(due_at):
+                if due_at is not LONG_AGO and loop.sleeps_until(due_at):
                     continue
             loop.call()
 

@@ -234,18 +234,24 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
 
 
 def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:
-    """Return how many are alike from two places on, by whole stretches and then by shorter ones."""
-    start, size = here, STRETCH
-    left = min(len(before) - here, len(after) - there)
-    while size:
-        if size <= left and before[here : here + size] == after[there : there + size]:
-            here, there, left = here + size, there + size, left - size
-        else:
-            size //= 2
-    return here - start
+    """Return how many are alike from two places on, by whole stretches and then one by one."""
+    alike = 0
+    while True:
+        was, now = before[here : here + STRETCH], after[there : there + STRETCH]
+        if not was or was != now:
+            break
+        alike, here, there = alike + len(was), here + len(was), there + len(was)
+    for old, new in zip(was, now, strict=False):
+        # Most are the very same; to hold two descriptions against each other takes long.
+        if old is not new and old != new:
+            break
+        alike += 1
+    return alike
 
 
 def _found(instance: Instance, among: Sequence[Instance], place: int) -> int:
     """Return how far behind a place the very same description stands, if not far; else 0."""
-    near = among[place + 1 : place + 1 + FEW]
-    return next((far for far, other in enumerate(near, start=1) if other is instance), 0)
+    for far, other in enumerate(among[place + 1 : place + 1 + FEW], start=1):
+        if other is instance:
+            return far
+    return 0

@@ -121,12 +121,14 @@ class Roll:
             or disruption.replace_drifted
             or may_be_undercut(pool)
         )
-        others = self.others()
-        late = self._is_somebody_late(pool, now)
-        counts = len(self._counted) + sum(node.counts for node in others)
-        if pool.gang or picky or late or counts > pool.target:
+        if pool.gang or picky:
             return self.everybody(), NOBODY
-        return others, self.beside()
+        others, beside = self.others(), self.beside()
+        late_at = beside.late_at(pool)
+        counts = beside.nodes + sum([node.counts for node in others])
+        if (late_at is not None and now >= late_at) or counts > pool.target:
+            return self.everybody(), NOBODY
+        return others, beside
 
     def only_counts(self, before: Node | None, node: Node) -> bool:
         """Return whether `node` is one of those that only count, and was so `before`."""

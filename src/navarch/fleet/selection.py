@@ -323,16 +323,17 @@ class Market:
             key=lambda pair: (-pair[0].value, pair[1].position),
         )
         first = scored[0][1].offering
-        scored.sort(
-            key=lambda x: (
-                self._comes_last(x[1].offering, shunned),
-                known[x[1].position].failed_before,
-                not x[1].offering.reservation,
-                -x[0].value,
-                _distance(x[1].offering, first),
-                x[1].position,
+        if len(scored) > 1:
+            scored.sort(
+                key=lambda x: (
+                    self._comes_last(x[1].offering, shunned),
+                    known[x[1].position].failed_before,
+                    not x[1].offering.reservation,
+                    -x[0].value,
+                    _distance(x[1].offering, first),
+                    x[1].position,
+                )
             )
-        )
         return [
             Row(
                 option=option,
