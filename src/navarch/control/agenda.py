@@ -74,7 +74,10 @@ class Agenda(Generic[K]):
 
     def due_at(self) -> datetime | None:
         """Return from when on a look is needed: long ago, if something is noted already."""
-        return LONG_AGO if self._noted else self.next_at()
+        if self._noted:
+            return LONG_AGO
+        # Every commit asks a few whose agenda is empty.
+        return self.next_at() if self._queue else None
 
     def _drop_stale(self) -> None:
         while self._queue and self._wake_at.get(self._queue[0][1]) != self._queue[0][0]:
