@@ -110,11 +110,16 @@ class CountedNap(Nap):
 
     __slots__ = ()
 
-    def result(self) -> None:
-        """Return to the task that was woken, unless it was cancelled."""
-        # One that was cancelled was woken by the loop, which has counted it.
-        CountedLoop.woken += not self._cancelled
-        super().result()
+    def add_done_callback(
+        self, wake: Callable[[asyncio.Future[None]], object], *, context: Context
+    ) -> None:
+        """Have the task that has begun to wait woken in time, and counted then."""
+
+        def count(word: asyncio.Future[None]) -> None:
+            CountedLoop.woken += 1
+            wake(word)
+
+        super().add_done_callback(count, context=context)
 
 
 class Counted(Loop):

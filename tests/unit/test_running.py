@@ -121,7 +121,7 @@ def test_those_who_wake_together_wake_in_the_order_in_which_they_lay_down() -> N
     assert woken == [0, 1, 2, 3, 4]
 
 
-def test_sleeps_leave_nothing_to_be_searched_for() -> None:
+def test_sleeps_leave_nothing_to_be_searched_for_even_if_cut_short() -> None:
     async def story() -> int:
         clock = SimClock()
         gc.collect()
@@ -129,6 +129,10 @@ def test_sleeps_leave_nothing_to_be_searched_for() -> None:
         try:
             for _ in range(100):
                 await clock.sleep(1)
+                sleeper = asyncio.ensure_future(clock.sleep(5))
+                await clock.sleep(1)
+                sleeper.cancel()
+                await asyncio.wait([sleeper])
             return gc.collect()
         finally:
             gc.enable()

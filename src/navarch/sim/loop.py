@@ -35,7 +35,7 @@ class Nap(asyncio.TimerHandle):
     a future for one, so that it need not wait for one that another timer is to fulfil.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_message")
+    __slots__ = ("_asyncio_future_blocking",)
 
     _args: tuple[object, ...]
 
@@ -47,34 +47,29 @@ class Nap(asyncio.TimerHandle):
         self._repr = self._source_traceback = None
         # Says that whoever is handed this is to wait for it.
         self._asyncio_future_blocking = True
-        self._message: tuple[object, ...] = ()
 
-    def add_done_callback(self, wake: Callable[["Nap"], object], *, context: Context) -> None:
-        """Have the task that has begun to wait woken in time."""
+    def add_done_callback(
+        self, wake: Callable[[asyncio.Future[None]], object], *, context: Context
+    ) -> None:
+        """Have the task that has begun to wait woken in time, by word of a future that is done."""
+        loop = self._loop
         self._callback = wake
-        self._args = (self,)
+        self._args = loop.awake
         self._context = context
         self._scheduled = True
-        loop = self._loop
         heapq.heappush(loop._timers, (self._when, next(loop._numbers), self))
 
     def cancel(self, msg: object = None) -> bool:  # type: ignore[override]
-        """Wake the task at once, to be told that it was cancelled."""
+        """Wake the task at once, by word of a future that was cancelled."""
         if self._cancelled:
             return False
         self._cancelled = True
-        self._message = () if msg is None else (msg,)
         if self._scheduled:
             self._loop._timer_cancelled_count += 1
-        self._loop.call_soon(self._callback, self, context=self._context)
+        cancelled = self._loop.create_future()
+        cancelled.cancel(msg)
+        self._loop.call_soon(self._callback, cancelled, context=self._context)
         return True
-
-    def result(self) -> None:
-        """Return to the task that was woken, unless it was cancelled."""
-        # It points to itself no longer, which only a search for garbage would find out.
-        self._args = ()
-        if self._cancelled:
-            raise asyncio.CancelledError(*self._message)
 
 
 class SimLoop(asyncio.BaseEventLoop):
@@ -104,6 +99,10 @@ class SimLoop(asyncio.BaseEventLoop):
         if not self._debug:
             # Every future and every task asks whether anybody debugs: nobody, says `bool()`.
             self.get_debug = bool  # type: ignore[method-assign]
+        awake: asyncio.Future[None] = asyncio.Future(loop=self)
+        awake.set_result(None)
+        self.awake = (awake,)
+        """What all who sleep are told when they wake."""
         self._numbers = count()
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         """A heap. Of one moment those that were set first come first, whatever its shape."""

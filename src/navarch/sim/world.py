@@ -67,6 +67,11 @@ class Resting(Protocol):
     """An agent whose beats can be computed while they would change nothing."""
 
     @property
+    def machine(self) -> Machine:
+        """Where it runs."""
+        ...
+
+    @property
     def node(self) -> NodeId:
         """The node it speaks for."""
         ...
@@ -597,6 +602,10 @@ class World:
 
     def stop_agent(self, machine: Machine) -> None:
         """End the agent on a machine."""
+        node = NodeId(machine.request.name)
+        agent = self._on_duty.get(node)
+        if agent is not None and agent.machine is machine:
+            del self._on_duty[node]
         life = self._lives.pop(machine.id, None)
         if life is not None:
             life.cancel()
