@@ -3,6 +3,7 @@
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from navarch.core.drafting import drafted
 from navarch.core.ids import NodeId, PoolName, Token
@@ -56,6 +57,11 @@ class Cluster:
         return owner
 
     def _sign(self, owner: Owner) -> str:
-        # A label value may hold 63 characters on the strictest cloud; 128 bits are plenty.
-        message = "\0".join((self.id, owner.node, owner.pool, owner.token))
-        return hmac.digest(self.secret, message.encode(), "sha256").hex()[:32]
+        return _signature(self.secret, "\0".join((self.id, owner.node, owner.pool, owner.token)))
+
+
+@lru_cache(maxsize=10_000)
+def _signature(secret: bytes, message: str) -> str:
+    # The same machine is asked about whenever something has become of it.
+    # A label value may hold 63 characters on the strictest cloud; 128 bits are plenty.
+    return hmac.digest(secret, message.encode(), "sha256").hex()[:32]

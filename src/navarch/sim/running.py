@@ -9,9 +9,9 @@ from navarch.sim.loop import SimLoop
 
 T = TypeVar("T")
 
-COLLECT_AFTER = (500_000, 10, 5)
+COLLECT_AFTER = (1_000_000, 10, 5)
 """A world keeps nearly all that it makes, so that looking for garbage among it as often as Python
-usually does takes a third of the time: half a million objects, some 50 MB, are worth a look.
+usually does takes a third of the time: a million objects, some 100 MB, are worth a look.
 Worlds that are over are collected after a dozen, by the rules that hold between them."""
 
 
