@@ -1,6 +1,6 @@
 """The budget reconciler: keeps count of what is spent, and tells people before it is too much."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO
@@ -39,6 +39,7 @@ class BudgetReconciler:
         self._counted_for: tuple[Budget, ...] = ()
         self._told: dict[str, Level] = {}
         self._told_for: tuple[datetime, tuple[Budget, ...]] | None = None
+        self.on_sooner: Callable[[], None] = lambda: None
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
@@ -94,8 +95,12 @@ class BudgetReconciler:
         self._told_for = (month_start(now), self._counted_for)
 
     def _changed(self, committed: Committed) -> None:
-        if not self._budgets:
-            return
+        if self._budgets:
+            self._note_launches(committed)
+        if self._budgets or self._counted_for:
+            self.on_sooner()
+
+    def _note_launches(self, committed: Committed) -> None:
         for over in committed.change.launches:
             self._asked_since.pop(over.token, None)
         for before, node in committed.moved:

@@ -124,6 +124,8 @@ class Turns:
 
     def poke(self) -> None:
         """Ask everybody who may have something to do, in the order in which they stand."""
+        if not self._restless:
+            return
         those = self._asked.get(self._restless)
         if those is None:
             if len(self._asked) >= ASKED_MAX:

@@ -70,9 +70,9 @@ class RemediationReconciler:
         self._follow = follow
         fleet = store.fleet()
         self._census = Census(fleet.nodes.values(), fleet.recoveries.values())
-        self._agenda: Agenda[PoolName] = Agenda()
+        self.agenda: Agenda[PoolName] = Agenda()
         for pool in fleet.pools:
-            self._agenda.note(pool)
+            self.agenda.note(pool)
         self._not_before = clock.now()
         self._governed_by: GovernorSettings | None = None
         """The settings by which the nodes that wait were last given a date."""
@@ -83,7 +83,7 @@ class RemediationReconciler:
         now = self._clock.now()
         if now < self._not_before:
             return self._not_before
-        due = self._agenda.due(now)
+        due = self.agenda.due(now)
         if due:
             began = self._clock.monotonic()
             fleet = self._store.fleet()
@@ -92,22 +92,22 @@ class RemediationReconciler:
             check_plans(plans, fleet)
             # What deciding took, not what the disk took: others work while we wait for that.
             thought = timedelta(seconds=self._clock.monotonic() - began)
-            self._agenda.done(due)
+            self.agenda.done(due)
             try:
                 await self._write_down(plans, fleet, now)
             except BaseException:
                 for name in due:
-                    self._agenda.note(name)
+                    self.agenda.note(name)
                 raise
             self._not_before = self._clock.now() + max(BREATH, min(3 * thought, BREATH_MAX))
         self._wake()
-        return self._agenda.next_at()
+        return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
         """Return from when on there is something to do: not before it has caught its breath."""
         settings = self._settings()
         same = settings is self._governed_by or settings == self._governed_by
-        due_at = self._agenda.due_at() if same else LONG_AGO
+        due_at = self.agenda.due_at() if same else LONG_AGO
         return None if due_at is None else max(due_at, self._not_before)
 
     def _waiting(self) -> Iterator[PoolName]:
@@ -124,7 +124,7 @@ class RemediationReconciler:
         ends = (since + SILENCE_MAX for since in self._census.silent.values())
         moments += [end for end in ends if end > now]
         for pool in self._waiting():
-            self._agenda.wake(pool, min(moments, default=None))
+            self.agenda.wake(pool, min(moments, default=None))
 
     def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
         pools = [fleet.pools[name] for name in sorted(names) if name in fleet.pools]
@@ -195,7 +195,7 @@ class RemediationReconciler:
                 try:
                     await self._store.commit(evolve(change, guards=()), based_on=fleet.revision)
                 except ConflictError:
-                    self._agenda.note(plan.pool)
+                    self.agenda.note(plan.pool)
 
     def _changed(self, committed: Committed) -> None:
         change = committed.change
@@ -204,16 +204,19 @@ class RemediationReconciler:
         for before, node in committed.moved:
             if self._census.note(node) and not _is_decided(before, node):
                 assert node.pool is not None, node.id
-                self._agenda.note(node.pool)
+                self.agenda.note(node.pool)
         for name in change.forget_nodes:
             self._census.drop(name)
         if self._census.waiting:
-            # Any node that moves may make room.
+            # Any node that moves may make room, and so may whoever sets other bounds.
             for pool in pools_touched(committed.before, change):
-                self._agenda.note(pool)
+                self.agenda.note(pool)
+            if self._settings() != self._governed_by:
+                for pool in self._waiting():
+                    self.agenda.note(pool)
         for each in change.pools:
             if not is_same_but_for_its_count(committed.before.pools.get(each.name), each):
-                self._agenda.note(each.name)
+                self.agenda.note(each.name)
 
 
 def _is_decided(before: Node | None, node: Node) -> bool:

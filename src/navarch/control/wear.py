@@ -54,6 +54,7 @@ class WearReconciler:
         self._labels: dict[str, str] = {}
         self._heard: dict[str, _Heard] = {}
         self._read = False
+        self.on_sooner: Callable[[], None] = lambda: None
 
     def hear(self, node: NodeId, report: HealthReport) -> None:
         """Take in what a report says about spare rows."""
@@ -66,6 +67,7 @@ class WearReconciler:
             before = self._heard.get(gpu)
             if before is None or before.at <= at:
                 self._heard[gpu] = _Heard(node, at, banks)
+        self.on_sooner()
 
     async def reconcile(self) -> datetime | None:
         """Write down what has worn, and say how long the rest will last."""

@@ -9,6 +9,7 @@ import pytest
 
 from navarch.control.providers import Providers
 from navarch.control.remediation import RemediationReconciler
+from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
@@ -279,6 +280,46 @@ def test_who_was_just_given_up_is_no_reason_to_look_again_but_who_was_held_back_
         worn = replace(fault(), health=Health.DEGRADED, fatal=False)
         assert not await looks_again_after(a_node("training-0", conditions=(worn,)))
         assert await looks_again_after(broken(a_node("training-1")))
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+def test_whoever_waits_is_looked_at_by_the_commit_that_follows_other_bounds() -> None:
+    """The loop is asked only when its agenda was stirred: new bounds have to stir it."""
+    store, clock = MemoryStore(Cluster(id="c", secret=b"x" * 32)), SimClock()
+    bounds = [GovernorSettings()]
+
+    async def stirs(loop: RemediationReconciler) -> bool:
+        """Return whether the loop is to be asked after a commit that touches no node."""
+        loop.agenda.stirred = False
+        event = Event(
+            at=NOW, about=about("fleet", "all"), kind="some.news", reason="of nodes there are none"
+        )
+        await store.commit(Change(events=[event]), based_on=store.fleet().revision)
+        return loop.agenda.stirred
+
+    async def main() -> None:
+        pool = a_pool(size=1, remediation=Remediation(dry_run=True))
+        await store.commit(Change(pools=[pool]), based_on=0)
+        loop = RemediationReconciler(
+            clock,
+            store,
+            Providers([]),
+            remediator=lambda _: CordonAndReplace(),
+            settings=lambda: bounds[0],
+        )
+        await loop.reconcile()
+        bounds[0] = GovernorSettings(window=timedelta(hours=2))
+        assert not await stirs(loop), "nobody waits for room"
+        sick = broken(a_node("training-0"))
+        await store.commit(Change(nodes=[sick]), based_on=store.fleet().revision)
+        while loop.due_at() is not None:
+            await clock.sleep(1)
+            await loop.reconcile()
+        assert not await stirs(loop), "the bounds are those by which it was held back"
+        bounds[0] = GovernorSettings(window=timedelta(hours=3))
+        assert await stirs(loop)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())

@@ -1,16 +1,19 @@
 """What the control plane finds out itself: judged by policies, shown with everything else."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
 
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.fleet_health import render_fleet_health
+from navarch.control.agenda import LONG_AGO
+from navarch.control.wear import WearReconciler
 from navarch.core.fleet import Change
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
+from navarch.health.checks.rows import SPARE
 from navarch.health.learning.wear import WearReading, judge_wear
 from navarch.health.policy.book import policy_book
 from navarch.health.policy.policy import Policy, Rule
@@ -113,3 +116,23 @@ def test_what_has_been_said_is_not_said_again_until_it_changes() -> None:
     calm = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=200))
     assert calm is not None
     assert calm.health is Health.HEALTHY, "it has not worn for months"
+
+
+def test_a_report_brings_a_look_at_wear_closer_only_if_it_tells_of_spare_rows() -> None:
+    store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+
+    async def nothing_noted(node: NodeId, found: Sequence[CheckResult]) -> None:
+        raise AssertionError((node, found))
+
+    async def story() -> list[datetime | None]:
+        loop = WearReconciler(SimClock(), store, nothing_noted)
+        await loop.reconcile()
+        called: list[datetime | None] = []
+        loop.on_sooner = lambda: called.append(loop.due_at())
+        for facts in ({}, {f"{SPARE}GPU-0": "639 1 0 0 0"}):
+            result = CheckResult(check="rows", health=Health.HEALTHY, facts=facts)
+            loop.hear(NODE, HealthReport(results=(result,)))
+        return called
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        assert runner.run(story()) == [LONG_AGO]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from navarch.control.budgets import BudgetReconciler
 from navarch.control.ledger import Ledger
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 from navarch.core.fleet import Change
@@ -289,3 +290,30 @@ def test_a_spent_budget_still_replaces_what_broke_if_it_costs_no_more(
     spent = spending(a_budget(1, when_spent=when_spent), a_launch())
     wish = Wish(pool=pool, offering=H100, instead_of=cost_before)
     assert (veto(wish, [spent], now=NOW) is None) is granted
+
+
+def test_commits_bring_the_next_count_closer_only_while_there_is_a_budget_or_was_one() -> None:
+    clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
+    budgets: list[Budget] = []
+    heard: list[int] = []
+
+    async def is_heard() -> bool:
+        heard.clear()
+        await store.commit(Change(nodes=[a_node("a")]), based_on=store.fleet().revision)
+        return bool(heard)
+
+    async def story() -> None:
+        loop = BudgetReconciler(clock, store, budgets, Ledger(clock, store))
+        loop.on_sooner = lambda: heard.append(store.fleet().revision)
+        await loop.reconcile()
+        assert not await is_heard()
+        budgets.append(Budget(of=BudgetOf.FLEET, limit_per_month=TEN))
+        assert await is_heard(), "a reload has brought one"
+        await loop.reconcile()
+        budgets.clear()
+        assert await is_heard(), "a reload has taken it away, and the count does not know"
+        await loop.reconcile()
+        assert not await is_heard()
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(story())
