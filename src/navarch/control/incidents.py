@@ -146,21 +146,21 @@ class IncidentReconciler:
             self.agenda.note(oldest)
 
     def _changed(self, committed: Committed) -> None:
-        for each in committed.change.incidents:
+        change = committed.change
+        for each in change.incidents:
             self._note(each)
-        for past in committed.change.forget_incidents:
+        for past in change.forget_incidents:
             self._closed.pop(past, None)
             self.agenda.wake(past, None)
-        # What is found out about a node may change its incidents and not the node.
-        is_report = bool(committed.change.incidents)
-        moved = [
-            node.id
-            for before, node in committed.moved
-            if node.id in self._on_node and (is_report or _looks_different(before, node))
-        ]
-        moved += [recovery.node for recovery in committed.change.recoveries]
-        as_it_should_be = self._as_it_should_be(committed) if moved else ()
-        for name in moved:
+        touched: list[NodeId] = []
+        for before, node in committed.moved:
+            # What is found out about a node may change its incidents and not the node.
+            if node.id in self._on_node and (change.incidents or _looks_different(before, node)):
+                touched.append(node.id)
+        if change.recoveries:
+            touched += [recovery.node for recovery in change.recoveries]
+        as_it_should_be = self._as_it_should_be(committed) if touched else ()
+        for name in touched:
             # Something may have been taken back, begun or held, or the machine may be gone.
             for incident in self._on_node.get(name, ()):
                 if incident not in as_it_should_be:

@@ -34,10 +34,10 @@ def end_of(
     there = still_there(incident, nodes)
     if not there:
         return "its node is gone"
+    if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
+        return None
     checks = {symptom.check for symptom in incident.symptoms}
     if any(condition.check in checks for node in there for condition in node.conditions):
-        return None
-    if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
         return None
     recovery = recoveries.get(RecoveryId(incident.recovery)) if incident.recovery else None
     if recovery is not None and recovery.state is RecoveryState.SUCCEEDED:

@@ -24,7 +24,7 @@ def settled(
     after = ended(stands, nodes, recoveries, now=now)
     if after is not None:
         return after, _closed_event(after, now)
-    if stands != incident:
+    if stands is not incident:
         return stands, _moved_event(stands, words(stands, nodes), now)
     return None
 

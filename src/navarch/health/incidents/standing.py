@@ -16,25 +16,28 @@ def standing(
 ) -> Incident:
     """Return an open incident as it stands: with its recovery, if it has one, and its state.
 
+    The same one is returned if it stands as it says.
     Nothing is remembered here that the nodes do not know, so a restart comes to the same answer.
     """
     checks = {symptom.check for symptom in incident.symptoms}
-    states = {IncidentState.OPEN}
+    is_mended = is_held = False
     recovery = incident.recovery
     for node in still_there(incident, nodes):
         mending = recoveries.get(node.recovery) if node.recovery is not None else None
         is_seen = any(condition.check in checks for condition in node.conditions)
         if mending is not None and not mending.over and (is_seen or mending.check in checks):
             recovery = mending.id
-            states.add(IncidentState.RECOVERING)
+            is_mended = True
         elif not is_seen:
             continue
         elif node.retiring is not None and not node.retiring.surplus:
-            states.add(IncidentState.RECOVERING)
+            is_mended = True
         elif node.held is not None and not node.held.released:
-            states.add(IncidentState.HELD)
-    # Of several nodes, those that wait are what somebody should look at.
-    state = next(state for state in _FIRST if state in states)
+            is_held = True
+    state = IncidentState.RECOVERING if is_mended else IncidentState.OPEN
+    if is_held:
+        # Of several nodes, those that wait are what somebody should look at.
+        state = IncidentState.HELD
     if state is incident.state and recovery == incident.recovery:
         return incident
     return evolve(incident, state=state, recovery=recovery)
@@ -44,9 +47,6 @@ def still_there(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
     """Return the nodes of an incident that are not gone."""
     known = map(nodes.get, incident.nodes)
     return [node for node in known if node is not None and node.phase is not Phase.GONE]
-
-
-_FIRST = (IncidentState.HELD, IncidentState.RECOVERING, IncidentState.OPEN)
 
 
 def seen_by_incidents(node: Node) -> object:
