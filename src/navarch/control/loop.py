@@ -21,6 +21,8 @@ CONFLICTS_MAX = 10
 LONGEST_SLEEP = timedelta(minutes=10)
 """A loop looks around this often even when it knows of no reason to."""
 
+SECOND = timedelta(seconds=1)
+
 ASKED_MAX = 1000
 """How many sets of loops are remembered. A server runs for months, and there are many sets."""
 
@@ -346,6 +348,6 @@ class Loop:
         self.asleep_until = until
         # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
         now_s = round(self._turns.loop.time(), 6)
-        self.asleep_until_s = round(now_s + (until - now).total_seconds(), 6)
+        self.asleep_until_s = round(now_s + (until - now) / SECOND, 6)
         if until > now:
             self._turns.ring_at(self.asleep_until_s)
