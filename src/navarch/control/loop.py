@@ -103,8 +103,8 @@ class Turns:
         self._next = 0
         self._calling = False
         self._alarm: asyncio.TimerHandle | None = None
-        self._rings_at_s = 0.0
-        """When the alarm is set to. Not every event loop's handle can say."""
+        self.rings_at_s = inf
+        """When the alarm is set to, if it is. Not every event loop's handle can say."""
 
     @cached_property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -169,12 +169,15 @@ class Turns:
             self.loop.call_soon(self._give_turn)
 
     def ring_at(self, moment_s: float) -> None:
-        """Call whoever wants to be woken by that moment on the loop's clock."""
+        """Call whoever wants to be woken by that moment on the loop's clock, at the latest.
+
+        Who knows that the alarm rings before then need not ask.
+        """
+        if self.rings_at_s <= moment_s:
+            return
         if self._alarm is not None:
-            if self._rings_at_s <= moment_s:
-                return
             self._alarm.cancel()
-        self._rings_at_s = moment_s
+        self.rings_at_s = moment_s
         self._alarm = self.loop.call_at(moment_s, self._ring)
 
     def stop(self) -> None:
@@ -182,6 +185,7 @@ class Turns:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
+            self.rings_at_s = inf
 
     def _give_turn(self) -> None:
         while self._called:
@@ -199,7 +203,7 @@ class Turns:
 
     def _ring(self) -> None:
         # Nobody who sleeps on sets another alarm meanwhile, since this one still counts as set.
-        now_s, rung = self._rings_at_s, self._alarm
+        now_s, rung = self.rings_at_s, self._alarm
         next_s = inf
         for loop in self._line:
             until_s = loop.asleep_until_s
@@ -209,7 +213,7 @@ class Turns:
             if until_s is not None and until_s < next_s:
                 next_s = until_s
         if self._alarm is rung:
-            self._alarm = None
+            self._alarm, self.rings_at_s = None, inf
         if next_s < inf:
             self.ring_at(next_s)
 
@@ -348,6 +352,6 @@ class Loop:
         self.asleep_until = until
         # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
         now_s = round(self._turns.loop.time(), 6)
-        self.asleep_until_s = round(now_s + (until - now) / SECOND, 6)
-        if until > now:
-            self._turns.ring_at(self.asleep_until_s)
+        until_s = self.asleep_until_s = round(now_s + (until - now) / SECOND, 6)
+        if until > now and until_s < self._turns.rings_at_s:
+            self._turns.ring_at(until_s)
