@@ -35,7 +35,7 @@ class Site:
     async def change(self, *nodes: Node) -> datetime | None:
         """Return from when on there is something to plan, once `nodes` are so."""
         await self.store.commit(Change(nodes=nodes), based_on=self.store.fleet().revision)
-        return self.planning.due_at()
+        return self.planning.agenda.due_at()
 
     async def fill(self, *nodes: Node) -> None:
         await self.store.commit(Change(pools=[a_pool(size=2, nodes_max=3)]), based_on=0)
@@ -75,11 +75,11 @@ def test_when_the_last_has_left_no_date_is_kept() -> None:
         draining = a_node("training-0", phase=Phase.DRAINING, since=NOW, retiring=BROKEN)
         other = replace(draining, id=a_node("training-1").id)
         await site.fill(draining, other)
-        date = site.planning.due_at()
+        date = site.planning.agenda.due_at()
         assert date not in (None, LONG_AGO), "work may still be there when the time is up"
         await site.change(replace(draining, phase=Phase.TERMINATING))
         await site.planning.reconcile()
-        assert site.planning.due_at() == date, "one is left"
+        assert site.planning.agenda.due_at() == date, "one is left"
         assert await site.change(replace(other, phase=Phase.TERMINATING)) is None
 
     played(story)
@@ -119,6 +119,6 @@ def test_a_drain_that_begins_while_a_plan_is_written_down_has_its_pool_planned_a
         site.store.commit = slow_commit  # type: ignore[method-assign]
         await site.planning.reconcile()
         assert site.store.fleet().nodes[waiting.id].phase is Phase.DRAINING
-        assert site.planning.due_at() == LONG_AGO, "the plan did not know of it"
+        assert site.planning.agenda.due_at() == LONG_AGO, "the plan did not know of it"
 
     played(story)

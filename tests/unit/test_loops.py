@@ -258,6 +258,41 @@ def test_only_those_are_asked_whose_agenda_was_stirred() -> None:
     assert idle.rounds == [0.0]
 
 
+class Unforeseeing:
+    """One that has an agenda, and says nothing itself about when it is due."""
+
+    name = "unforeseeing"
+
+    def __init__(self) -> None:
+        self.agenda: Agenda[str] = Agenda()
+        self.rounds: list[float] = []
+
+    async def reconcile(self) -> datetime | None:
+        self.agenda.done(self.agenda.due(SimClock().now()))
+        self.rounds.append(asyncio.get_running_loop().time())
+        return self.agenda.next_at()
+
+
+def test_who_has_an_agenda_is_due_when_that_is() -> None:
+    reconciler = Unforeseeing()
+
+    async def story() -> None:
+        turns = Turns()
+        loop = Loop(SimClock(), SeededEntropy("1"), reconciler, strict=True, turns=turns)
+        task = asyncio.create_task(loop.run())
+        await asyncio.sleep(1.0)
+        reconciler.agenda.wake("a", EPOCH + timedelta(seconds=5))
+        turns.poke()  # It is stirred, but nothing is due yet.
+        await asyncio.sleep(10.0)
+        reconciler.agenda.note("b")
+        turns.poke()
+        await asyncio.sleep(1.0)
+        task.cancel()
+
+    on_virtual_time(story)
+    assert reconciler.rounds == [0.0, 5.0, 11.0]
+
+
 class Attentive(Foreseen):
     """One that hears by itself of whatever concerns it, and counts who asks."""
 

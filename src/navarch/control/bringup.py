@@ -87,10 +87,6 @@ class BringUpReconciler:
         """Move every machine that boots on by one step."""
         return self._nodes.round()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self._nodes.due_at()
-
     def _concerns(self, node: Node) -> bool:
         return (
             node.phase is Phase.BOOTING

@@ -48,10 +48,6 @@ class CommandReconciler:
             self.agenda.done(due)
         return self.agenda.next_at()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self.agenda.due_at()
-
     def _changed(self, committed: Committed) -> None:
         for command in committed.change.commands:
             self.agenda.wake(command.id, _due_at(command))

@@ -67,10 +67,6 @@ class DrainWatch:
         """Ask about every draining node that was not asked about lately."""
         return self._nodes.round()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self._nodes.due_at()
-
     async def is_empty(self, node: NodeId) -> bool:
         """Ask about a node that has just been told to drain; one that fails to answer is not.
 

@@ -64,10 +64,6 @@ class IncidentReconciler:
                     raise
         return self.agenda.next_at()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self.agenda.due_at()
-
     def follow(self, change: Change, fleet: Fleet) -> Change:
         """Return `change` of `fleet`, with what its nodes bring about for their incidents.
 

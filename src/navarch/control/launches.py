@@ -63,10 +63,6 @@ class LaunchReconciler:
         """Move every open launch on by one step."""
         return self._nodes.round()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self._nodes.due_at()
-
     def _advance(self, node: Node, now: datetime) -> datetime | None:
         launch = node.launch
         assert launch is not None, node.id

@@ -64,7 +64,8 @@ class Foreseeing(Protocol):
 class Noting(Protocol):
     """A reconciler for which nothing comes due but by its agenda.
 
-    Where that was not stirred, what it foresaw still holds, and it need not be asked again.
+    Where that was not stirred, what it foresaw still holds, and it need not be asked again. If it
+    says nothing else itself (`Foreseeing`), it is due when its agenda is.
     """
 
     @property
@@ -234,8 +235,10 @@ class Loop:
         self._entropy = entropy
         self._reconciler = reconciler
         self._strict = strict
-        self.due_at = reconciler.due_at if isinstance(reconciler, Foreseeing) else None
         self.agenda = reconciler.agenda if isinstance(reconciler, Noting) else None
+        self.due_at = self.agenda.due_at if self.agenda is not None else None
+        if isinstance(reconciler, Foreseeing):
+            self.due_at = reconciler.due_at
         self.listens = isinstance(reconciler, Listening)
         if isinstance(reconciler, Listening):
             reconciler.on_sooner = self.poke

@@ -64,10 +64,6 @@ class NodeFollower:
         self.agenda.done(due)
         return self.agenda.next_at()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on some node needs a look."""
-        return self.agenda.due_at()
-
     def _changed(self, committed: Committed) -> None:
         concerns = self._concerns
         for node in committed.change.nodes:

@@ -46,10 +46,6 @@ class NoticeReconciler:
         """Tell what is due to be told."""
         return self._nodes.round()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self._nodes.due_at()
-
     def _advance(self, node: Node, _now: datetime) -> datetime | None:
         key = f"notice/{node.id}"
         if self._errands.busy(key):

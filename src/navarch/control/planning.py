@@ -83,10 +83,6 @@ class PoolPlanning:
             await self._plan_pools(due, now)
         return self.agenda.next_at()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self.agenda.due_at()
-
     async def _plan_pools(self, due: list[PoolName], now: datetime) -> None:
         fleet = self._store.fleet()
         # Until this is written down, whatever changes is a reason to plan again.

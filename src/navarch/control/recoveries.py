@@ -75,10 +75,6 @@ class RecoveryReconciler:
             self.agenda.wake(name, wake_at)
         return self.agenda.next_at()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self.agenda.due_at()
-
     async def _advance(self, fleet: Fleet, recovery: Recovery, now: datetime) -> datetime | None:
         node = fleet.nodes.get(recovery.node)
         if recovery.over or node is None:

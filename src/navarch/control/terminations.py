@@ -43,10 +43,6 @@ class TerminationReconciler:
         """Ask for every machine that must go and has not been asked for lately."""
         return self._nodes.round()
 
-    def due_at(self) -> datetime | None:
-        """Return from when on there is something to do."""
-        return self._nodes.due_at()
-
     def _advance(self, node: Node, now: datetime) -> datetime | None:
         key = f"terminate/{node.id}"
         if self._errands.busy(key):

@@ -52,7 +52,7 @@ def test_that_a_node_is_replaced_and_that_its_incident_recovers_is_one_commit() 
     assert kinds(change.events) == ["node.moved", "incident.recovering"]
     assert [each.state for each in change.incidents] == [IncidentState.RECOVERING]
     assert change.events[-1].reason == "training-0 is being replaced"
-    assert reconciler.due_at() != LONG_AGO, "there is nothing left to write down"
+    assert reconciler.agenda.due_at() != LONG_AGO, "there is nothing left to write down"
 
 
 def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
@@ -75,7 +75,7 @@ def test_an_incident_that_others_may_be_writing_waits_for_its_own_round(incident
     change, reconciler = followed(LEAVING, incident)
 
     assert (kinds(change.events), change.incidents) == (["node.moved"], ())
-    assert reconciler.due_at() == LONG_AGO
+    assert reconciler.agenda.due_at() == LONG_AGO
 
 
 def test_an_incident_whose_node_is_being_mended_waits_for_its_own_round() -> None:
@@ -83,4 +83,4 @@ def test_an_incident_whose_node_is_being_mended_waits_for_its_own_round() -> Non
     change, reconciler = followed(replace(LEAVING, recovery=RecoveryId("r-1")))
 
     assert kinds(change.events) == ["node.moved"]
-    assert reconciler.due_at() == LONG_AGO
+    assert reconciler.agenda.due_at() == LONG_AGO
