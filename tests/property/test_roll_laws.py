@@ -207,7 +207,35 @@ def test_a_pool_at_rest_is_not_disturbed_by_boots(
     node = replace(before, phase=phase, since=since, registered_at=NOW)
     roll.note(node)
     late_at = roll.beside().late_at(pool)
-    if not roll.only_counts(before, node) or (late_at is not None and late_at <= NOW):
+    if not roll.leaves_at_rest(before, node) or (late_at is not None and late_at <= NOW):
+        return
+    after = fleet.pools[pool.name]
+    disturbed, again = size_plan(after, *roll.shown_for(after, NOW))
+    assert (disturbed.actions, disturbed.wake_at, again) == ((), late_at, None)
+
+
+@given(
+    pools(),
+    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
+    st.sampled_from(NAMES),
+)
+def test_a_pool_at_rest_is_not_disturbed_by_the_end_of_who_was_to_go(
+    pool: Pool, known: list[Node], name: NodeId
+) -> None:
+    roll = Roll(known)
+    plan, again = size_plan(pool, *roll.shown_for(pool, NOW))
+    fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
+    fleet = apply(fleet, changes([plan], fleet, now=NOW))
+    before = fleet.nodes.get(name)
+    if not plan.at_rest or again is not None or before is None or before.retiring is None:
+        return
+    for each in fleet.nodes.values():
+        roll.note(each)
+    gone = replace(before, phase=Phase.GONE, since=NOW)
+    roll.note(gone)
+    assert roll.leaves_at_rest(before, gone)
+    late_at = roll.beside().late_at(pool)
+    if late_at is not None and late_at <= NOW:
         return
     after = fleet.pools[pool.name]
     disturbed, again = size_plan(after, *roll.shown_for(after, NOW))

@@ -45,9 +45,9 @@ class PoolPlanning:
 
         `sees` returns what a plan looks at in a node: a change of anything else is passed over. So
         is any change of nodes while `concerns` says that there is nothing to plan in their pool.
-        By the `rolls`, pools at rest know their next date where nodes boot and report in. Of a
-        node that has changed, before and after, `only_dates` returns by when its pool is to be
-        planned, if nothing but that follows from it.
+        By the `rolls`, pools at rest know their next date where nodes boot, report in or end as
+        they were to. Of a node that has changed, before and after, `only_dates` returns by when
+        its pool is to be planned, if nothing but that follows from it.
         """
         self.name = name
         self._begin = begin
@@ -61,7 +61,7 @@ class PoolPlanning:
         self._under_way: set[PoolName] = set()
         """Pools of which a plan is being written down."""
         self._at_rest: set[PoolName] = set()
-        """Pools of which no plan comes to anything but by the boots of nodes that only count."""
+        """Pools of which no plan comes to anything until more changes than leaves them at rest."""
         self._writing: Change | None = None
         """What is written down at the moment, if nothing more is to be planned after it."""
         self.agenda: Agenda[PoolName] = Agenda()
@@ -136,8 +136,8 @@ class PoolPlanning:
             return  # There is no such pool, and nothing to plan.
         if self._rolls is not None and node.pool in self._at_rest:
             roll = self._rolls.of(node.pool)
-            if roll.only_counts(was, node):
-                # One more boots in time, or has booted: only the next date is another.
+            if roll.leaves_at_rest(was, node):
+                # One more boots in time, or has booted, or one that was to go is gone.
                 self.agenda.wake(pool.name, roll.beside().late_at(pool))
                 return
         if self._only_dates is not None and node.pool not in self._under_way:

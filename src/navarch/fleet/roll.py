@@ -130,9 +130,17 @@ class Roll:
             return self.everybody(), NOBODY
         return others, beside
 
-    def only_counts(self, before: Node | None, node: Node) -> bool:
-        """Return whether `node` is one of those that only count, and was so `before`."""
-        return node.id in self._counted and before is not None and _only_counts(before)
+    def leaves_at_rest(self, before: Node | None, node: Node) -> bool:
+        """Return whether nothing but the next date of a pool at rest is another by this change.
+
+        So it is where `node` is one of those that only count, and was so `before`; and where it
+        was on its way out before: it makes room, of which such a pool has no need.
+        """
+        if before is None:
+            return False
+        if node.retiring is not None:
+            return before.retiring is node.retiring and node.gang is None
+        return node.id in self._counted and _only_counts(before)
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
         """Return every node that never came up, and some more."""
