@@ -46,3 +46,11 @@ def test_a_key_keeps_its_place_while_its_value_changes(
     for change in changes:
         table = table.with_changes({**change, 120: "second"})
     assert [key for key in table if key >= 100] == list(kept)
+
+
+@given(CHANGES)
+def test_walking_the_values_follows_the_keys(changes: list[dict[int, str | None]]) -> None:
+    table: Table[int, str] = Table(dict.fromkeys(range(0, 60, 7), "first"))
+    for change in changes:
+        table = table.with_changes(change)
+        assert list(table.values()) == [table[key] for key in table]

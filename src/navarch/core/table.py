@@ -79,7 +79,9 @@ class Table(Mapping[K, V], Generic[K, V]):
         """Return every value, in order."""
         if not self._overlay:
             return iter(self._base.values())
-        return iter([value for _, value in self.pairs()])
+        # Laid over a copy, changes keep the places of what they change, and what is new comes last.
+        merged = self._base | self._overlay
+        return iter([value for value in merged.values() if value is not None])
 
     def pairs(self) -> Iterator[tuple[K, V]]:
         """Yield every key with its value, in order."""
