@@ -38,10 +38,12 @@ def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[In
     An incident that turns out to be a part of another is closed, and says so. A provider's notice
     is no part of any: a machine that is wanted back is not broken.
     """
-    faults = (finding for finding in findings if not finding.is_notice)
+    faults = [finding for finding in findings if not finding.is_notice]
+    if len(faults) > 1:
+        faults.sort(key=lambda f: (f.at, f.rank, f.result.check))
     known = {incident.id: incident for incident in incidents if incident.is_open}
     changed: dict[IncidentId, None] = {}
-    for finding in sorted(faults, key=lambda f: (f.at, f.rank, f.result.check)):
+    for finding in faults:
         for incident in _placed(list(known.values()), finding):
             known[incident.id] = incident
             changed[incident.id] = None
@@ -68,6 +70,8 @@ def _placed(known: Sequence[Incident], finding: Finding) -> list[Incident]:
 
 def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
     """Return the incident that a finding belongs to, if there is one."""
+    if not known:
+        return None
     here = [incident for incident in known if finding.node.id in incident.nodes]
     kind = finding.kind
     if kind is _APPLICATION:
