@@ -299,7 +299,11 @@ class Loop:
         try:
             while True:
                 self.called = False
-                await self._wait(await self._round())
+                turn = self._lie_down(await self._round())
+                try:
+                    await turn
+                finally:
+                    self._turn = self.asleep_until = self.asleep_until_s = None
         finally:
             self._turns.stop()
 
@@ -330,7 +334,8 @@ class Loop:
         # Jitter keeps loops that failed together from coming back together.
         return self._clock.now() + timedelta(seconds=seconds * self._entropy.uniform(0.5, 1.0))
 
-    async def _wait(self, wake_at: datetime | None) -> None:
+    def _lie_down(self, wake_at: datetime | None) -> "asyncio.Future[None]":
+        """Go to sleep until then, or for as long as one may; return what is to be waited for."""
         now = self._clock.now()
         until = self._looks_around_at = now + LONGEST_SLEEP
         if wake_at is not None and wake_at < until:
@@ -341,15 +346,12 @@ class Loop:
             if due_at is None or due_at > now:
                 self.called = False
                 until = until if due_at is None else min(until, due_at)
-        self._turn = self._turns.loop.create_future()
+        turn = self._turn = self._turns.loop.create_future()
         self._sleep_until(until, now)
         if self.called or until <= now:
             # Nothing is to be waited for, but others get their turn.
             self.call()
-        try:
-            await self._turn
-        finally:
-            self._turn = self.asleep_until = self.asleep_until_s = None
+        return turn
 
     def _sleep_until(self, until: datetime, now: datetime) -> None:
         self.asleep_until = until
