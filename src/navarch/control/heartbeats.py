@@ -100,14 +100,15 @@ class HeartbeatReconciler:
         self._sweep_at = sweep_at if self._sweep_at is None else min(self._sweep_at, sweep_at)
 
     def _note(self, node: Node) -> None:
-        if node.conditions and heartbeat_condition(node) and not node.gone:
+        if heartbeat_condition(node) and not node.gone:
             self._marked[node.id] = None
-        elif node.id in self._marked:
-            del self._marked[node.id]
+        else:
+            self._marked.pop(node.id, None)
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            self._note(node)
+            if node.conditions or node.id in self._marked:
+                self._note(node)
         for name in committed.change.forget_nodes:
             self._marked.pop(name, None)
         if self._silent or self._marked:

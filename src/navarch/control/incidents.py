@@ -81,10 +81,11 @@ class IncidentReconciler:
         news = [each for each in found if each is not None]
         if not news:
             return change
+        incidents, events = zip(*news, strict=True)
         return evolve(
             change,
-            incidents=(*change.incidents, *(incident for incident, _ in news)),
-            events=(*change.events, *(event for _, event in news)),
+            incidents=(*change.incidents, *incidents),
+            events=(*change.events, *events),
         )
 
     def _alone_on(self, node: Node, fleet: Fleet) -> Iterator[Incident]:
