@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from datetime import datetime, timedelta
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from navarch.core.fleet import Change, Fleet, apply
@@ -214,32 +214,61 @@ def test_a_pool_at_rest_is_not_disturbed_by_boots(
     assert (disturbed.actions, disturbed.wake_at, again) == ((), late_at, None)
 
 
-@given(
-    pools(),
-    st.lists(nodes(), max_size=8, unique_by=lambda node: node.id),
-    st.sampled_from(NAMES),
-)
-def test_a_pool_at_rest_is_not_disturbed_by_the_end_of_who_was_to_go(
-    pool: Pool, known: list[Node], name: NodeId
-) -> None:
-    roll = Roll(known)
+@st.composite
+def moves_at_rest(draw: st.DrawFn) -> tuple[Pool, Roll, Node, Node]:
+    """Return a pool at rest, its roll after one of its nodes has moved on, and how it has."""
+    known = draw(st.lists(nodes(), min_size=1, max_size=8, unique_by=lambda node: node.id))
+    roll, low = Roll(known), sum(node.counts for node in known)
+    held = sum(not node.gone for node in known)
+    room = draw(st.integers(0, 1))
+    pool = a_pool(size=low, nodes_max=max(1, held + room), next_index=len(NAMES))
     plan, again = size_plan(pool, *roll.shown_for(pool, NOW))
-    fleet = apply(Fleet(), Change(pools=[pool], nodes=known))
-    fleet = apply(fleet, changes([plan], fleet, now=NOW))
-    before = fleet.nodes.get(name)
-    if not plan.at_rest or again is not None or before is None or before.retiring is None:
-        return
-    for each in fleet.nodes.values():
-        roll.note(each)
-    gone = replace(before, phase=Phase.GONE, since=NOW)
-    roll.note(gone)
-    assert roll.leaves_at_rest(before, gone)
+    assume(plan.at_rest and again is None and not plan.actions)
+    before = draw(st.sampled_from([node for node in known if not node.gone] or known))
+    after = draw(
+        st.sampled_from(
+            [
+                replace(before, phase=Phase.GONE, since=NOW),
+                replace(before, health=Health.HEALTHY, conditions=()),
+                replace(
+                    before, health=Health.UNHEALTHY, conditions=draw(conditions(Health.UNHEALTHY))
+                ),
+                replace(
+                    before, health=Health.HEALTHY, conditions=draw(conditions(Health.DEGRADED))
+                ),
+                replace(before, phase=Phase.DRAINING, since=NOW, retiring=draw(retirements())),
+                replace(before, retiring=draw(retirements())),
+            ]
+        )
+    )
+    roll.note(after)
+    return pool, roll, before, after
+
+
+@given(moves_at_rest())
+def test_no_plan_comes_of_a_move_that_leaves_a_pool_at_rest_or_without_room(
+    move: tuple[Pool, Roll, Node, Node],
+) -> None:
+    pool, roll, before, after = move
+    stays_at_rest = roll.leaves_at_rest(before, after)
     late_at = roll.beside().late_at(pool)
-    if late_at is not None and late_at <= NOW:
-        return
-    after = fleet.pools[pool.name]
-    disturbed, again = size_plan(after, *roll.shown_for(after, NOW))
-    assert (disturbed.actions, disturbed.wake_at, again) == ((), late_at, None)
+    assume(stays_at_rest or roll.leaves_no_room(pool, before, after))
+    assume(late_at is None or late_at > NOW)
+    plan, again = size_plan(pool, *roll.shown_for(pool, NOW))
+    assert (plan.actions, plan.wake_at, again) == ((), late_at, None)
+    assert plan.at_rest or not stays_at_rest
+
+
+def test_a_pool_needs_no_plan_for_a_node_that_leaves_while_it_has_no_room() -> None:
+    roll = Roll([a_node(name) for name in NAMES[:3]])
+    before = a_node(NAMES[0])
+    leaving = replace(before, phase=Phase.DRAINING, retiring=Retirement(reason="x"))
+    roll.note(leaving)
+    assert roll.leaves_no_room(a_pool(size=3, nodes_max=3), before, leaving)
+    assert not roll.leaves_no_room(a_pool(size=3, nodes_max=4), before, leaving)
+    gone = replace(leaving, phase=Phase.GONE)
+    roll.note(gone)
+    assert not roll.leaves_no_room(a_pool(size=3, nodes_max=3), before, gone)
 
 
 UNSEEN: dict[str, object] = {

@@ -136,8 +136,11 @@ class PoolPlanning:
             return  # There is no such pool, and nothing to plan.
         if self._rolls is not None and node.pool in self._at_rest:
             roll = self._rolls.of(node.pool)
-            if roll.leaves_at_rest(was, node):
-                # One more boots in time, or has booted, or one that was to go is gone.
+            stays_at_rest = roll.leaves_at_rest(was, node)
+            if stays_at_rest or roll.leaves_no_room(pool, was, node):
+                if not stays_at_rest:
+                    # Somebody is missing: whatever changes next may make room.
+                    self._at_rest.remove(pool.name)
                 self.agenda.wake(pool.name, roll.beside().late_at(pool))
                 return
         if self._only_dates is not None and node.pool not in self._under_way:

@@ -16,6 +16,7 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
+from navarch.fleet.disruption.maintenance import under_maintenance
 
 
 @drafted
@@ -133,14 +134,29 @@ class Roll:
     def leaves_at_rest(self, before: Node | None, node: Node) -> bool:
         """Return whether nothing but the next date of a pool at rest is another by this change.
 
-        So it is where `node` is one of those that only count, and was so `before`; and where it
-        was on its way out before: it makes room, of which such a pool has no need.
+        So it is where `node` is one of those that only count, and was so `before`; where it is at
+        work as before, well or ill: what is to be done about that is for others to say; and where
+        it was on its way out before: it makes room, of which such a pool has no need.
         """
         if before is None:
             return False
         if node.retiring is not None:
             return before.retiring is node.retiring and node.gang is None
+        if _only_works(before) and _only_works(node):
+            return True
         return node.id in self._counted and _only_counts(before)
+
+    def leaves_no_room(self, pool: Pool, before: Node | None, node: Node) -> bool:
+        """Return whether `node` was at work, is to go, and `pool` has no room for another yet.
+
+        Then all that a plan of a pool at rest can say is that it is at rest no more.
+        """
+        if before is None or not _only_works(before):
+            return False
+        if node.retiring is None or node.retiring.failed_at is not None or node.gang is not None:
+            return False
+        others = sum([other.phase is not Phase.GONE for other in self._others.values()])
+        return len(self._counted) + others >= pool.nodes_max
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
         """Return every node that never came up, and some more."""
@@ -278,6 +294,13 @@ def _only_counts(node: Node) -> bool:
     if node.phase is Phase.REQUESTED:
         return node.launch is not None
     return node.phase in (Phase.BOOTING, Phase.READY)
+
+
+def _only_works(node: Node) -> bool:
+    """Return whether `node` is at work, well or ill, and no successor is to be bought for it."""
+    if node.phase is not Phase.READY or node.retiring is not None:
+        return False
+    return node.gang is None and not node.waiting and not any(under_maintenance([node]))
 
 
 def _sorted_by(node: Node) -> object:
