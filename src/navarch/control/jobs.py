@@ -159,7 +159,8 @@ class JobsInTheWay:
 
     async def is_drained(self, node: NodeId) -> bool:
         """Return whether nothing runs on `node`, and no job holds a part of it."""
-        if node in gpus_held(self._store.fleet().jobs):
+        jobs = self._store.fleet().jobs
+        if jobs and node in gpus_held(jobs):
             return False
         return await self._others.is_drained(node)
 

@@ -126,13 +126,16 @@ class Familiar:
             parts = [(self._listed, listed)]
         self._listed = listed
         self._places.follow(parts)
-        before = (instance for gone, _ in parts for instance in gone)
-        old = {instance.id: self._by_id.pop(instance.id, instance) for instance in before}
-        for instance in (instance for _, come in parts for instance in come):
-            was = old.pop(instance.id, None)
-            if was is None or (was is not instance and taught_by(was) != taught_by(instance)):
-                self._unfamiliar[instance.id] = None
-            self._by_id[instance.id] = instance
+        old: dict[InstanceId, Instance] = {}
+        for gone, _ in parts:
+            for instance in gone:
+                old[instance.id] = self._by_id.pop(instance.id, instance)
+        for _, come in parts:
+            for instance in come:
+                was = old.pop(instance.id, None)
+                if was is None or (was is not instance and taught_by(was) != taught_by(instance)):
+                    self._unfamiliar[instance.id] = None
+                self._by_id[instance.id] = instance
         for vanished in old:
             if vanished not in self._by_id:
                 self._unfamiliar.pop(vanished, None)
@@ -169,13 +172,17 @@ class _Places:
 
     def follow(self, parts: Sequence[Part]) -> None:
         """Take in that a listing has changed, in its last part at the end."""
-        *within, (gone, come) = parts
-        if any(now and _names(was) != _names(now) for was, now in within):
-            self._numbers = None
         if self._numbers is None:
             return
-        taken_out = [instance for was, now in within if not now for instance in was]
-        for instance in (*taken_out, *gone):
+        *within, (gone, come) = parts
+        taken_out = list(gone)
+        for was, now in within:
+            if not now:
+                taken_out += was
+            elif _names(was) != _names(now):
+                self._numbers = None
+                return
+        for instance in taken_out:
             self._numbers.pop(instance.id, None)
         for instance in come:
             self._numbers[instance.id] = self._next
@@ -207,7 +214,14 @@ def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
     for was, now in zip(before.stretches[:last], after.stretches[:last], strict=True):
         if was is not now:
             parts += [part for part in _apart_one_by_one(was, now) if any(part)]
-    rests = [tuple(chain.from_iterable(each.stretches[last:])) for each in (before, after)]
+    was_last, now_last = before.stretches[last:], after.stretches[last:]
+    if len(was_last) == len(now_last) == 1:
+        # Most machines that change stand before the last stretch, or in it.
+        same = was_last[0] is now_last[0]
+        return (
+            [*parts, ((), ())] if same else [*parts, *_apart_one_by_one(was_last[0], now_last[0])]
+        )
+    rests = [tuple(chain.from_iterable(each)) for each in (was_last, now_last)]
     return [*parts, *_apart_one_by_one(*rests)]
 
 
