@@ -311,7 +311,7 @@ def _grow(
     missing = target - staying
     if missing <= 0:
         return
-    room = pool.nodes_max - beside - sum(not node.gone for node in known)
+    room = pool.nodes_max - beside - sum([not node.gone for node in known])
     unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
         lost = next(unreplaced, None)

@@ -188,6 +188,7 @@ class Stockouts:
 
     closures: Mapping[Scope, Closure] = field(default_factory=dict)
     tallies: Mapping[Scope, Tally] = field(default_factory=dict)
+    """What was sold and refused at each place: the narrowest part of the market there is."""
     spans: Spans = field(default_factory=lambda: SPANS)
     """How long refusals of each class close."""
 
@@ -255,7 +256,7 @@ class Stockouts:
 
     def odds(self, offering: Offering, now: datetime) -> float:
         """Return how likely a launch is to succeed at `offering`, from 0 to 1."""
-        tally = self.tallies.get(closed_by(offering, Refusal.CAPACITY))
+        tally = self.tallies.get(scopes(offering)[0])
         return 0.5 if tally is None else tally.odds(now)
 
     def _live(self, scope: Scope, now: datetime) -> Closure | None:
@@ -268,7 +269,7 @@ class Stockouts:
     def _tallied(
         self, offering: Offering, now: datetime, *, sold: float = 0.0, refused: float = 0.0
     ) -> Mapping[Scope, Tally]:
-        scope = closed_by(offering, Refusal.CAPACITY)
+        scope = scopes(offering)[0]
         faded = self.tallies.get(scope, Tally()).faded(now)
         tally = Tally(sold=faded.sold + sold, refused=faded.refused + refused, at=now)
         return {**self.tallies, scope: tally}
