@@ -59,6 +59,12 @@ class MemoryStore:
         """Return the newest fleet."""
         return self._shelf.head.fleet
 
+    def let_go(self) -> None:
+        """Drop the journal, the ledger and the inventories, for whoever has read all he wants."""
+        shelf = self._shelf
+        for records in (shelf.journal, shelf.by_subject, shelf.launches, shelf.inventories):
+            records.clear()
+
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write `change`, or raise ConflictError."""
         self._check_term()

@@ -24,3 +24,8 @@ class Archive:
     def keep(self, dropped: Sequence[Recorded]) -> None:
         """Keep what the journal drops."""
         self.journal += dropped
+
+    def let_go(self) -> None:
+        """Drop it all, for whoever has read what he wants."""
+        self.nodes.clear()
+        self.journal.clear()

@@ -335,6 +335,16 @@ class VirtualTheatre:
                 task.cancel()
             world.stop_agents()
 
+    def let_go(self) -> None:
+        """Drop all records, now that the outcome is known.
+
+        A world and its control plane hold on to each other, so that garbage has to be looked for
+        before they go, among all that they still hold.
+        """
+        if isinstance(self.world.store, MemoryStore):
+            self.world.store.let_go()
+        self.archive.let_go()
+
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         world, scenario = self.world, self.scenario
         for cloud, config in zip(self.clouds, scenario.providers.values(), strict=False):
@@ -478,7 +488,9 @@ def run_scenario(
                 say=say,
                 computed=computed,
             )
-            return await theatre.perform()
+            outcome = await theatre.perform()
+            theatre.let_go()
+            return outcome
         raise AssertionError("unreachable")
 
     try:
