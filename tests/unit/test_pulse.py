@@ -27,5 +27,5 @@ def test_the_next_beat_is_the_first_of_all_that_begins_or_arrives_later(
     starting = next(each for each in count() if pulse.starts_at(each) > now_s)
     arriving = next(each for each in count() if pulse.arrives_at(each) > now_s)
 
-    assert pulse.first_start_after(now_s) == starting
+    assert pulse.next_start(now_s) == (starting, pulse.starts_at(starting))
     assert pulse.first_arrival_after(now_s) == arriving

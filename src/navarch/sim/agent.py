@@ -120,7 +120,7 @@ class SimAgent:
                 await self._wait_to_retry()
                 continue
             else:
-                self._beat = self.pulse.first_start_after(self.clock.monotonic())
+                self._beat, _ = self.pulse.next_start(self.clock.monotonic())
             if not under_way:
                 await self._sleep_until(self.pulse.starts_at(self._beat))
 
@@ -140,10 +140,10 @@ class SimAgent:
         """Wait as the real agent does, or two lost messages would pass for a dead machine."""
         now = self.clock.monotonic()
         retry_at = now + self._backoff.next_s()
-        following = self.pulse.first_start_after(now)
-        if self.pulse.starts_at(following) <= retry_at:
+        following, starts_s = self.pulse.next_start(now)
+        if starts_s <= retry_at:
             self._beat = following
-            retry_at = self.pulse.starts_at(following)
+            retry_at = starts_s
         await self.clock.sleep_until(retry_at)
 
     async def _carry_out(self) -> bool:

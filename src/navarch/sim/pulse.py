@@ -51,12 +51,12 @@ class Pulse:
         span = _LATENCY_MAX_S - _LATENCY_MIN_S
         return _LATENCY_MIN_S + span * self._chance(beat, message + 1)
 
-    def first_start_after(self, now_s: float) -> int:
-        """Return the first beat that begins later than now."""
+    def next_start(self, now_s: float) -> tuple[int, float]:
+        """Return the first beat that begins later than now, and when it does."""
         beat = self._first_not_before(now_s)
-        while self.starts_at(beat) <= now_s:
+        while (starts_s := self.starts_at(beat)) <= now_s:
             beat += 1
-        return beat
+        return beat, starts_s
 
     def first_arrival_after(self, now_s: float) -> int:
         """Return the first beat that the control plane has not heard by now."""

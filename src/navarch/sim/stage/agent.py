@@ -129,9 +129,9 @@ class StageAgent:
             settled = await self._speak()
             if self.computed and settled and not self._roused:
                 await self._rest()
-            beat = pulse.first_start_after(self.clock.monotonic())
+            beat, starts_s = pulse.next_start(self.clock.monotonic())
             assert isinstance(self.clock, SimClock), self.clock
-            await self.clock.sleep_until(pulse.starts_at(beat))
+            await self.clock.sleep_until(starts_s)
 
     async def _speak(self) -> bool:
         """Make one beat; return whether another would change nothing, as things are."""
