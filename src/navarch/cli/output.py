@@ -1,7 +1,7 @@
 """Answers for programs: JSON and YAML with words for enums and RFC 3339 for times."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -35,6 +35,8 @@ def render_line(value: object) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Sequence):
+        return list(value)
     raise NotImplementedError(f"{type(value).__name__} has no form in JSON")
 
 
