@@ -106,17 +106,22 @@ def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:
     return replace(plan, settled=False, at_rest=False), again
 
 
+def take_step(every: dict[NodeId, Node], roll: Roll, step: Node | NodeId) -> None:
+    """Let a node become what it is in `step`, or be forgotten, and the roll hear of it."""
+    if isinstance(step, Node):
+        every[step.id] = step
+        roll.note(step)
+    else:
+        every.pop(step, None)
+        roll.drop(step)
+
+
 @given(pools(), st.lists(st.one_of(nodes(), nodes(), nodes(), st.sampled_from(NAMES)), max_size=12))
 def test_a_roll_shows_all_that_matters(pool: Pool, history: list[Node | NodeId]) -> None:
     every = {name: a_node(name) for name in NAMES}
     roll = Roll(every.values())
     for step in history:
-        if isinstance(step, Node):
-            every[step.id] = step
-            roll.note(step)
-        else:
-            every.pop(step, None)
-            roll.drop(step)
+        take_step(every, roll, step)
     everybody = list(every.values())
     assert roll.everybody() == everybody
     planned = size_plan(pool, *roll.shown_for(pool, NOW))
@@ -149,12 +154,7 @@ def test_a_roll_kept_step_by_step_says_what_one_made_anew_says(
     every = {name: a_node(name) for name in NAMES[:2]}
     roll = Roll(every.values())
     for step in history:
-        if isinstance(step, Node):
-            every[step.id] = step
-            roll.note(step)
-        else:
-            every.pop(step, None)
-            roll.drop(step)
+        take_step(every, roll, step)
         anew = Roll(every.values())
         assert roll.others() == anew.others()
         kept, made = roll.beside(), anew.beside()
