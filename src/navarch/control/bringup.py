@@ -77,6 +77,7 @@ class BringUpReconciler:
         self._nodes = NodeFollower(
             clock,
             store,
+            phases=[Phase.BOOTING],
             concerns=self._concerns,
             advance=self._advance,
             forget=lambda node: self._memories.pop(node, None),
@@ -89,8 +90,7 @@ class BringUpReconciler:
 
     def _concerns(self, node: Node) -> bool:
         return (
-            node.phase is Phase.BOOTING
-            and node.launch is not None
+            node.launch is not None
             and node.launch.instance is not None
             and self._setup_of(node) is not None
         )

@@ -44,7 +44,12 @@ class DrainWatch:
         self._drained: set[NodeId] = set()
         self._asked_at: dict[NodeId, datetime] = {}
         self._nodes = NodeFollower(
-            clock, store, concerns=_is_draining, advance=self._advance, forget=self._forget
+            clock,
+            store,
+            phases=[Phase.DRAINING],
+            concerns=_is_draining,
+            advance=self._advance,
+            forget=self._forget,
         )
         self.agenda = self._nodes.agenda
         self._leaving: dict[PoolName, set[NodeId]] = {}

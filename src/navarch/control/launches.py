@@ -15,7 +15,7 @@ from navarch.core.fleet import Change
 from navarch.core.ids import ProviderName
 from navarch.core.instance import Instance
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase
+from navarch.core.node import LIVE, Node, Phase
 from navarch.core.ownership import Owner
 from navarch.core.pool import Pool
 from navarch.fleet.launching import accepted, never_bought, refused
@@ -32,6 +32,8 @@ TRANSIENT_MAX = 3
 
 LOOK_AGAIN = timedelta(seconds=5)
 """How often to see whether the listings have settled a launch that nobody is sure of."""
+
+_UNTIL_GONE = (*LIVE, Phase.TERMINATING)
 
 
 class LaunchReconciler:
@@ -56,7 +58,9 @@ class LaunchReconciler:
         self._errands = errands
         self._evidence = evidence
         self._in_vain: dict[str, int] = {}
-        self._nodes = NodeFollower(clock, store, concerns=_is_open, advance=self._advance)
+        self._nodes = NodeFollower(
+            clock, store, phases=_UNTIL_GONE, concerns=_is_open, advance=self._advance
+        )
         self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:
@@ -180,7 +184,7 @@ class LaunchReconciler:
 
 
 def _is_open(node: Node) -> bool:
-    return node.launch is not None and node.launch.open and not node.gone
+    return node.launch is not None and node.launch.open
 
 
 def _key(launch: Launch) -> str:

@@ -1,6 +1,6 @@
 """A reconciler that follows single nodes: those that changed, and those that come due."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 
 from navarch.control.agenda import Agenda
@@ -13,7 +13,8 @@ from navarch.ports.store import Committed, Store
 class NodeFollower:
     """Hands each node that needs a look to `advance`, which says when to look again.
 
-    What `concerns` returns is true of such a node.
+    Such a node is in one of `phases`, which is asked first since most are not, and what `concerns`
+    returns is true of it.
     `forget` is called when a node is gone, for whatever was remembered about it.
     """
 
@@ -22,18 +23,21 @@ class NodeFollower:
         clock: Clock,
         store: Store,
         *,
+        phases: Collection[Phase],
         concerns: Callable[[Node], object],
         advance: Callable[[Node, datetime], datetime | None],
         forget: Callable[[NodeId], object] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._store = store
-        self._concerns = concerns
+        self._phases = frozenset(phases)
+        assert Phase.GONE not in self._phases, "nothing is to be done about a node that is gone"
+        self._needs = concerns
         self._advance = advance
         self._forget = forget
         self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
-            if concerns(node):
+            if self._concerns(node):
                 self.agenda.note(node.id)
         store.subscribe(self._changed)
 
@@ -48,7 +52,7 @@ class NodeFollower:
     def look_again(self, name: NodeId, at: datetime) -> bool:
         """Look at a node at `at`, if there is anything to look for now; return whether there is."""
         node = self._store.fleet().nodes.get(name)
-        concerned = node is not None and bool(self._concerns(node))
+        concerned = node is not None and self._concerns(node)
         self.agenda.wake(name, at if concerned else None)
         return concerned
 
@@ -65,10 +69,13 @@ class NodeFollower:
         return self.agenda.next_at()
 
     def _changed(self, committed: Committed) -> None:
-        concerns = self._concerns
         for node in committed.change.nodes:
-            if concerns(node):
-                self.agenda.note(node.id)
-            if node.phase is Phase.GONE:
+            if node.phase in self._phases:
+                if self._needs(node):
+                    self.agenda.note(node.id)
+            elif node.phase is Phase.GONE:
                 self.agenda.wake(node.id, None)
                 self._forget(node.id)
+
+    def _concerns(self, node: Node) -> bool:
+        return node.phase in self._phases and bool(self._needs(node))

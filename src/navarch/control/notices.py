@@ -13,7 +13,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Told
 from navarch.fleet.changes import let_go
 from navarch.fleet.drains import DRAINED, goes_when_empty
-from navarch.fleet.notices import notice_due, notice_reason
+from navarch.fleet.notices import TOLD_OF, notice_due, notice_reason
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
 from navarch.ports.store import Store
@@ -39,7 +39,9 @@ class NoticeReconciler:
         self._notifier = notifier
         self._errands = errands
         self._is_empty = is_empty
-        self._nodes = NodeFollower(clock, store, concerns=notice_due, advance=self._advance)
+        self._nodes = NodeFollower(
+            clock, store, phases=TOLD_OF, concerns=notice_due, advance=self._advance
+        )
         self.agenda = self._nodes.agenda
 
     async def reconcile(self) -> datetime | None:

@@ -141,7 +141,7 @@ class PoolPlanning:
                 if not stays_at_rest:
                     # Somebody is missing: whatever changes next may make room.
                     self._at_rest.remove(pool.name)
-                self.agenda.wake(pool.name, roll.beside().late_at(pool))
+                self.agenda.wake(pool.name, roll.late_at(pool))
                 return
         if self._only_dates is not None and node.pool not in self._under_way:
             by = self._only_dates(was, node, pool)

@@ -8,7 +8,7 @@ from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.fleet.recollection import recollect, remember
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
@@ -103,13 +103,16 @@ class StockoutMemory:
 
     def _follow(self, node: Node) -> None:
         launch = node.launch
-        if launch is not None and launch.open and not node.gone:
+        if launch is None or node.phase is Phase.GONE:
+            self._reserved.pop(node.id, None)
+            return
+        if launch.open:
             self._under_way[launch.token] = UnderWay(
                 offering=launch.offering, asked_at=launch.asked_at, gang=launch.gang
             )
-        if launch is not None and launch.offering.reservation and not node.gone:
+        if launch.offering.reservation:
             self._reserved[node.id] = (launch.offering.provider, launch.offering.reservation)
-        else:
+        elif self._reserved:
             self._reserved.pop(node.id, None)
 
     def _learn(self, committed: Committed) -> None:
@@ -128,14 +131,16 @@ class StockoutMemory:
             if event.kind == "gang.given_up" and self._stockouts is not None:
                 self._stockouts = remember(self._stockouts, event)
         for before, node in committed.moved:
-            known = before.launch if before is not None else None
-            if known is not node.launch and node.launch is not None:
-                was_sold = known is not None and known.instance is not None
-                if node.launch.instance is not None and not was_sold:
-                    self._learn_sale(node.launch)
+            if before is None or before.launch is not node.launch:
+                self._learn_from(before.launch if before is not None else None, node.launch)
             if before is not None and before.waiting and not node.waiting and node.gang:
                 assert self._stockouts is not None
                 self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)
+
+    def _learn_from(self, before: Launch | None, launch: Launch | None) -> None:
+        was_sold = before is not None and before.instance is not None
+        if launch is not None and launch.instance is not None and not was_sold:
+            self._learn_sale(launch)
 
     def _learn_refusal(self, launch: Launch) -> None:
         if launch.refusal is None or launch.refused_at is None or self._stockouts is None:

@@ -33,7 +33,8 @@ class TerminationReconciler:
         self._nodes = NodeFollower(
             clock,
             store,
-            concerns=_must_go,
+            phases=[Phase.TERMINATING],
+            concerns=_has_machine,
             advance=self._advance,
             forget=lambda node: self._asked_at.pop(node, None),
         )
@@ -69,5 +70,5 @@ class TerminationReconciler:
             self._evidence.stopped_at.setdefault(node, now)
 
 
-def _must_go(node: Node) -> bool:
-    return node.phase is Phase.TERMINATING and node.instance is not None
+def _has_machine(node: Node) -> bool:
+    return node.instance is not None

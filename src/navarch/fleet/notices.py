@@ -3,6 +3,9 @@
 from navarch.core.node import Node, Phase, Told
 from navarch.health.judgement import explain
 
+TOLD_OF = (Phase.READY, Phase.DRAINING)
+"""The phases in which work can run on a node, so that somebody has to know of it."""
+
 
 def notice_due(node: Node) -> Told | None:
     """Return what the workload system does not know yet about `node`.
@@ -11,7 +14,7 @@ def notice_due(node: Node) -> Told | None:
     done about it, which the pool's remediation decides and the governor lets pass. A bad
     driver on every machine must not close the whole fleet to work at one stroke.
     """
-    if node.registered_at is None or node.phase not in (Phase.READY, Phase.DRAINING):
+    if node.registered_at is None or node.phase not in TOLD_OF:
         return None
     if node.phase is Phase.DRAINING:
         now_true = Told.DRAINING

@@ -110,6 +110,11 @@ class Roll:
             nodes=len(self._counted), held=self._held, booting_since=self._booting_since()
         )
 
+    def late_at(self, pool: Pool) -> datetime | None:
+        """Return when the first of those that only count will have booted for too long."""
+        booting_since = self._booting_since()
+        return booting_since and booting_since + pool.boot_deadline
+
     def shown_for(self, pool: Pool, now: datetime) -> tuple[list[Node], Beside]:
         """Return the nodes by which the size of `pool` is planned, and who is there beside them.
 
@@ -166,8 +171,8 @@ class Roll:
 
     def _is_somebody_late(self, pool: Pool, now: datetime) -> bool:
         """Return whether somebody who only counts should have reported in by now."""
-        booting_since = self._booting_since()
-        return booting_since is not None and now >= booting_since + pool.boot_deadline
+        late_at = self.late_at(pool)
+        return late_at is not None and now >= late_at
 
     def _renew(self, before: Node, node: Node) -> None:
         """Put a node in its own place again, where it stands as before and so does its family."""

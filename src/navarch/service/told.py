@@ -40,9 +40,12 @@ class Told:
         change = committed.change
         if not change.incidents and not change.forget_incidents:
             return
-        for name in (*(incident.id for incident in change.incidents), *change.forget_incidents):
-            before = committed.before.incidents.get(name)
-            if before is not None:
-                self._forget(before)
+        known = committed.before.incidents
+        for name in change.forget_incidents:
+            if name in known:
+                self._forget(known[name])
+        for incident in change.incidents:
+            if incident.id in known:
+                self._forget(known[incident.id])
         for incident in change.incidents:
             self._note(incident)
