@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import CommandId, NodeId
 
 
@@ -50,6 +51,7 @@ NEXT_STATUSES: dict[CommandStatus, frozenset[CommandStatus]] = {
 }
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """One request to one agent. It is delivered until it is acknowledged or expires."""

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
+
 
 class HeldBy(StrEnum):
     """Who says no."""
@@ -16,6 +18,7 @@ class HeldBy(StrEnum):
     """The pool only wants to know what would be done."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """One action that waits. It is decided anew at every round, and goes when it is not wanted."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
 
@@ -33,6 +34,7 @@ NEXT_STATES: Mapping[JobState, frozenset[JobState]] = {
 }
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """What was asked for, and what has come of it."""

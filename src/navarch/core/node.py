@@ -81,6 +81,7 @@ class Told(StrEnum):
     DRAINING = "draining"
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retirement:
     """Why a node is to be given back, or was."""

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import ProviderName
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offering:
     """One kind of machine at one place, for one price."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import CommandId, NodeId, RecoveryId
 
 
@@ -61,6 +62,7 @@ class Attempt:
     """Whether it was asked for, and so counts against the budget of its kind."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """What is being done about one fault of one boot of one node."""

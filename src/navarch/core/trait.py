@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 
 DRIVER = "driver"
@@ -15,6 +16,7 @@ CHANGING = (DRIVER, IMAGE, KERNEL, AGENT)
 """What an upgrade changes on a node, the most suspect first."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trait:
     """One value, and the one it took the place of."""

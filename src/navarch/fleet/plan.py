@@ -68,6 +68,7 @@ class HoldBack:
     reason: str = ""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retire:
     """Give `node` back."""

@@ -42,6 +42,7 @@ Veto = Callable[[Wish, Sequence[Take]], str | None]
 """Says why a wish cannot be granted on top of what the round has taken, or None."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderWay:
     """A launch whose outcome is not known yet."""
@@ -81,6 +82,7 @@ Obstacle = tuple[Offering, Bar | None]
 """What a pool would have bought, and what kept it from doing so."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True)
 class Score:
     """What a strategy thinks of an option; of one that it cannot score, nothing is worse."""
@@ -105,6 +107,7 @@ def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
     return Score(value)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One option as it was weighed."""
@@ -132,6 +135,7 @@ class Row:
         return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The offering to ask for, and what else was on the table, best first."""
@@ -151,6 +155,7 @@ class Choice:
         return "\n".join(lines)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Standing:
     """What is known about one offering of a pool for as long as a round lasts."""

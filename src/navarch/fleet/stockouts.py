@@ -126,6 +126,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
             return narrow
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closure:
     """One part of the market that refused, and how far it is open again."""
@@ -182,6 +183,7 @@ class Tally:
         return (faded.sold + 1) / (faded.sold + faded.refused + 2)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stockouts:
     """Everything that refusals and sales have taught, as a value."""

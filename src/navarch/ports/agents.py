@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from navarch.core.command import Command
+from navarch.core.drafting import drafted
 from navarch.core.health import HealthReport
 from navarch.core.ids import CommandId, NodeId, Token
 from navarch.core.inventory import Inventory
@@ -14,6 +15,7 @@ from navarch.core.node import NodeStatus
 from navarch.core.offering import Offering
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """An agent's introduction. Repeating it is harmless and changes no decision about the node."""
@@ -29,6 +31,7 @@ class Registration:
     a machine that comes up broken is never known as anything else."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
     """What an agent needs to know to do its work."""

@@ -11,6 +11,7 @@ from navarch.core.autoscaling import Autoscaling
 from navarch.core.budget import OverBudget
 from navarch.core.command import Command, CommandKind
 from navarch.core.disruption import Disruption
+from navarch.core.drafting import drafted
 from navarch.core.event import Recorded, Subject
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.held import Held
@@ -212,6 +213,7 @@ class Capacity:
     rounded up to whole gangs."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
     """A kind of machine that is for sale somewhere, and what is known about it."""

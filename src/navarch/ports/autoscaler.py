@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import PoolName
 
 
@@ -18,6 +19,7 @@ class Load:
     Unlike a percentage it means the same whatever size the pool had."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolMetrics:
     """How busy a pool is."""
@@ -36,6 +38,7 @@ class PoolMetrics:
     """Averages over quarters of an hour, oldest first, for as many days as are remembered."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolState:
     """Everything an autoscaler may know. `now` is data, so that it reads no clock."""
@@ -55,6 +58,7 @@ class PoolState:
     metrics: PoolMetrics = field(default_factory=PoolMetrics)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recommendation:
     """A size, and the sentence that explains it."""

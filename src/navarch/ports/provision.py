@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+from navarch.core.drafting import drafted
 from navarch.core.ids import PoolName
 from navarch.core.offering import Offering
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisionOption:
     """One of the places where a pool's next machine could be bought."""

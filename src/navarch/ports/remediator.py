@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from navarch.core.drafting import drafted
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
@@ -20,6 +21,7 @@ class Remedy(StrEnum):
     """Try to mend it where it stands, step by step, each verified by checks."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
     """A remedy, and the sentence that explains it."""

@@ -56,6 +56,7 @@ class Weighed:
             engine.note(verdict)
 
 
+@drafted
 @dataclass(frozen=True, slots=True)
 class _Judged:
     occurrence: Occurrence

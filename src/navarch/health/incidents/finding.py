@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from navarch.core.drafting import drafted
 from navarch.core.health import CheckResult, Health
 from navarch.core.incident import IncidentKind
 from navarch.core.node import Node
@@ -32,6 +33,7 @@ _HOST = frozenset(
 )
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What was found on a node, as the policy sees it."""

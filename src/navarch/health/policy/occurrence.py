@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from navarch.core.drafting import drafted
 from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.phase import MachinePhase
@@ -65,6 +66,7 @@ _WORDS = {"true": True, "false": False}
 SXIDS_FROM = 10_000
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
     """A finding, and the circumstances under which it was made."""

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
+from navarch.core.drafting import drafted
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injury:
     """One thing that broke on one machine."""
@@ -32,6 +34,7 @@ class Injury:
         return self.at <= at and (self.over is None or at < self.over)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """Somebody wanted a node out of service, until they took that back."""
@@ -44,6 +47,7 @@ class Order:
         return self.at <= at and (self.over is None or at < self.over)
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """One machine for as long as it existed, with whoever pays for it."""

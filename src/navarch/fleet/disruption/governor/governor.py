@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from navarch.core.drafting import drafted
 from navarch.core.governor import Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
@@ -27,6 +28,7 @@ SILENCE_MAX = timedelta(minutes=30)
 somebody takes the change back. Large machines need up to half an hour for one."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
     """What a remediator wants done about one node."""
@@ -38,6 +40,7 @@ class Wish:
     dry_run: bool = False
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The answer to a wish."""
