@@ -8,6 +8,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 D = TypeVar("D")
 
+_new = object.__new__
+
 
 class Table(Mapping[K, V], Generic[K, V]):
     """A mapping whose changed copy costs what the change costs, not what the table holds.
@@ -23,7 +25,7 @@ class Table(Mapping[K, V], Generic[K, V]):
     def __init__(self, items: Mapping[K, V] | None = None) -> None:
         self._base: dict[K, V] = dict(items or {})
         self._overlay: dict[K, V | None] = {}
-        self._length = len(self._base)
+        self._length: int | None = None
         self._room = _room(self._base)
 
     def __getitem__(self, key: K) -> V:
@@ -54,6 +56,11 @@ class Table(Mapping[K, V], Generic[K, V]):
         return self._base.get(key, default)
 
     def __len__(self) -> int:
+        # Counted when somebody asks: most revisions of a table are never asked.
+        if self._length is None:
+            base = self._base
+            counted = [(x is not None) - (key in base) for key, x in self._overlay.items()]
+            self._length = len(base) + sum(counted)
         return self._length
 
     def __iter__(self) -> Iterator[K]:
@@ -101,16 +108,12 @@ class Table(Mapping[K, V], Generic[K, V]):
         """Return this table with `changes` laid over it; None removes a key."""
         if not changes:
             return self
-        base, overlay, length = self._base, self._overlay, self._length
-        for key in changes:
-            was_there = overlay[key] is not None if key in overlay else key in base
-            length += (changes[key] is not None) - was_there
-        changed: Table[K, V] = Table.__new__(Table)
-        changed._base = base
-        changed._overlay = {**overlay, **changes}
-        changed._length = length
-        changed._room = self._room
-        if len(changed._overlay) > self._room:
+        changed: Table[K, V] = _new(Table)
+        changed._base = self._base
+        changed._overlay = overlay = {**self._overlay, **changes}
+        changed._length = None
+        changed._room = room = self._room
+        if len(overlay) > room:
             changed._fold()
         return changed
 

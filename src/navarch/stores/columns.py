@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import chain
+from math import inf
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -17,6 +20,7 @@ GPUS_PER_ROW = 8
 
 _READINGS = 4
 _UTILIZATION = 2
+_readings_of = attrgetter("temperature_c", "power_w", "utilization_pct", "memory_used_bytes")
 _FORMAT = 1
 
 Floats = npt.NDArray[np.float32]
@@ -96,14 +100,14 @@ class Columns:
         """Note that `node` is alive now."""
         row = self._row(node)
         now_s = self._now_s()
-        unheard_s = now_s - self._heard[row]
+        unheard_s = now_s - self._heard.item(row)
         self._heard[row] = now_s
         if metrics is not None:
             self._write(node, row, metrics)
         if node in self._mute or not 0.0 <= unheard_s < self._patience:
             self._mute.pop(node, None)
             # Who was overdue is back; who was not known is not overdue for a while.
-            is_new = unheard_s == -np.inf
+            is_new = unheard_s == -inf
             self._tell(self._overdue_at(now_s) if is_new else _moment(now_s))
 
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
@@ -232,9 +236,11 @@ class Columns:
         gpus = 0 if row < 0 else int(self._gpus[row])
         if gpus == 0:
             return None
-        rows = [row, *self._more.get(node, [])]
-        used = [value for each in rows for value in self._readings[each, _UTILIZATION].tolist()]
-        return float(sum(used[:gpus])) / gpus
+        used: list[float] = self._readings[row, _UTILIZATION, :gpus].tolist()
+        if gpus > GPUS_PER_ROW:
+            for more in self._more[node]:
+                used += self._readings[more, _UTILIZATION].tolist()
+        return sum(used[:gpus]) / gpus
 
     def bytes_per_node(self) -> float:
         """Return what one node costs in memory, its name in the index included."""
@@ -296,18 +302,15 @@ class Columns:
 
     def _write(self, node: NodeId, row: int, metrics: NodeMetrics) -> None:
         self._host[row] = metrics.cpu_pct, metrics.memory_pct
-        self._gpus[row] = len(metrics.gpus)
-        rows = [row]
-        if len(metrics.gpus) > GPUS_PER_ROW:
-            rows = self._rows_for(node, row, len(metrics.gpus))
-        for place, used in enumerate(rows):
-            gpus = metrics.gpus[place * GPUS_PER_ROW :][:GPUS_PER_ROW]
-            self._readings[used, :, : len(gpus)] = (
-                [gpu.temperature_c for gpu in gpus],
-                [gpu.power_w for gpu in gpus],
-                [gpu.utilization_pct for gpu in gpus],
-                [gpu.memory_used_bytes for gpu in gpus],
-            )
+        self._gpus[row] = gpus = len(metrics.gpus)
+        said = chain.from_iterable(map(_readings_of, metrics.gpus))
+        readings = np.fromiter(said, np.float32, gpus * _READINGS).reshape(gpus, _READINGS).T
+        if gpus <= GPUS_PER_ROW:
+            self._readings[row, :, :gpus] = readings
+            return
+        for place, used in enumerate(self._rows_for(node, row, gpus)):
+            part = readings[:, place * GPUS_PER_ROW :][:, :GPUS_PER_ROW]
+            self._readings[used, :, : part.shape[1]] = part
 
     def _rows_for(self, node: NodeId, row: int, gpus: int) -> list[int]:
         more = self._more.setdefault(node, [])
