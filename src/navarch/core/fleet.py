@@ -198,6 +198,8 @@ def _regroup(
     fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]
 ) -> tuple[Mapping[PoolName, Table[NodeId, Node]], Mapping[PoolName, int]]:
     """Return the nodes of each pool, and how many of them are not gone, after some moved."""
+    if len(moves) == 1 and not gone:
+        return _regroup_one(fleet, *moves[0])
     written: dict[PoolName, dict[NodeId, Node | None]] = {}
     more: dict[PoolName, int] = {}
     for before, node in moves:
@@ -227,3 +229,20 @@ def _regroup(
     for pool, difference in more.items():
         present[pool] = fleet.present_in(pool) + difference
     return grouped, present
+
+
+def _regroup_one(
+    fleet: Fleet, before: Node | None, node: Node
+) -> tuple[Mapping[PoolName, Table[NodeId, Node]], Mapping[PoolName, int]]:
+    """Return the same after one node moved, as it is with most commits."""
+    pool = node.pool
+    assert before is None or before.pool == pool, f"{node.id} changed pool"
+    if pool is None:
+        return fleet.by_pool, fleet.present
+    here = fleet.by_pool.get(pool, NO_NODES).with_changes({node.id: node})
+    grouped = {**fleet.by_pool, pool: here}
+    was_here = before is not None and before.phase is not Phase.GONE
+    is_here = node.phase is not Phase.GONE
+    if was_here is is_here:
+        return grouped, fleet.present
+    return grouped, {**fleet.present, pool: fleet.present_in(pool) + is_here - was_here}

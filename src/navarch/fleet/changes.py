@@ -51,17 +51,16 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         pool = after = fleet.pools[plan.pool]
         requests = 0
         for action in plan.actions:
-            match action:
-                case Hold() | SetBrake():
-                    after, event = _pool_written(after, action, now)
-                    events.append(event)
-                    continue
-                case Release() | GiveUp():
-                    written, news = _gang_written(action, fleet, now)
-                    nodes += written
-                    events += news
-                    launches += [node.launch for node in written if node.gone and node.launch]
-                    continue
+            if isinstance(action, (Hold, SetBrake)):
+                after, event = _pool_written(after, action, now)
+                events.append(event)
+                continue
+            if isinstance(action, (Release, GiveUp)):
+                written, news = _gang_written(action, fleet, now)
+                nodes += written
+                events += news
+                launches += [node.launch for node in written if node.gone and node.launch]
+                continue
             node, event = _written(action, fleet, now)
             events.append(event)
             match action:
@@ -128,6 +127,17 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
             if replaces:
                 reason = f"replaces {replaces}; {reason}"
             return node, _event(node, "node.requested", reason, now, (cause,))
+        case Retire(node=name, reason=reason, surplus=surplus, automatic=automatic):
+            before = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
+            retirement = Retirement(
+                reason=reason,
+                surplus=surplus,
+                urgent=action.urgent,
+                failed_at=now if action.failed else None,
+            )
+            node = retired(before, retirement, now=now)
+            because = (about("pool", before.pool),) if surplus and before.pool else ()
+            return node, _event(node, "node.retiring", reason, now, because)
         case AskAgain(launch=launch, reason=reason):
             node = evolve(fleet.nodes[launch.node], launch=launch, retry_at=None)
             return node, _event(node, "node.asked_again", reason, now)
@@ -146,17 +156,6 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Eve
         case HoldBack(node=name, held=held, reason=reason):
             node = evolve(fleet.nodes[name], held=held)
             return node, _event(node, *_held_back(held, reason), now)
-        case Retire(node=name, reason=reason, surplus=surplus, automatic=automatic):
-            before = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
-            retirement = Retirement(
-                reason=reason,
-                surplus=surplus,
-                urgent=action.urgent,
-                failed_at=now if action.failed else None,
-            )
-            node = retired(before, retirement, now=now)
-            because = (about("pool", before.pool),) if surplus and before.pool else ()
-            return node, _event(node, "node.retiring", reason, now, because)
         case Drain(node=name, reason=reason):
             return _draining(fleet.nodes[name], reason, now)
         case Terminate(node=name, reason=reason):

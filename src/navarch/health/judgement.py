@@ -52,8 +52,11 @@ def is_proven(condition: Condition, unhealthy_after: int) -> bool:
 
 def explain(conditions: Sequence[Condition]) -> str:
     """Return what is wrong, worst first, as one line."""
-    ranked = sorted(conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check))
-    return "; ".join(f"{_what(c)}{_again(c)}" for c in ranked)
+    if len(conditions) > 1:
+        conditions = sorted(
+            conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check)
+        )
+    return "; ".join([f"{_what(c)}{_again(c)}" for c in conditions])
 
 
 def _what(condition: Condition) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import itemgetter
 
 from navarch.core.event import Event, about
 from navarch.core.health import CheckResult, Condition, Health
@@ -27,6 +28,7 @@ _FACT = "fact."
 _LABEL = "label."
 _NONE = "-"
 _TRUE = {True: "yes", False: ""}
+_has_value = itemgetter(1)
 
 
 def finding_event(
@@ -71,7 +73,7 @@ def finding_event(
         kind=FINDING,
         reason=result.reason or f"{result.check} is {result.health}",
         because=(about("incident", incident),) if incident else (),
-        facts={name: value for name, value in facts.items() if value},
+        facts=dict(filter(_has_value, facts.items())),
     )
 
 

@@ -21,19 +21,26 @@ def domains_of(node: Node) -> tuple[Place, ...]:
         found.append((Domain.ZONE, zone))
     # What the agent was told goes before what the provider knows.
     rack = labels.get(RACK_LABEL) or (topology.rack if topology else "")
-    for kind, name in ((Domain.RACK, rack), (Domain.NVLINK, labels.get(NVLINK_LABEL))):
-        if name:
-            # Racks are numbered from one in every building.
-            found.append((kind, f"{zone}/{name}" if zone else name))
-    for kind, key in ((Domain.DRIVER, DRIVER), (Domain.IMAGE, IMAGE)):
-        trait = traits.get(key)
-        if trait is not None and trait.value:
-            found.append((kind, trait.value))
+    if rack:
+        found.append((Domain.RACK, _within(zone, rack)))
+    nvlink = labels.get(NVLINK_LABEL)
+    if nvlink:
+        found.append((Domain.NVLINK, _within(zone, nvlink)))
+    driver, image = traits.get(DRIVER), traits.get(IMAGE)
+    if driver is not None and driver.value:
+        found.append((Domain.DRIVER, driver.value))
+    if image is not None and image.value:
+        found.append((Domain.IMAGE, image.value))
     return tuple(found)
+
+
+def _within(zone: str, name: str) -> str:
+    """Return the full name of a part of a building: in every one they are numbered from one."""
+    return f"{zone}/{name}" if zone else name
 
 
 def _zone(node: Node) -> str:
     place = node.place
     if place is None or not (place.zone or place.region):
         return ""
-    return "/".join(part for part in (place.provider, place.region, place.zone) if part)
+    return "/".join(filter(None, (place.provider, place.region, place.zone)))
