@@ -2,7 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress, count, repeat
+from operator import is_, is_not
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -209,20 +210,16 @@ def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
     """
     if not isinstance(before, Stretches) or not isinstance(after, Stretches):
         return _apart_one_by_one(before, after)
-    last = max(min(len(before.stretches), len(after.stretches)) - 1, 0)
+    olds, news = before.stretches, after.stretches
+    last = max(min(len(olds), len(news)) - 1, 0)
     parts: list[Part] = []
-    for was, now in zip(before.stretches[:last], after.stretches[:last], strict=True):
-        if was is not now:
-            parts += [part for part in _apart_one_by_one(was, now) if any(part)]
-    was_last, now_last = before.stretches[last:], after.stretches[last:]
-    if len(was_last) == len(now_last) == 1:
-        # Most machines that change stand before the last stretch, or in it.
-        same = was_last[0] is now_last[0]
-        return (
-            [*parts, ((), ())] if same else [*parts, *_apart_one_by_one(was_last[0], now_last[0])]
-        )
-    rests = [tuple(chain.from_iterable(each)) for each in (was_last, now_last)]
-    return [*parts, *_apart_one_by_one(*rests)]
+    for was, now in compress(zip(olds[:last], news, strict=False), map(is_not, olds[:last], news)):
+        parts += filter(any, _apart_one_by_one(was, now))
+    return parts + _apart_one_by_one(_joined(olds[last:]), _joined(news[last:]))
+
+
+def _joined(stretches: Sequence[Sequence[Instance]]) -> Sequence[Instance]:
+    return stretches[0] if len(stretches) == 1 else tuple(chain.from_iterable(stretches))
 
 
 def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
@@ -231,6 +228,8 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
     Machines are taken out, described anew where they stand, put in or appended. Where that explains
     little, as when another order was chosen, the rest of both is the last part.
     """
+    if before is after:
+        return [((), ())]
     parts: list[Part] = []
     here = there = 0
     for _ in range(FEW):
@@ -238,13 +237,17 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
         here, there = here + alike, there + alike
         if here == len(before) or there == len(after):
             break
-        taken_out = _found(after[there], before, here)
-        put_in = 0 if taken_out else _found(before[here], after, there)
-        if not taken_out and not put_in:
-            taken_out = put_in = 1
+        taken_out = put_in = 1
+        # Whoever is followed by the same as before is described anew where it stands.
+        if before[here + 1 : here + 2] != after[there + 1 : there + 2]:
+            out = _found(after[there], before, here)
+            into = 0 if out else _found(before[here], after, there)
+            if out or into:
+                taken_out, put_in = out, into
         parts.append((before[here : here + taken_out], after[there : there + put_in]))
         here, there = here + taken_out, there + put_in
-    return [*parts, (before[here:], after[there:])]
+    parts.append((before[here:], after[there:]))
+    return parts
 
 
 def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:
@@ -252,20 +255,17 @@ def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], the
     alike = 0
     while True:
         was, now = before[here : here + STRETCH], after[there : there + STRETCH]
-        if not was or was != now:
+        if len(was) < STRETCH or was != now:
             break
-        alike, here, there = alike + len(was), here + len(was), there + len(was)
-    for old, new in zip(was, now, strict=False):
-        # Most are the very same; to hold two descriptions against each other takes long.
-        if old is not new and old != new:
-            break
-        alike += 1
-    return alike
+        alike, here, there = alike + STRETCH, here + STRETCH, there + STRETCH
+    # Most are the very same; to hold two descriptions against each other takes long.
+    for place in compress(count(), map(is_not, was, now)):
+        if was[place] != now[place]:
+            return alike + place
+    return alike + min(len(was), len(now))
 
 
 def _found(instance: Instance, among: Sequence[Instance], place: int) -> int:
     """Return how far behind a place the very same description stands, if not far; else 0."""
-    for far, other in enumerate(among[place + 1 : place + 1 + FEW], start=1):
-        if other is instance:
-            return far
-    return 0
+    near = among[place + 1 : place + 1 + FEW]
+    return next(compress(count(1), map(is_, near, repeat(instance))), 0)
