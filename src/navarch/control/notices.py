@@ -81,10 +81,9 @@ class NoticeReconciler:
         )
 
         def proposal(_: Fleet, newest: Node) -> Change:
-            told = evolve(newest, told=notice)
             if not is_empty or not goes_when_empty(newest):
-                return Change(nodes=[told], events=[event])
-            after, news = let_go(told, DRAINED, now=now)
+                return Change(nodes=[evolve(newest, told=notice)], events=[event])
+            after, news = let_go(newest, DRAINED, now=now, told=notice)
             return Change(nodes=[after], events=[event, news])
 
         await amend(self._store, node.id, proposal)

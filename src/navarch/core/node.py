@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import TypedDict, Unpack
 
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
@@ -93,6 +94,14 @@ class Retirement:
     """Whether its machine will be gone in minutes, so that its work cannot wait for a successor."""
     failed_at: datetime | None = None
     """When its machine was given up because its agent never reported in; None for other reasons."""
+
+
+class Along(TypedDict, total=False):
+    """What may change of a node as it moves on: one copy of it is enough for both."""
+
+    launch: Launch | None
+    retiring: Retirement | None
+    told: Told
 
 
 @drafted
@@ -205,10 +214,10 @@ class Node:
         """Whether new work may start here."""
         return self.health is not Health.UNHEALTHY and self.open_to_work
 
-    def to(self, phase: Phase, *, at: datetime) -> "Node":
-        """Return this node moved to `phase`; an illegal move is a bug."""
+    def to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
+        """Return this node moved to `phase`, with what changes along; an illegal move is a bug."""
         assert phase in NEXT_PHASES[self.phase], f"{self.id}: {self.phase} -> {phase}"
-        return evolve(self, phase=phase, since=at)
+        return evolve(self, phase=phase, since=at, **along)
 
 
 def node_status(node: Node) -> NodeStatus | None:

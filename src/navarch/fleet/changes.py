@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Unpack
 
 from navarch.core.event import Event, Subject, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase, Retirement
+from navarch.core.node import Along, Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
@@ -103,9 +104,9 @@ def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
     return leaving
 
 
-def let_go(node: Node, reason: str, *, now: datetime) -> tuple[Node, Event]:
+def let_go(node: Node, reason: str, *, now: datetime, **along: Unpack[Along]) -> tuple[Node, Event]:
     """Return `node` as one whose machine is to be ended, and the news of that."""
-    after = node.to(Phase.TERMINATING, at=now)
+    after = node.to(Phase.TERMINATING, at=now, **along)
     return after, _event(after, "node.terminating", reason, now)
 
 

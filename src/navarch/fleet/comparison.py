@@ -141,7 +141,7 @@ class Comparison:
         if node.gone:
             return
         after = seen(node, instance, now=self._now)
-        if after == node:
+        if after is node:
             return
         self._nodes[node.id] = after
         if after.gone:

@@ -20,9 +20,10 @@ def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> 
         return None
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
-    after = evolve(node, launch=launch)
     if node.phase is Phase.REQUESTED:
-        after = after.to(Phase.BOOTING, at=now)
+        after = node.to(Phase.BOOTING, at=now, launch=launch)
+    else:
+        after = evolve(node, launch=launch)
     event = Event(
         at=now,
         about=about("node", node.id),

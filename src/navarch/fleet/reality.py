@@ -67,18 +67,17 @@ def claims_to_be_ours(instance: Instance, cluster: Cluster) -> bool:
 
 
 def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
-    """Return `node` after its machine was listed as `instance`."""
+    """Return `node` after its machine was listed as `instance`: itself if that changes nothing."""
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
-    after = node if launch == node.launch else evolve(node, launch=launch)
     if instance.status is InstanceStatus.TERMINATED:
-        return gone(after, "the provider ended the machine", now=now)
+        return _gone(node, launch, "the provider ended the machine", now)
     if instance.status is InstanceStatus.TERMINATING and node.phase is not Phase.TERMINATING:
-        reason = Retirement(reason="the provider is taking the machine away")
-        return evolve(after, retiring=node.retiring or reason).to(Phase.TERMINATING, at=now)
+        leaving = node.retiring or Retirement(reason="the provider is taking the machine away")
+        return node.to(Phase.TERMINATING, at=now, launch=launch, retiring=leaving)
     if node.phase is Phase.REQUESTED:
-        return after.to(Phase.BOOTING, at=now)
-    return after
+        return node.to(Phase.BOOTING, at=now, launch=launch)
+    return node if launch is node.launch else evolve(node, launch=launch)
 
 
 def seen_by_listing(node: Node) -> object:
@@ -106,19 +105,24 @@ def taught_by(instance: Instance) -> object:
 
 def gone(node: Node, reason: str, *, now: datetime) -> Node:
     """Return `node` without its machine, its account closed."""
-    retiring = node.retiring or Retirement(reason=reason)
-    launch = node.launch
+    return _gone(node, node.launch, reason, now)
+
+
+def _gone(node: Node, launch: Launch | None, reason: str, now: datetime) -> Node:
     if launch is not None and launch.launched_at is not None and launch.ended_at is None:
         launch = evolve(launch, ended_at=now)
-    return evolve(node, retiring=retiring, launch=launch).to(Phase.GONE, at=now)
+    retiring = node.retiring or Retirement(reason=reason)
+    return node.to(Phase.GONE, at=now, launch=launch, retiring=retiring)
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
-    """Return `launch` with what is known of the machine it bought.
+    """Return `launch` with what is known of the machine it bought: itself if that is known already.
 
     The price is the one it was first seen at: what a later listing asks of newcomers is not
     what this machine costs.
     """
+    if _is_known(instance, launch):
+        return launch
     price = instance.price_per_hour if launch.instance is None else None
     return evolve(
         launch,
@@ -128,6 +132,17 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         price_per_hour=launch.price_per_hour if price is None else price,
         launched_at=instance.launched_at or launch.launched_at or now,
         ended_at=instance.ended_at or launch.ended_at,
+    )
+
+
+def _is_known(instance: Instance, launch: Launch) -> bool:
+    return (
+        launch.instance == instance.id
+        and launch.launched_at is not None
+        and instance.launched_at in (None, launch.launched_at)
+        and instance.ended_at in (None, launch.ended_at)
+        and instance.public_address in ("", launch.public_address)
+        and instance.private_address in ("", launch.private_address)
     )
 
 
