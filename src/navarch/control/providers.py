@@ -1,10 +1,10 @@
 """The coat every provider is dressed in: time limits, and one way to fail."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
+from navarch.control.time_limit import TimeLimit
 from navarch.core.errors import (
     OutcomeUnknownError,
     ProviderError,
@@ -27,6 +27,7 @@ from navarch.ports.provider import (
 )
 from navarch.ports.shell import DescribesLogins, Login
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 CALL_TIMEOUT = timedelta(seconds=60)
@@ -41,7 +42,7 @@ class DressedProvider:
 
     def __init__(self, provider: Provider, *, call_timeout: timedelta = CALL_TIMEOUT) -> None:
         self._provider = provider
-        self._call_timeout = call_timeout
+        self._limit = TimeLimit(call_timeout)
         self.name = ProviderName(provider.name)
         lag = provider.listing_lag if isinstance(provider, DeclaresListingLag) else LISTING_LAG
         # A call that we gave up on may still be on its way to the provider.
@@ -57,48 +58,29 @@ class DressedProvider:
 
     async def provision(self, request: ProvisionRequest) -> Instance:
         """Start one machine; whatever goes wrong unexpectedly may have had an effect."""
-        try:
-            async with asyncio.timeout(self._call_timeout.total_seconds()):
-                return await self._provider.provision(request)
-        except ProviderError:
-            raise
-        except TimeoutError as error:
-            raise OutcomeUnknownError(f"{self.name} did not answer in time") from error
-        except Exception as error:
-            raise OutcomeUnknownError(f"{self.name}: {error!r}") from error
+        return await self._in_time("answer", OutcomeUnknownError, self._provider.provision, request)
 
     async def terminate(self, instance: InstanceId) -> None:
         """Stop paying for one machine."""
-        await self._told(lambda: self._provider.terminate(instance))
+        await self._in_time("answer", OutcomeUnknownError, self._provider.terminate, instance)
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart the operating system of one machine."""
         provider = self._provider
         if not isinstance(provider, Reboots):
             raise RejectedError(f"{self.name} cannot reboot machines")
-        await self._told(lambda: provider.reboot(instance))
+        await self._in_time("answer", OutcomeUnknownError, provider.reboot, instance)
 
     async def power_cycle(self, instance: InstanceId) -> None:
         """Switch one machine off and on."""
         provider = self._provider
         if not isinstance(provider, PowerCycles):
             raise RejectedError(f"{self.name} cannot switch machines off and on")
-        await self._told(lambda: provider.power_cycle(instance))
-
-    async def _told(self, call: Callable[[], Awaitable[None]]) -> None:
-        try:
-            async with asyncio.timeout(self._call_timeout.total_seconds()):
-                await call()
-        except ProviderError:
-            raise
-        except TimeoutError as error:
-            raise OutcomeUnknownError(f"{self.name} did not answer in time") from error
-        except Exception as error:
-            raise OutcomeUnknownError(f"{self.name}: {error!r}") from error
+        await self._in_time("answer", OutcomeUnknownError, provider.power_cycle, instance)
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine, or raise; never a part."""
-        return await self._look("list", self._provider.list_instances)
+        return await self._in_time("list", TransientError, self._provider.list_instances)
 
     @property
     def announces(self) -> bool:
@@ -108,7 +90,7 @@ class DressedProvider:
     async def notices(self) -> Sequence[Announcement]:
         """Return everything that is announced."""
         assert self._announcer is not None, self.name
-        return await self._look("announce", self._announcer.notices)
+        return await self._in_time("announce", TransientError, self._announcer.notices)
 
     @property
     def describes_topology(self) -> bool:
@@ -119,26 +101,32 @@ class DressedProvider:
         """Return where those machines stand of which that is known."""
         surveyor = self._surveyor
         assert surveyor is not None, self.name
-        return await self._look("describe", lambda: surveyor.topology(instances))
+        return await self._in_time("describe", TransientError, surveyor.topology, instances)
 
     async def login(self, instance: InstanceId) -> Login | None:
         """Return how to log in to a machine, where the provider knows."""
         porter = self._porter
         if porter is None:
             return None
-        return await self._look("describe", lambda: porter.login(instance))
+        return await self._in_time("describe", TransientError, porter.login, instance)
 
-    async def _look(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a call that changes nothing."""
+    async def _in_time(
+        self,
+        what: str,
+        unsure: type[ProviderError],
+        call: Callable[P, Awaitable[T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Make a call; where nobody can say what came of it, raise `unsure`."""
         try:
-            async with asyncio.timeout(self._call_timeout.total_seconds()):
-                return await call()
+            return await self._limit.keep(call, *args, **kwargs)
         except ProviderError:
             raise
         except TimeoutError as error:
-            raise TransientError(f"{self.name} did not {what} in time") from error
+            raise unsure(f"{self.name} did not {what} in time") from error
         except Exception as error:
-            raise TransientError(f"{self.name}: {error!r}") from error
+            raise unsure(f"{self.name}: {error!r}") from error
 
 
 class Providers:
