@@ -21,7 +21,10 @@ class InstanceStatus(StrEnum):
     @property
     def alive(self) -> bool:
         """Whether the machine is, or may still become, of use."""
-        return self in (InstanceStatus.PENDING, InstanceStatus.RUNNING)
+        return self in ALIVE
+
+
+ALIVE = frozenset({InstanceStatus.PENDING, InstanceStatus.RUNNING})
 
 
 @drafted

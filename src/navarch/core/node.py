@@ -49,6 +49,10 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
 HOST_LABELS = ("host_id", "serial")
 """The labels by which an agent may name the machine under it."""
 
+_READY, _GONE, _UNHEALTHY = Phase.READY, Phase.GONE, Health.UNHEALTHY
+"""By themselves for what every commit asks many times: to find one in its class takes longer than
+to compare it."""
+
 LIVE = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING})
 """Phases in which nobody has decided yet that the machine must go."""
 
@@ -192,7 +196,7 @@ class Node:
     @property
     def gone(self) -> bool:
         """Whether the machine no longer exists, if it ever did."""
-        return self.phase is Phase.GONE
+        return self.phase is _GONE
 
     @property
     def counts(self) -> bool:
@@ -202,7 +206,7 @@ class Node:
     @property
     def open_to_work(self) -> bool:
         """Whether nothing but its health could keep new work from starting here."""
-        if self.phase is not Phase.READY or self.retiring is not None or self.waiting:
+        if self.phase is not _READY or self.retiring is not None or self.waiting:
             return False
         if self.cordoned is not None:
             return False
@@ -212,7 +216,7 @@ class Node:
     @property
     def serving(self) -> bool:
         """Whether new work may start here."""
-        return self.health is not Health.UNHEALTHY and self.open_to_work
+        return self.health is not _UNHEALTHY and self.open_to_work
 
     def to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
         """Return this node moved to `phase`, with what changes along; an illegal move is a bug."""
@@ -220,15 +224,21 @@ class Node:
         return evolve(self, phase=phase, since=at, **along)
 
 
+_STATUS_OF_THE_LEAVING = {
+    Phase.DRAINING: NodeStatus.DRAINING,
+    Phase.TERMINATING: NodeStatus.DRAINING,
+    Phase.GONE: NodeStatus.TERMINATED,
+}
+
+
 def node_status(node: Node) -> NodeStatus | None:
     """Return the word operators see; none before the agent has registered."""
     if node.registered_at is None:
         return None
-    if node.phase is Phase.GONE:
-        return NodeStatus.TERMINATED
-    if node.phase in (Phase.DRAINING, Phase.TERMINATING):
-        return NodeStatus.DRAINING
-    if node.health is Health.UNHEALTHY:
+    leaving = _STATUS_OF_THE_LEAVING.get(node.phase)
+    if leaving is not None:
+        return leaving
+    if node.health is _UNHEALTHY:
         return NodeStatus.UNHEALTHY
     if node.cordoned is not None:
         return NodeStatus.CORDONED

@@ -3,7 +3,7 @@
 from navarch.core.node import Node, Phase, Told
 from navarch.health.judgement import explain
 
-TOLD_OF = (Phase.READY, Phase.DRAINING)
+TOLD_OF = frozenset({Phase.READY, Phase.DRAINING})
 """The phases in which work can run on a node, so that somebody has to know of it."""
 
 
