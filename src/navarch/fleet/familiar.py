@@ -230,6 +230,11 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
     """
     if before is after:
         return [((), ())]
+    if len(before) == len(after):
+        changed = list(compress(count(), map(is_not, before, after)))
+        if len(changed) <= FEW:
+            # Nearly always somebody is described anew where it stands, and nobody came or went.
+            return [*[(before[at : at + 1], after[at : at + 1]) for at in changed], ((), ())]
     parts: list[Part] = []
     here = there = 0
     for _ in range(FEW):
@@ -237,17 +242,13 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
         here, there = here + alike, there + alike
         if here == len(before) or there == len(after):
             break
-        taken_out = put_in = 1
-        # Whoever is followed by the same as before is described anew where it stands.
-        if before[here + 1 : here + 2] != after[there + 1 : there + 2]:
-            out = _found(after[there], before, here)
-            into = 0 if out else _found(before[here], after, there)
-            if out or into:
-                taken_out, put_in = out, into
+        taken_out = _found(after[there], before, here)
+        put_in = 0 if taken_out else _found(before[here], after, there)
+        if not taken_out and not put_in:
+            taken_out = put_in = 1
         parts.append((before[here : here + taken_out], after[there : there + put_in]))
         here, there = here + taken_out, there + put_in
-    parts.append((before[here:], after[there:]))
-    return parts
+    return [*parts, (before[here:], after[there:])]
 
 
 def _alike(before: Sequence[Instance], here: int, after: Sequence[Instance], there: int) -> int:

@@ -14,6 +14,9 @@ from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, Cluster, Owner
 
+SEEN_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
+"""Phases in which a listing can teach something about a machine that it could not in others."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
@@ -85,8 +88,8 @@ def seen_by_listing(node: Node) -> object:
 
     Where nothing of it changes, a machine that taught nothing about its node teaches nothing now.
     """
-    matters = node.phase in (Phase.REQUESTED, Phase.TERMINATING, Phase.GONE)
-    return node.launch, node.phase if matters else None
+    # The phase comes first: to hold two launches against each other takes longer.
+    return node.phase if node.phase in SEEN_BY_LISTING else None, node.launch
 
 
 def taught_by(instance: Instance) -> object:
