@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextvars import Context
 from datetime import datetime, timedelta
+from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -218,7 +219,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=int, default=1)
     parser.add_argument("--limit", type=float, default=900.0, help="seconds for each large run")
-    parser.add_argument("--pairs", type=int, default=3, help="days with few and many failures")
+    parser.add_argument("--pairs", type=int, default=5, help="days with few and many failures")
     parser.add_argument("--without-llama3", action="store_true")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -233,7 +234,7 @@ def main() -> None:
         (apart("240", *scale, limit_s=limit_s), apart("1200", *scale, limit_s=limit_s))
         for _ in range(chosen.pairs)
     ]
-    few, many = pairs[0]
+    few, many = (quickest([pair[side] for pair in pairs]) for side in (0, 1))
     each_ms = [ms for pair in pairs if (ms := further(*pair)) is not None]
     found: dict[str, object] = {
         "scale": chosen.scale,
@@ -241,6 +242,7 @@ def main() -> None:
         "day_with_five_times_the_failures": many,
         "further_failure_ms": median(each_ms) if each_ms else None,
         "further_failure_each_ms": each_ms,
+        "further_failure_of_the_quickest_ms": further(few, many),
         "further_failure_target_ms": 2,
         "wake_ups": wake_ups(),
         "stories": stories(),
@@ -248,6 +250,11 @@ def main() -> None:
     if not chosen.without_llama3:
         found["llama3"] = {**apart("llama3", limit_s=limit_s), "target_cpu_s": 30}
     print(json.dumps(found, indent=2))
+
+
+def quickest(runs: list[dict[str, object]]) -> dict[str, object]:
+    """Return the run that others on the same host have disturbed least."""
+    return min(runs, key=lambda run: float(str(run.get("cpu_s", inf))))
 
 
 def further(few: dict[str, object], many: dict[str, object]) -> float | None:
