@@ -58,7 +58,10 @@ def next_verdict_at(
 
 def heartbeat_condition(node: Node) -> Condition | None:
     """Return what is held against `node` for its silence."""
-    return next((c for c in node.conditions if c.check == HEARTBEAT), None)
+    for condition in node.conditions:
+        if condition.check == HEARTBEAT:
+            return condition
+    return None
 
 
 def _verdicts_max(fleet: Fleet, node: Node) -> int:

@@ -1,11 +1,9 @@
 """From a report to what it changes: verdicts by policy, conditions, incidents, journal."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 import structlog
 
@@ -30,6 +28,7 @@ from navarch.health.policy.windows import Match
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 from navarch.service.told import Told
+from navarch.service.turns import Turn, Turns
 
 log = structlog.get_logger(__name__)
 
@@ -97,21 +96,21 @@ class Weighing:
         self._told = Told(store)
         self._recalled: dict[NodeId, Engine] = {}
         self._familiar: dict[NodeId, _Familiar] = {}
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._turns = Turns()
         self._asked: dict[NodeId, dict[CommandId, str]] = {}
         for command in store.fleet().commands.values():
             self._note(command)
         store.subscribe(self._changed)
 
-    def turn(self, name: NodeId) -> asyncio.Lock:
-        """Return whose turn it is to report from around a node.
+    def turn(self, name: NodeId) -> Turn:
+        """Return the turn to take for a report from around a node.
 
         The nodes of one NVLink domain see the same fault at the same moment, and write about
         the same incident: better one after the other than all but one again.
         """
         node = self._store.fleet().nodes.get(name)
         place = (node.labels.get(NVLINK_LABEL) if node else None) or f"node {name}"
-        return self._turns.setdefault(place, asyncio.Lock())
+        return self._turns.at(place)
 
     async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
         """Return what `report` makes of `node`, and of the incidents around it."""

@@ -15,6 +15,7 @@ from navarch.health.checks.xid import judge_xid, label, say
 from navarch.health.incidents.ending import ended
 from navarch.health.incidents.finding import Finding
 from navarch.health.incidents.grouping import group
+from navarch.health.incidents.standing import still_there
 from navarch.testing.worlds import NOW, a_node
 
 NODE = a_node("training-0", boot_id="boot-1")
@@ -202,20 +203,20 @@ def test_an_incident_ends_with_silence_unless_something_of_it_still_stands() -> 
     wrong = Condition(check="xid/48/GPU-0", health=Health.UNHEALTHY, reason="", since=NOW)
     sick = replace(NODE, conditions=(wrong,))
 
-    assert ended(incident, {NODE.id: NODE}, now=early) is None
-    assert ended(incident, {NODE.id: sick}, now=late) is None
-    over = ended(incident, {NODE.id: NODE}, now=late)
+    assert ended(incident, [NODE], now=early) is None
+    assert ended(incident, [sick], now=late) is None
+    over = ended(incident, [NODE], now=late)
     assert over is not None
     assert (over.state, over.closed_at) == (IncidentState.RESOLVED, late)
     gone = replace(sick, phase=Phase.GONE)
-    assert ended(incident, {NODE.id: gone}, now=early) is not None
+    assert ended(incident, still_there(incident, {NODE.id: gone}), now=early) is not None
 
 
 @pytest.mark.parametrize("state", [IncidentState.RECOVERING, IncidentState.HELD])
 def test_an_incident_that_somebody_works_on_is_not_closed_by_silence(state: IncidentState) -> None:
     incident = replace(one(reported([xid(48)])), state=state)
 
-    assert ended(incident, {NODE.id: NODE}, now=NOW + 10 * SILENCE) is None
+    assert ended(incident, [NODE], now=NOW + 10 * SILENCE) is None
 
 
 FINDINGS = st.lists(

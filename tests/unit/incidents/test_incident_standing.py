@@ -50,13 +50,13 @@ def broken(**facts: object) -> Node:
     ids=["open", "held", "released", "replaced", "surplus", "mended", "another"],
 )
 def test_an_incident_stands_as_its_node_does(node: Node, state: IncidentState) -> None:
-    assert standing(INCIDENT, {NAME: node}, {RECOVERY.id: RECOVERY}).state is state
+    assert standing(INCIDENT, [node], {RECOVERY.id: RECOVERY}).state is state
 
 
 def test_a_recovery_and_its_incident_name_each_other() -> None:
     recoveries = {RECOVERY.id: RECOVERY}
 
-    stands = standing(INCIDENT, {NAME: broken(recovery=RECOVERY.id)}, recoveries)
+    stands = standing(INCIDENT, [broken(recovery=RECOVERY.id)], recoveries)
 
     assert stands.recovery == RECOVERY.id
     assert [each.incident for each in linked([stands], recoveries)] == [INCIDENT.id]
@@ -75,9 +75,9 @@ def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> N
     well = broken(conditions=(), health=Health.HEALTHY)
     later = NOW + timedelta(days=1)
 
-    assert ended(going, {NAME: well}, {RECOVERY.id: RECOVERY}, now=later) is None
-    stands = standing(going, {NAME: well}, {RECOVERY.id: done})
-    over = ended(stands, {NAME: well}, {RECOVERY.id: done}, now=NOW)
+    assert ended(going, [well], {RECOVERY.id: RECOVERY}, now=later) is None
+    stands = standing(going, [well], {RECOVERY.id: done})
+    over = ended(stands, [well], {RECOVERY.id: done}, now=NOW)
     assert over is not None
     assert (over.state, over.note) == (IncidentState.RESOLVED, "mended: the boot check passes")
 
@@ -115,11 +115,11 @@ def test_what_incidents_do_not_see_in_a_node_changes_none_of_them() -> None:
     for node in (broken(), broken(held=HELD), broken(retiring=Retirement(reason="x"))):
         other = replace(node, **unseen)  # type: ignore[arg-type]
         assert seen_by_incidents(other) == seen_by_incidents(node)
-        stands = [standing(INCIDENT, {NAME: each}, {}) for each in (node, other)]
+        stands = [standing(INCIDENT, [each], {}) for each in (node, other)]
         assert stands[0] == stands[1]
         assert words(stands[0], {NAME: node}) == words(stands[1], {NAME: other})
         later = NOW + timedelta(days=1)
-        ends = [ended(INCIDENT, {NAME: each}, {}, now=later) for each in (node, other)]
+        ends = [ended(INCIDENT, [each], {}, now=later) for each in (node, other)]
         assert ends[0] == ends[1]
     gone = replace(broken(), phase=Phase.GONE)
     assert seen_by_incidents(gone) != seen_by_incidents(broken())

@@ -1,14 +1,13 @@
 """When an incident is over."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from navarch.core.evolve import evolve
-from navarch.core.ids import NodeId, RecoveryId
+from navarch.core.ids import RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
-from navarch.health.incidents.standing import still_there
 
 
 def quiet_at(incident: Incident) -> datetime:
@@ -21,17 +20,17 @@ NONE_KNOWN: Mapping[RecoveryId, Recovery] = {}
 
 def end_of(
     incident: Incident,
-    nodes: Mapping[NodeId, Node],
+    there: Collection[Node],
     recoveries: Mapping[RecoveryId, Recovery] = NONE_KNOWN,
     *,
     now: datetime,
 ) -> str | None:
     """Return why an incident is over, or None if it is not.
 
-    It is not over while anything of it still stands as a condition of a node: silence is no
-    proof that a GPU that fell off the bus is back.
+    `there` are those of its nodes that are still there. It is not over while anything of it still
+    stands as a condition of one of them: silence is no proof that a GPU that fell off the bus is
+    back.
     """
-    there = still_there(incident, nodes)
     if not there:
         return "its node is gone"
     if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
@@ -49,13 +48,13 @@ def end_of(
 
 def ended(
     incident: Incident,
-    nodes: Mapping[NodeId, Node],
+    there: Collection[Node],
     recoveries: Mapping[RecoveryId, Recovery] = NONE_KNOWN,
     *,
     now: datetime,
 ) -> Incident | None:
     """Return an incident that is over as it is put on file; None if it is not over."""
-    why = end_of(incident, nodes, recoveries, now=now)
+    why = end_of(incident, there, recoveries, now=now)
     if why is None:
         return None
     note = f"{incident.note}; {why}" if incident.note else why

@@ -9,7 +9,7 @@ from navarch.core.incident import Incident, IncidentState
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery
 from navarch.health.incidents.ending import ended
-from navarch.health.incidents.standing import standing, words
+from navarch.health.incidents.standing import standing, still_there, words
 
 
 def settled(
@@ -20,8 +20,9 @@ def settled(
     now: datetime,
 ) -> tuple[Incident, Event] | None:
     """Return an open incident as it should be by now, with its news; None if it is so already."""
-    stands = standing(incident, nodes, recoveries)
-    after = ended(stands, nodes, recoveries, now=now)
+    there = still_there(incident, nodes)
+    stands = standing(incident, there, recoveries)
+    after = ended(stands, there, recoveries, now=now)
     if after is not None:
         return after, _closed_event(after, now)
     if stands is not incident:

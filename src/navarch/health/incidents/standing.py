@@ -11,18 +11,19 @@ from navarch.core.recovery import Recovery
 
 def standing(
     incident: Incident,
-    nodes: Mapping[NodeId, Node],
+    there: Iterable[Node],
     recoveries: Mapping[RecoveryId, Recovery],
 ) -> Incident:
     """Return an open incident as it stands: with its recovery, if it has one, and its state.
 
-    The same one is returned if it stands as it says.
-    Nothing is remembered here that the nodes do not know, so a restart comes to the same answer.
+    `there` are those of its nodes that are still there. The same incident is returned if it stands
+    as it says. Nothing is remembered here that the nodes do not know, so a restart comes to the
+    same answer.
     """
     checks = {symptom.check for symptom in incident.symptoms}
     is_mended = is_held = False
     recovery = incident.recovery
-    for node in still_there(incident, nodes):
+    for node in there:
         mending = recoveries.get(node.recovery) if node.recovery is not None else None
         is_seen = any(condition.check in checks for condition in node.conditions)
         if mending is not None and not mending.over and (is_seen or mending.check in checks):
