@@ -1,6 +1,7 @@
 """Navarch inside another program."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from navarch.app.extensions import Extensions
@@ -8,7 +9,6 @@ from navarch.app.server import Running, Server
 from navarch.config import Config, default_config
 from navarch.core.budget import Budget
 from navarch.core.errors import InvalidError
-from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.fleet.disruption.unhealthy import CordonAndReplace
 from navarch.ports.alerts import AlertNotifier
@@ -88,7 +88,7 @@ class ControlPlane:
         if provider.name in taken:
             raise InvalidError(f"there is a provider named {provider.name!r} already")
         providers = (*self._extensions.providers, provider)
-        self._extensions = evolve(self._extensions, providers=providers)
+        self._extensions = replace(self._extensions, providers=providers)
 
     async def run(self, started: Callable[[Running], None] = lambda _: None) -> None:
         """Serve until cancelled; `started` is called with the running control plane."""

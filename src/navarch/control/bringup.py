@@ -5,7 +5,7 @@ been run: they are run again, which counts as the next attempt.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
@@ -17,7 +17,6 @@ from navarch.control.providers import Providers
 from navarch.core.bringup import BringUpLog, CommandLog, Setup, fill_in, without_secrets
 from navarch.core.errors import ProviderError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
@@ -211,10 +210,10 @@ class BringUpReconciler:
         values = self._values(launch)
         for number, template in enumerate(setup.commands, start=1):
             entry, error = await self._command(shell, template, values, number, setup)
-            attempt = evolve(attempt, commands=(*attempt.commands, entry), error=error)
+            attempt = replace(attempt, commands=(*attempt.commands, entry), error=error)
             if error:
                 break
-        done = evolve(attempt, ended_at=self._clock.now(), succeeded=not attempt.error)
+        done = replace(attempt, ended_at=self._clock.now(), succeeded=not attempt.error)
         await self._keep(memory, done)
         await self._tell(done)
 
@@ -228,9 +227,9 @@ class BringUpReconciler:
             ran = await shell.run(fill_in(template, values), within=setup.command_within)
         except ShellError as error:
             took = self._clock.monotonic() - began
-            return evolve(entry, duration_s=took), f"command {number} failed: {error}"
+            return replace(entry, duration_s=took), f"command {number} failed: {error}"
         secrets = (values["JoinToken"],)
-        entry = evolve(
+        entry = replace(
             entry,
             exit_code=ran.exit_code,
             stdout=without_secrets(ran.stdout, secrets),

@@ -1,5 +1,6 @@
 """The recovery reconciler: climbs ladders, one written-down step at a time."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
@@ -8,7 +9,6 @@ from navarch.control.providers import Providers
 from navarch.control.remediation import ground_of
 from navarch.core.errors import OutcomeUnknownError, ProviderError, TransientError
 from navarch.core.event import Event, about
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import CommandId, NodeId, RecoveryId
 from navarch.core.node import Node, Phase, Told
@@ -97,7 +97,7 @@ class RecoveryReconciler:
 
     def _ground(self, fleet: Fleet, recovery: Recovery, node: Node, now: datetime) -> Ground:
         ground = ground_of(fleet, node, self._providers, now=now)
-        return evolve(
+        return replace(
             ground,
             command=fleet.commands.get(recovery.command) if recovery.command else None,
             drained=node.id in self._drained,

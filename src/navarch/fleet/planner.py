@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
 
-from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
@@ -279,7 +279,7 @@ class _Launches:
         if self._allowance is not None:
             self._allowance -= 1
         if self._shunned and (place := scopes(offering)[0]) in self._shunned:
-            self._shunned[place] = evolve(self._shunned[place], trying=True)
+            self._shunned[place] = replace(self._shunned[place], trying=True)
         return Launch(
             token=next(self._new_tokens),
             node=node,

@@ -9,7 +9,7 @@ two or three.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -104,10 +104,10 @@ def scopes(offering: Offering, gang: int = 0) -> tuple[Scope, ...]:
         spot=offering.spot,
         reservation=offering.reservation,
     )
-    region = evolve(account, region=offering.region)
-    narrow = evolve(region, zone=offering.zone)
+    region = replace(account, region=offering.region)
+    narrow = replace(region, zone=offering.zone)
     wide = (narrow, region, account, Scope(provider=offering.provider))
-    return (evolve(narrow, gang=gang), *wide) if gang else wide
+    return (replace(narrow, gang=gang), *wide) if gang else wide
 
 
 def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
@@ -121,7 +121,7 @@ def closed_by(offering: Offering, refusal: Refusal, gang: int = 0) -> Scope:
         case Refusal.CREDENTIAL:
             return provider
         case Refusal.BLOCK:
-            return evolve(narrow, gang=gang)
+            return replace(narrow, gang=gang)
         case _:
             return narrow
 

@@ -8,7 +8,7 @@ repeats it.
 import asyncio
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -20,7 +20,6 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.money import cost
@@ -74,7 +73,7 @@ class Habits:
 
     def calm(self) -> "Habits":
         """Return the same cloud on a good day."""
-        return evolve(
+        return replace(
             self,
             refuses=None,
             sold_out=0.0,

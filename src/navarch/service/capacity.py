@@ -1,11 +1,11 @@
 """From a wish for GPUs to a pool of machines."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from navarch.catalogue.gpus import in_whole_machines
 from navarch.core.errors import InvalidError
-from navarch.core.evolve import evolve
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.ports.api import Capacity, PoolSpec
@@ -49,7 +49,7 @@ def plan_capacity(
         nodes_max = max(nodes_max, known.nodes_max)
     same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes_max)
-    return evolve(
+    return replace(
         pool_spec(known) if known else blank,
         offerings=same_size,
         nodes_min=nodes,

@@ -9,6 +9,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Protocol
@@ -496,7 +497,7 @@ class FleetService:
         """Return the reasons behind the state of a node, a pool or a launch."""
         why = await explain(self._store, about)
         state = self._present_state(why.about)
-        return why if state is None else evolve(why, state=state)
+        return why if state is None else replace(why, state=state)
 
     def _present_state(self, about: Subject) -> str | None:
         """Return how a pool or a launch stands now, which its own events alone do not tell."""

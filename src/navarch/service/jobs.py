@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -170,7 +171,7 @@ class JobService:
         if attempt is None or attempt.placed == attempt.of or _is_for_a_quota(attempt):
             return found
         more = growth(fleet, job, missing=attempt.of - attempt.placed)
-        return evolve(found, remedies=(*found.remedies, *more))
+        return replace(found, remedies=(*found.remedies, *more))
 
     async def _write(self, fleet: Fleet, job: Job, kind: str, reason: str) -> Job:
         event = Event(

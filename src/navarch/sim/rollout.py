@@ -8,7 +8,7 @@ place, which is quicker than any cloud and so hides nothing.
 import time
 from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from navarch.control.providers import Providers
@@ -113,7 +113,7 @@ class _Stage:
             await self.clock.sleep(5.0)
         outcome = self._outcome(pool)
         await self._roll_back()
-        return evolve(
+        return replace(
             outcome,
             acted_in_rollback=len(self.acted)
             - outcome.acted_for_driver

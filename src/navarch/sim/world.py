@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from functools import partial
@@ -12,7 +12,6 @@ from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.control.bringup import BringUp
 from navarch.control.loads import Loads
 from navarch.core.errors import SupersededError, UnreachableError
-from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -432,7 +431,7 @@ class World:
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
             timing=lambda: self.timing,
-            opinions=evolve(self.opinions, autoscalers=self.autoscalers),
+            opinions=replace(self.opinions, autoscalers=self.autoscalers),
             metrics_source=self._metrics_source(store, columns),
             loads=self.loads,
             policies=None if self.policies is None else partial(_same, self.policies),

@@ -1,13 +1,12 @@
 """Budgets held against spending: who is near the limit, and what may not be bought."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 
 from navarch.core.budget import Budget, BudgetOf, OverBudget
-from navarch.core.evolve import evolve
 from navarch.core.launch import Launch
 from navarch.core.money import cost
 from navarch.core.offering import Offering
@@ -135,7 +134,7 @@ def veto(
         if budget.when_spent is OverBudget.REFUSE and replaces:
             continue
         extra = [each.price_per_hour for other, each in also if concerns(budget, other)]
-        each = evolve(known, asked_per_hour=sum(extra, known.asked_per_hour))
+        each = replace(known, asked_per_hour=sum(extra, known.asked_per_hour))
         if each.has_room_for(offering.price_per_hour, now):
             continue
         if budget.when_spent is OverBudget.DOWNGRADE and offering in _modest(pool):

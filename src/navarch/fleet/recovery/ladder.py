@@ -6,7 +6,7 @@ of it: a second reboot is never the answer to a reboot that nobody has heard of.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from navarch.core.command import Command, CommandStatus
@@ -65,7 +65,7 @@ def begin(node: Node, treatment: Treatment, ground: Ground) -> Recovery:
     name = recovery_id(node.id, node.boot_id, lead.check)
     before = next((each for each in ground.others if each.id == name), None)
     others = [each for each in ground.others if each.id != name]
-    ground = evolve(ground, others=others)
+    ground = replace(ground, others=others)
     step, passed_over = choose_step(treatment.step, before, node, ground)
     same = [c for c in node.conditions if c.health is Health.UNHEALTHY]
     now = ground.now

@@ -1,10 +1,9 @@
 """What the driver says has happened."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.health.xid.action import Action
 from navarch.health.xid.catalogue import driver_branch
@@ -45,7 +44,7 @@ class XidCheck:
         for subject, alike in together.items():
             event, ruling = _gravest(alike, branch)
             if event.code == CONTEXT_SWITCH and not _is_repeated(alike, view):
-                ruling = evolve(ruling, fatal=False, health=Health.DEGRADED)
+                ruling = replace(ruling, fatal=False, health=Health.DEGRADED)
             again = f" ({len(alike)} times)" if len(alike) > 1 else ""
             where = names.get(event.gpu, event.gpu)
             yield CheckResult(
@@ -135,7 +134,7 @@ def _named_after(event: GpuEvent, named: Sequence[GpuEvent]) -> GpuEvent:
     if not near:
         return event
     other = min(near, key=lambda other: (abs(other.at - event.at), other.number))
-    return evolve(event, pid=other.pid, process=other.process)
+    return replace(event, pid=other.pid, process=other.process)
 
 
 def _facts(event: GpuEvent, ruling: Ruling, where: str, times: int) -> dict[str, str]:

@@ -6,10 +6,9 @@ new drivers. What any of them saw has happened; what two of them saw has happene
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from navarch.core.evolve import evolve
 from navarch.health.xid.entry import Kind
 from navarch.health.xid.ruling import decisive
 from navarch.ports.checks import EventSource
@@ -110,7 +109,7 @@ class Fusion:
         if not same:
             return None
         event = min(same, key=lambda event: (abs(sighting.at - event.at), event.number))
-        joined = evolve(
+        joined = replace(
             event, text=event.text or sighting.text, sightings=(*event.sightings, sighting)
         )
         self._recent[self._recent.index(event)] = joined
@@ -155,9 +154,9 @@ class Fusion:
                 continue
             for source, known in self._sources.items():
                 if source in event.sources:
-                    self._sources[source] = evolve(known, missed_in_a_row=0)
+                    self._sources[source] = replace(known, missed_in_a_row=0)
                 else:
-                    self._sources[source] = evolve(
+                    self._sources[source] = replace(
                         known,
                         missed=known.missed + 1,
                         missed_in_a_row=known.missed_in_a_row + 1,
@@ -167,7 +166,7 @@ class Fusion:
         self, source: str, *, lines: int = 0, events: int = 0, last_at: datetime | None = None
     ) -> None:
         known = self._sources.get(source, EventSource(name=source))
-        self._sources[source] = evolve(
+        self._sources[source] = replace(
             known,
             lines=known.lines + lines,
             events=known.events + events,

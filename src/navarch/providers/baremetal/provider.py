@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -25,7 +26,6 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.ownership import CLUSTER
@@ -108,7 +108,7 @@ class BareMetal:
             raise InstanceNotFoundError(f"{instance} is not lent")
         host = self._inventory.hosts.get(lease.host)
         if lease.state is not LeaseState.CLEANING:
-            marked = evolve(lease, state=LeaseState.CLEANING)
+            marked = replace(lease, state=LeaseState.CLEANING)
             await self._offload.run(lambda: self._leases.change(marked))
         if host is not None:
             # One that was taken out of the inventory is no longer ours to clean.
@@ -137,7 +137,7 @@ class BareMetal:
         if lease.state in (LeaseState.CLAIMING, LeaseState.DOUBTFUL):
             # Found in a listing: nobody logs in to what is not claimed.
             await self._claim(host, lease)
-            done = evolve(lease, state=LeaseState.LENT)
+            done = replace(lease, state=LeaseState.LENT)
             await self._offload.run(partial(self._leases.change, done))
         return host.login
 
@@ -174,7 +174,7 @@ class BareMetal:
             try:
                 await self._claim(host, lease)
             except OutcomeUnknownError:
-                doubtful = evolve(lease, state=LeaseState.DOUBTFUL)
+                doubtful = replace(lease, state=LeaseState.DOUBTFUL)
                 await self._offload.run(partial(self._leases.change, doubtful))
                 raise
             except ProviderError as error:
@@ -184,7 +184,7 @@ class BareMetal:
                 troubles.append(error)
                 await self._offload.run(partial(self._leases.drop, lease))
             else:
-                done = evolve(lease, state=LeaseState.LENT)
+                done = replace(lease, state=LeaseState.LENT)
                 await self._offload.run(partial(self._leases.change, done))
                 return self._instance(done)
         if troubles:

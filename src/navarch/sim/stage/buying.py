@@ -1,10 +1,10 @@
 """Pools and clouds of a scenario, as the control plane is given them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from navarch.config import BuiltInCatalogue, Config, to_pool_specs
 from navarch.config.provider import FakeConfig
-from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId
 from navarch.ports.api import PoolSpec
 from navarch.ports.clock import Clock
@@ -55,7 +55,7 @@ async def follow_capacity(
     for step in steps:
         await clock.sleep(max(begin + step.at.total_seconds() - clock.monotonic(), 0.0))
         stock[step.instance_type] = step.machines
-        cloud.habits = evolve(cloud.habits, stock=dict(stock))
+        cloud.habits = replace(cloud.habits, stock=dict(stock))
         if step.reclaim:
             for machine in _surplus(cloud, step):
                 cloud.end(machine)

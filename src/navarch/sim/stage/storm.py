@@ -3,11 +3,10 @@
 import asyncio
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import lru_cache
 
-from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId
 from navarch.sim.scenario.cascading import CascadeScope
 from navarch.sim.scenario.chaos import XIDS, Chaos
@@ -250,7 +249,7 @@ class Storm:
             takes_s = chance.uniform(*REPLACED_AFTER_S)
         self.stage.stop(node)
         self.stage.exchanged[node] = NodeId(successor)
-        self.stage.start(evolve(known, id=successor), after_s=takes_s)
+        self.stage.start(replace(known, id=successor), after_s=takes_s)
 
     # What goes out together
 
