@@ -1,6 +1,5 @@
 """The termination reconciler: tells providers to end machines until they are really gone."""
 
-import contextlib
 from datetime import datetime, timedelta
 
 from navarch.control.errands import Errands
@@ -58,8 +57,9 @@ class TerminationReconciler:
 
     async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:
         try:
-            with contextlib.suppress(InstanceNotFoundError):
-                await self._providers.get(provider).terminate(instance)
+            await self._providers.get(provider).terminate(instance)
+        except InstanceNotFoundError:
+            pass  # It has gone already, which is for the listings to say.
         except BaseException:
             self._nodes.look_at(node)
             raise

@@ -21,7 +21,8 @@ def settled(
 ) -> tuple[Incident, Event] | None:
     """Return an open incident as it should be by now, with its news; None if it is so already."""
     there = still_there(incident, nodes)
-    stands = standing(incident, there, recoveries)
+    # Where all its nodes are gone it is over, and how it stood without them is of no account.
+    stands = standing(incident, there, recoveries) if there else incident
     after = ended(stands, there, recoveries, now=now)
     if after is not None:
         return after, _closed_event(after, now)
