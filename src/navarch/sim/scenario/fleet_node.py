@@ -5,11 +5,9 @@ from datetime import timedelta
 
 from navarch.config.kinds import DURATION_OR_ZERO, TEXT, Integer, MapOf
 from navarch.config.schema import block, key
-from navarch.core.drafting import drafted
 from navarch.sim.scenario.recorded import RecordingFile, RecordingPath
 
 
-@drafted
 @block()
 class FleetNode:
     """A machine that nobody here bought: it is there, and its agent registers."""
