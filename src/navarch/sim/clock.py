@@ -2,68 +2,60 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Generator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from functools import cached_property
-from types import coroutine
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from navarch.sim.loop import Nap, SimLoop
+from navarch.sim.loop import EPOCH, Nap, SimLoop
 
 T = TypeVar("T")
 
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+_NOWHERE = SimLoop()
+"""What stands for the loop while none is known that runs."""
+_NOWHERE.close()
 
 
 class SimClock:
     """Wall time derived from the loop's virtual time."""
 
     def __init__(self) -> None:
-        self._running: SimLoop | None = None
-        self._read_at_s = 0.0
-        self._read = EPOCH
+        self._running = _NOWHERE
+        """The loop that runs, which to ask for takes longer than to remember."""
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop that runs, which to ask for takes longer than to remember."""
-        known = self._running
-        if known is not None and known.runs:
-            return known
+        """The loop that runs."""
+        if self._running.now is not None:
+            return self._running
         loop = asyncio.get_running_loop()
-        self._running = loop if isinstance(loop, SimLoop) else None
+        self._running = loop if isinstance(loop, SimLoop) else _NOWHERE
         return loop
 
     def now(self) -> datetime:
         """Return virtual wall time."""
-        known = self._running
-        now_s = known.now_s if known is not None and known.runs else self.loop.time()
-        # It is asked for far more often than it moves.
-        if now_s != self._read_at_s:
-            self._read_at_s, self._read = now_s, EPOCH + timedelta(seconds=now_s)
-        return self._read
+        return self._running.now or EPOCH + timedelta(seconds=self.loop.time())
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
         known = self._running
-        return known.now_s if known is not None and known.runs else self.loop.time()
+        return known.now_s if known.now is not None else self.loop.time()
 
     def sleep(self, seconds: float) -> Awaitable[None]:
         """Let virtual time pass."""
         if seconds <= 0:
             return asyncio.sleep(0)
         known = self._running
-        now_s = known.now_s if known is not None and known.runs else self.loop.time()
-        return self.sleep_until(now_s + seconds)
+        if known.now is None:
+            return self.sleep_until(self.loop.time() + seconds)
+        return Nap(known, known.now_s + seconds)
 
-    @coroutine
-    def sleep_until(self, moment_s: float) -> Generator[Any, None, None]:
+    def sleep_until(self, moment_s: float) -> Awaitable[None]:
         """Let virtual time pass until exactly then, whatever it is now."""
-        known = self._running
-        loop = known if known is not None and known.runs else self.loop
+        loop = self.loop
         if isinstance(loop, SimLoop):
-            yield Nap(loop, moment_s)
-        else:
-            yield from asyncio.sleep(moment_s - loop.time()).__await__()
+            return Nap(loop, moment_s)
+        return asyncio.sleep(moment_s - loop.time())
 
 
 class SeededEntropy:

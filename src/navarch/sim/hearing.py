@@ -7,7 +7,7 @@ import numpy as np
 
 from navarch.core.ids import NodeId
 from navarch.ports.clock import Clock
-from navarch.sim.clock import EPOCH
+from navarch.sim.loop import EPOCH
 from navarch.sim.pulse import Pulse
 from navarch.stores.columns import Columns
 

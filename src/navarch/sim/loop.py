@@ -2,14 +2,18 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import Context, copy_context
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from math import ulp
-from typing import NoReturn, TypeVarTuple
+from typing import Any, NoReturn, TypeVarTuple
 
 Ts = TypeVarTuple("Ts")
 
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+"""When every simulation begins."""
 
 _make = asyncio.Handle.__new__
 _make_timer = asyncio.TimerHandle.__new__
@@ -38,15 +42,20 @@ class Nap(asyncio.TimerHandle):
     __slots__ = ("_asyncio_future_blocking",)
 
     _args: tuple[object, ...]
+    _callback: Any
+    _asyncio_future_blocking: bool | None
 
     def __init__(self, loop: "SimLoop", when: float) -> None:
         self._loop = loop
         self._when = when
         self._cancelled = False
-        self._scheduled = False
-        self._repr = self._source_traceback = None
+        self._repr = self._source_traceback = self._asyncio_future_blocking = None
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Hand this to the task, once: by the time it is asked for more, the moment has come."""
         # Says that whoever is handed this is to wait for it.
         self._asyncio_future_blocking = True
+        return iter((self,))  # type: ignore[return-value]
 
     def add_done_callback(
         self, wake: Callable[[asyncio.Future[None]], object], *, context: Context
@@ -65,10 +74,12 @@ class Nap(asyncio.TimerHandle):
             return False
         self._cancelled = True
         if self._scheduled:
-            self._loop._timer_cancelled_count += 1
+            self._loop._timer_handle_cancelled(self)
         cancelled = self._loop.create_future()
         cancelled.cancel(msg)
         self._loop.call_soon(self._callback, cancelled, context=self._context)
+        # What went wrong in the task may lead back here: without this, nothing leads in a circle.
+        self._callback = None
         return True
 
 
@@ -92,8 +103,9 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.now_s = now
         """Virtual seconds since the simulation began: `time`, for those who ask all the time."""
-        self.runs = False
-        """Whether it runs, likewise."""
+        self.now: datetime | None = None
+        """The same moment on the calendar, while it runs: it is asked for far more often than it
+        moves."""
         self._clock_resolution = RESOLUTION_S
         self._ready = []
         if not self._debug:
@@ -151,37 +163,42 @@ class SimLoop(asyncio.BaseEventLoop):
         return timer
 
     def _run_once(self) -> None:
-        """Call everything that is ready, or let time pass until something is."""
-        ready, timers = self._ready, self._timers
-        if timers and (timers[0][2]._cancelled or self._timer_cancelled_count > CANCELLED_MAX):
-            self._drop_cancelled()
-        if not ready and not self._stopping:
-            self._pass_time(timers[0][0] if timers else None)
+        """Call everything that is ready, and let time pass whenever nothing is, until stopped."""
+        timers = self._timers
         soon = self.now_s + self._clock_resolution
-        while timers and timers[0][0] < soon:
-            timer = heapq.heappop(timers)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]
-            ready.append(timer)
-        # Those that are called now may have others called, but not in this round.
-        self._ready = []
-        left = iter(ready)
-        try:
-            for handle in left:
-                if not handle._cancelled:
-                    handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
-        except BaseException:
-            # Nothing that goes wrong in a callback goes unnoticed, nor keeps others from being
-            # called by whoever cleans up.
-            self._ready[:0] = left
-            raise
+        while True:
+            ready = self._ready
+            if not ready and not self._stopping:
+                if timers and timers[0][2]._cancelled:
+                    self._drop_next_cancelled()
+                self._pass_time(timers[0][0] if timers else None)
+                soon = self.now_s + self._clock_resolution
+            while timers and timers[0][0] < soon:
+                timer = heapq.heappop(timers)[2]
+                timer._scheduled = False  # type: ignore[attr-defined]
+                ready.append(timer)
+            # Those that are called now may have others called, but not in this round.
+            self._ready = []
+            left = iter(ready)
+            try:
+                for handle in left:
+                    if not handle._cancelled:
+                        handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+            except BaseException:
+                # Nothing that goes wrong in a callback goes unnoticed, nor keeps others from being
+                # called by whoever cleans up.
+                self._ready[:0] = left
+                raise
+            if self._stopping:
+                return
 
     def run_forever(self) -> None:
         """Run until stopped."""
-        self.runs = True
+        self._move_to(self.now_s)
         try:
             super().run_forever()
         finally:
-            self.runs = False
+            self.now = None
 
     def _pass_time(self, until: float | None) -> None:
         """Let virtual time pass until the next timer, if there is one, instead of waiting."""
@@ -189,19 +206,28 @@ class SimLoop(asyncio.BaseEventLoop):
             raise StuckError(f"at t={self.now_s:.3f}s: {asyncio.all_tasks(self)}")
         if until > self.now_s:
             # To the very moment of the timer: a sum would depend on where we come from.
-            self.now_s = until
+            self._move_to(until)
             if until >= COARSE_FROM_S:
                 self._clock_resolution = max(RESOLUTION_S, 2 * ulp(until))
 
-    def _drop_cancelled(self) -> None:
-        """Forget timers that were called off: those next in line, and all if they are many."""
+    def _move_to(self, moment_s: float) -> None:
+        self.now_s = moment_s
+        self.now = EPOCH + timedelta(seconds=moment_s)
+
+    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+        """Count a timer that was called off, and forget all such once they are many."""
         timers = self._timers
+        self._timer_cancelled_count += 1
         if self._timer_cancelled_count > max(CANCELLED_MAX, len(timers) // 2):
             for _, _, timer in timers:
                 timer._scheduled = not timer._cancelled  # type: ignore[attr-defined]
             timers[:] = [each for each in timers if not each[2]._cancelled]
             heapq.heapify(timers)
             self._timer_cancelled_count = 0
+
+    def _drop_next_cancelled(self) -> None:
+        """Forget timers that were called off, as far as they are next in line."""
+        timers = self._timers
         while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)[2]._scheduled = False  # type: ignore[attr-defined]
             self._timer_cancelled_count -= 1

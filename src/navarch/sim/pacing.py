@@ -36,7 +36,7 @@ class PacedLoop(SimLoop):
         line = self._listen(longest_s)
         passed_s = (self._real.monotonic() - before) * self.speed
         if not self.paused and left_s is not None:
-            self.now_s += min(passed_s, left_s)
+            self._move_to(self.now_s + min(passed_s, left_s))
         if line is not None:
             self.on_line(line)
         self.on_tick()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from navarch.sim.clock import EPOCH
+from navarch.sim.loop import EPOCH
 from navarch.testing.google_discovery import Call, Discovery
 from navarch.testing.loopback_server import Asked, Told, Wire, served
 

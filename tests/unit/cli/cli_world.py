@@ -19,9 +19,9 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.ports.api import FleetApi
 from navarch.providers.simulated import Habits, SimulatedCloud
-from navarch.sim.clock import EPOCH, SeededEntropy, SimClock
+from navarch.sim.clock import SeededEntropy, SimClock
 from navarch.sim.incarnation import Tripwire
-from navarch.sim.loop import SimLoop
+from navarch.sim.loop import EPOCH, SimLoop
 from navarch.sim.workloads import SimWorkloads
 from navarch.sim.world import TIMING, World
 from navarch.stores.columns import Columns
