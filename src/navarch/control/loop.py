@@ -94,6 +94,9 @@ class Turns:
 
     def __init__(self) -> None:
         self._line: list[Loop] = []
+        self.asleep_until_s: list[float] = []
+        """By their places in the line, until when they sleep on the event loop's clock: for ever,
+        as long as they are awake."""
         self._called = 0
         """Who has been called and waits: the bits of a number, by their places in the line."""
         self._restless = 0
@@ -115,6 +118,7 @@ class Turns:
     def join(self, loop: "Loop") -> int:
         """Put `loop` behind all others; return its place."""
         self._line.append(loop)
+        self.asleep_until_s.append(inf)
         self._asked.clear()
         return len(self._line) - 1
 
@@ -204,15 +208,12 @@ class Turns:
 
     def _ring(self) -> None:
         # Nobody who sleeps on sets another alarm meanwhile, since this one still counts as set.
-        now_s, rung = self.rings_at_s, self._alarm
-        next_s = inf
-        for loop in self._line:
-            until_s = loop.asleep_until_s
-            if until_s is not None and until_s <= now_s:
-                loop.wake()
-                until_s = None if loop.called else loop.asleep_until_s
-            if until_s is not None and until_s < next_s:
-                next_s = until_s
+        now_s, rung, asleep_until_s = self.rings_at_s, self._alarm, self.asleep_until_s
+        while (next_s := min(asleep_until_s)) <= now_s:
+            loop = self._line[asleep_until_s.index(next_s)]
+            loop.wake()
+            if loop.called:
+                asleep_until_s[loop.place] = inf
         if self._alarm is rung:
             self._alarm, self.rings_at_s = None, inf
         if next_s < inf:
@@ -252,8 +253,6 @@ class Loop:
         self._turn: asyncio.Future[None] | None = None
         """What is waited for while asleep."""
         self.asleep_until: datetime | None = None
-        self.asleep_until_s: float | None = None
-        """The same moment on the clock of the event loop."""
         self._looks_around_at = clock.now()
         """By when it has a round at the latest, whatever its reconciler foresees."""
         self._failures = 0
@@ -303,7 +302,8 @@ class Loop:
                 try:
                     await turn
                 finally:
-                    self._turn = self.asleep_until = self.asleep_until_s = None
+                    self._turn = self.asleep_until = None
+                    self._turns.asleep_until_s[self.place] = inf
         finally:
             self._turns.stop()
 
@@ -356,7 +356,9 @@ class Loop:
     def _sleep_until(self, until: datetime, now: datetime) -> None:
         self.asleep_until = until
         # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
-        now_s = round(self._turns.loop.time(), 6)
-        until_s = self.asleep_until_s = round(now_s + (until - now) / SECOND, 6)
-        if until > now and until_s < self._turns.rings_at_s:
-            self._turns.ring_at(until_s)
+        turns = self._turns
+        now_s = round(turns.loop.time(), 6)
+        until_s = round(now_s + (until - now) / SECOND, 6)
+        turns.asleep_until_s[self.place] = until_s
+        if until > now and until_s < turns.rings_at_s:
+            turns.ring_at(until_s)

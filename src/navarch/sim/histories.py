@@ -71,8 +71,8 @@ def node_histories(
         entries.setdefault(node, []).append((at, rank, entry))
 
     for node, career in careers.items():
-        for turn in career.turns:
-            add(node, turn.at, 1, turn.kind, turn.reason, turn.status)
+        for at, kind, reason, stands in career.turns:
+            add(node, at, 1, kind, reason, stands.status)
     for injury in injuries:
         add(injury.node, injury.at, 0, "failure", f"{injury.detail} ({injury.cause})")
         if injury.over is not None and injury.over > injury.at:

@@ -1,9 +1,9 @@
 """One life of the control plane: its way to the outside, which a crash cuts off for good."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 from navarch.core.errors import ConflictError
 from navarch.core.event import Recorded, Subject
@@ -42,28 +42,32 @@ class Tripwire:
     calls: int = 0
     dead: bool = False
     log: list[str] = field(default_factory=list)
+    keeps_log: bool = True
+    """Whether what was called is written down. Of a long run nobody reads that."""
     on_crash: Callable[[], object] = lambda: None
     _leave: list[Callable[[], None]] = field(default_factory=list)
     """How each that listens for this process to something outside stops listening."""
 
-    async def call(
-        self, what: str, effect: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
+    def call(
+        self,
+        what: str,
+        effect: Callable[P, Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, T]:
         """Make a call to the outside, unless this is where the process dies."""
         if self.dead:
             # Whatever still runs here runs in a process that no longer exists.
             raise Crash(what)
         number = self.calls
         self.calls += 1
-        self.log.append(what)
-        if number == self.at and not self.after:
+        if self.keeps_log:
+            self.log.append(what)
+        if self.after:
+            return self._perhaps_die_after(number, what, effect(*args, **kwargs))
+        if number == self.at:
             self._die(what)
-        try:
-            return await effect(*args, **kwargs)
-        finally:
-            # Also when the answer is an error: the process dies before it can act on it.
-            if number == self.at and self.after and not self.dead:
-                self._die(what)
+        return effect(*args, **kwargs)
 
     def cut(self) -> None:
         """Let the process be dead: it makes no call any more, and hears of nothing."""
@@ -71,6 +75,10 @@ class Tripwire:
         for leave in self._leave:
             leave()
         self.on_crash()
+
+    def next_life(self) -> "Tripwire":
+        """Return that of the process which comes after: it goes on counting, and does not crash."""
+        return Tripwire(calls=self.calls, log=self.log, keeps_log=self.keeps_log)
 
     def listen(
         self, subscribe: Callable[[Listener], Callable[[], None]], listener: Listener
@@ -81,6 +89,14 @@ class Tripwire:
         leave = subscribe(listener)
         self._leave.append(leave)
         return leave
+
+    async def _perhaps_die_after(self, number: int, what: str, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        finally:
+            # Also when the answer is an error: the process dies before it can act on it.
+            if number == self.at and not self.dead:
+                self._die(what)
 
     def _die(self, what: str) -> NoReturn:
         self.cut()
@@ -111,12 +127,12 @@ class WiredStore:
         """How many have led before."""
         return self.store.term
 
-    async def commit(self, change: Change, *, based_on: int) -> Fleet:
+    def commit(self, change: Change, *, based_on: int) -> Coroutine[Any, Any, Fleet]:
         """Write a change."""
         if self.conflicts and self.entropy.uniform(0, 1) < self.conflicts:
             raise ConflictError("somebody else was quicker")
-        kinds = "+".join([event.kind for event in change.events]) or "records"
-        return await self.wire.call(f"commit {kinds}", self.store.commit, change, based_on=based_on)
+        what = f"commit {_kinds(change)}" if self.wire.keeps_log else "commit"
+        return self.wire.call(what, self.store.commit, change, based_on=based_on)
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` after each commit for as long as this process lives."""
@@ -144,9 +160,9 @@ class WiredStore:
         """The revision after which the journal is complete."""
         return self.store.journal_start
 
-    async def prune(self, before: datetime) -> None:
+    def prune(self, before: datetime) -> Coroutine[Any, Any, None]:
         """Drop the oldest part of the journal."""
-        await self.wire.call("prune", self.store.prune, before)
+        return self.wire.call("prune", self.store.prune, before)
 
     async def launches(
         self,
@@ -187,29 +203,29 @@ class WiredProvider:
         """Whether asking twice with one token is safe."""
         return self.cloud.buys_once_per_token
 
-    async def provision(self, request: ProvisionRequest) -> Instance:
+    def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine, which must have been written down."""
         node = self.store.fleet().nodes.get(NodeId(request.name))
         assert node is not None, f"{request.name} was bought before it was written down"
         assert node.launch is not None, f"{request.name} was bought without a launch"
         assert node.launch.token == request.token, f"{request.name} was bought under another token"
-        return await self.wire.call("provision", self.cloud.provision, request)
+        return self.wire.call("provision", self.cloud.provision, request)
 
-    async def terminate(self, instance: InstanceId) -> None:
+    def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """End one machine, which nobody may want any more."""
         for node in self.claims.wanted_by(instance):
             raise AssertionError(f"{instance} is the machine of {node.id}, which is {node.phase}")
-        await self.wire.call("terminate", self.cloud.terminate, instance)
+        return self.wire.call("terminate", self.cloud.terminate, instance)
 
-    async def reboot(self, instance: InstanceId) -> None:
+    def reboot(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Restart one machine, which must have been written down."""
         self._check_ordered(instance, RecoveryStep.REBOOT)
-        await self.wire.call("reboot", self.cloud.reboot, instance)
+        return self.wire.call("reboot", self.cloud.reboot, instance)
 
-    async def power_cycle(self, instance: InstanceId) -> None:
+    def power_cycle(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Switch one machine off and on, which must have been written down."""
         self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
-        await self.wire.call("power cycle", self.cloud.power_cycle, instance)
+        return self.wire.call("power cycle", self.cloud.power_cycle, instance)
 
     def _check_ordered(self, instance: InstanceId, step: RecoveryStep) -> None:
         fleet = self.store.fleet()
@@ -219,22 +235,24 @@ class WiredProvider:
         assert (recovery.step, recovery.state) == (step, RecoveryState.ORDERED), recovery
         assert recovery.ordered_boot == node.boot_id, f"{node.id}: {step} on a later boot"
 
-    async def list_instances(self) -> Sequence[Instance]:
+    def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
         """List every machine."""
-        return await self.wire.call("list", self.cloud.list_instances)
+        return self.wire.call("list", self.cloud.list_instances)
 
 
 @dataclass(slots=True)
 class TellingProvider(WiredProvider):
     """One that also says what it will do to machines, and where they stand."""
 
-    async def notices(self) -> Sequence[Announcement]:
+    def notices(self) -> Coroutine[Any, Any, Sequence[Announcement]]:
         """Return what is announced."""
-        return await self.wire.call("notices", self.cloud.notices)
+        return self.wire.call("notices", self.cloud.notices)
 
-    async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
+    def topology(
+        self, instances: Sequence[InstanceId]
+    ) -> Coroutine[Any, Any, Mapping[InstanceId, Topology]]:
         """Return where machines stand."""
-        return await self.wire.call("topology", self.cloud.topology, instances)
+        return self.wire.call("topology", self.cloud.topology, instances)
 
 
 @dataclass(slots=True)
@@ -249,21 +267,25 @@ class WiredNotifier:
         """The workload system's name."""
         return self.notifier.name
 
-    async def cordon(self, node: NodeId, reason: str) -> None:
+    def cordon(self, node: NodeId, reason: str) -> Coroutine[Any, Any, None]:
         """Start nothing new on `node`."""
-        await self.wire.call("cordon", self.notifier.cordon, node, reason)
+        return self.wire.call("cordon", self.notifier.cordon, node, reason)
 
-    async def uncordon(self, node: NodeId) -> None:
+    def uncordon(self, node: NodeId) -> Coroutine[Any, Any, None]:
         """Start work on `node` again."""
-        await self.wire.call("uncordon", self.notifier.uncordon, node)
+        return self.wire.call("uncordon", self.notifier.uncordon, node)
 
-    async def drain(self, node: NodeId, reason: str) -> None:
+    def drain(self, node: NodeId, reason: str) -> Coroutine[Any, Any, None]:
         """Move the work on `node` elsewhere."""
-        await self.wire.call("drain", self.notifier.drain, node, reason)
+        return self.wire.call("drain", self.notifier.drain, node, reason)
 
-    async def is_drained(self, node: NodeId) -> bool:
+    def is_drained(self, node: NodeId) -> Coroutine[Any, Any, bool]:
         """Return whether nothing runs on `node`."""
-        return await self.wire.call("is_drained", self.notifier.is_drained, node)
+        return self.wire.call("is_drained", self.notifier.is_drained, node)
+
+
+def _kinds(change: Change) -> str:
+    return "+".join([event.kind for event in change.events]) or "records"
 
 
 def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire, claims: Claims) -> Provider:

@@ -383,14 +383,14 @@ class World:
             if self._usurped.is_set():
                 # Whoever led until now goes on, and will find out when it next writes.
                 self.usurpations += 1
-                self.wire = Tripwire(calls=wire.calls, log=wire.log)
+                self.wire = wire.next_life()
                 continue
             self.control = None
             # Whose beats are due before it is back will find that out, and try again sooner.
             for node in list(self._resting):
                 self.rouse(node)
             self.crashes += 1
-            self.wire = Tripwire(calls=wire.calls, log=wire.log)
+            self.wire = wire.next_life()
             now_s = self.clock.monotonic()
             back_at_s = sorted([*(at for at in back_at_s if at > now_s), now_s + self.down_s])
             if len(back_at_s) < self.replicas:

@@ -107,7 +107,7 @@ class SweptFleet:
                     raise rest from None
             self.control = None
             self.crashes += 1
-            self.wire = Tripwire(calls=self.wire.calls, log=self.wire.log)
+            self.wire = self.wire.next_life()
             await self.clock.sleep(RESTART_S)
 
     async def _incarnate(self, wire: Tripwire) -> None:

@@ -2,30 +2,29 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import lru_cache
 
-from navarch.core.drafting import drafted
-from navarch.core.event import Recorded
+from navarch.core.event import Event, Recorded
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus, Phase
 
 
-@drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """How a node stood after one event."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standing:
+    """How a node stands. There are few ways to stand, and all who stand alike share one of these.
 
-    at: datetime
-    kind: str
-    reason: str
-    phase: str
-    health: str
-    cordoned: bool
-    retiring: bool
-    surplus: bool
-    registered: bool
-    serving: bool
+    So they are told apart by what they are, and not by looking into them.
+    """
+
+    phase: str = Phase.REQUESTED
+    health: str = Health.UNKNOWN
+    cordoned: bool = False
+    retiring: bool = False
+    surplus: bool = False
+    registered: bool = False
+    serving: bool = False
     """Whether new work may start there."""
 
     @property
@@ -42,94 +41,112 @@ class Turn:
         return NodeStatus.CORDONED if self.cordoned else NodeStatus.ACTIVE
 
 
+UNBORN = Standing()
+"""How a node stands before anything is said of it."""
+
+Turn = tuple[datetime, str, str, Standing]
+"""An event's moment, its kind and its reason, and how the node stood after it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Career:
     """One node's life as the journal has it."""
 
     node: NodeId
     replaces: NodeId | None = None
+    stands: Standing = UNBORN
+    """As it does after its last turn."""
     turns: list[Turn] = field(default_factory=list)
+    flips: list[Turn] = field(default_factory=list)
+    """The turns with which it entered service or left it, the first of which it entered with."""
 
-    def first(self, after: datetime, *, serving: bool) -> Turn | None:
-        """Return the first turn from a moment on that leaves the node in service, or out of it."""
-        return next((t for t in self.turns if t.at >= after and t.serving is serving), None)
+    def first(self, after: datetime, *, serving: bool) -> datetime | None:
+        """Return when a turn, from a moment on, first left the node in service, or out of it."""
+        for at, _, _, stands in self.turns:
+            if stands.serving is serving and at >= after:
+                return at
+        return None
 
-    def found(self, after: datetime) -> Turn | None:
-        """Return the first turn from a moment on that says that something is wrong."""
-        bad = (Health.DEGRADED, Health.UNHEALTHY)
-        return next(
-            (
-                t
-                for t in self.turns
-                if t.at >= after and t.kind == "node.health" and t.health in bad
-            ),
-            None,
-        )
+    def found(self, after: datetime) -> datetime | None:
+        """Return when a turn, from a moment on, first said that something is wrong."""
+        for at, kind, _, stands in self.turns:
+            if kind == "node.health" and stands.health in _BAD and at >= after:
+                return at
+        return None
 
     def departures(self) -> Iterable[Turn]:
-        """Yield each turn with which the node left service."""
-        served = False
-        for turn in self.turns:
-            if served and not turn.serving:
-                yield turn
-            served = turn.serving
+        """Return the turns with which the node left service."""
+        return self.flips[1::2]
 
 
-def read_careers(journal: Iterable[Recorded]) -> dict[NodeId, Career]:
-    """Return each node's career, in the order in which they began."""
+@dataclass(slots=True)
+class Chronicle:
+    """What a journal tells, by what it is about."""
+
+    careers: dict[NodeId, Career] = field(default_factory=dict)
+    """Of each node, in the order in which they began."""
+    pools: list[Event] = field(default_factory=list)
+    """What happened to pools."""
+
+
+def read_journal(journal: Iterable[Recorded]) -> Chronicle:
+    """Return what the journal tells."""
     by_subject: dict[str, Career] = {}
+    told = Chronicle()
     for entry in journal:
         event = entry.event
-        kind, facts = event.kind, event.facts
-        career = by_subject.get(event.about)
+        subject = event.about
+        career = by_subject.get(subject)
         if career is None:
-            if event.about[:5] != "node/":
+            if subject[:5] == "pool/":
+                told.pools.append(event)
+            if subject[:5] != "node/":
                 continue
-            career = by_subject[event.about] = Career(node=NodeId(event.about[5:]))
-        last = career.turns[-1] if career.turns else _UNBORN
-        retiring, surplus = last.retiring, last.surplus
+            node = NodeId(subject[5:])
+            career = by_subject[subject] = told.careers[node] = Career(node=node)
+        kind, facts, was = event.kind, event.facts, career.stands
         if kind == "node.requested":
-            nodes = [x.partition("/")[2] for x in event.because if x.startswith("node/")]
-            career.replaces = NodeId(nodes[0]) if nodes else None
-        elif kind == "node.retiring":
-            retiring = True
-            surplus = surplus or any(x.startswith("pool/") for x in event.because)
-        phase = facts.get("phase") or _PHASE_AFTER.get(kind, last.phase)
-        health = facts.get("health") or last.health
-        cordoned = kind in _CORDONS or (last.cordoned and kind != "node.uncordoned")
-        registered = last.registered or kind == "node.registered"
-        turn = Turn(
-            at=event.at,
-            kind=kind,
-            reason=event.reason,
-            phase=phase,
-            health=health,
-            cordoned=cordoned,
-            retiring=retiring,
-            surplus=surplus,
-            registered=registered,
-            serving=registered
-            and phase == Phase.READY
-            and not cordoned
-            and not retiring
-            and health != Health.UNHEALTHY,
-        )
+            career.replaces = _replaced(event)
+        for_pool = kind == "node.retiring" and any(x[:5] == "pool/" for x in event.because)
+        stands = _after(was, kind, facts.get("phase"), facts.get("health"), for_pool)
+        career.stands = stands
+        turn = (event.at, kind, event.reason, stands)
         career.turns.append(turn)
-    return {career.node: career for career in by_subject.values()}
+        if stands.serving is not was.serving:
+            career.flips.append(turn)
+    return told
 
 
+@lru_cache(maxsize=10_000)
+def _after(
+    was: Standing, kind: str, phase: str | None, health: str | None, for_pool: bool
+) -> Standing:
+    """Return how a node stands after an event. The same few follow each other in every career."""
+    phase = phase or _PHASE_AFTER.get(kind, was.phase)
+    health = health or was.health
+    cordoned = kind in _CORDONS or (was.cordoned and kind != "node.uncordoned")
+    retiring = was.retiring or kind == "node.retiring"
+    registered = was.registered or kind == "node.registered"
+    return Standing(
+        phase=phase,
+        health=health,
+        cordoned=cordoned,
+        retiring=retiring,
+        surplus=was.surplus or for_pool,
+        registered=registered,
+        serving=registered
+        and phase == Phase.READY
+        and not cordoned
+        and not retiring
+        and health != Health.UNHEALTHY,
+    )
+
+
+def _replaced(event: Event) -> NodeId | None:
+    nodes = (x.partition("/")[2] for x in event.because if x.startswith("node/"))
+    return next(map(NodeId, nodes), None)
+
+
+_BAD = (Health.DEGRADED, Health.UNHEALTHY)
 _PHASE_AFTER: dict[str, str] = {f"node.{phase}": phase for phase in Phase}
 _CORDONS = frozenset({"node.cordoned", "node.draining"})
-_UNBORN = Turn(
-    at=datetime.min.replace(tzinfo=UTC),
-    kind="",
-    reason="",
-    phase=Phase.REQUESTED,
-    health=Health.UNKNOWN,
-    cordoned=False,
-    retiring=False,
-    surplus=False,
-    registered=False,
-    serving=False,
-)
-"""How a node stands before anything is said of it."""

@@ -40,12 +40,12 @@ def _all(
 ) -> Iterator[FalseCordon]:
     for career in careers.values():
         orders = truth.asked_out.get(career.node, ())
-        for turn in career.departures():
-            if turn.surplus or any(order.holds(turn.at) for order in orders):
+        for at, _, reason, stands in career.departures():
+            if stands.surplus or any(order.holds(at) for order in orders):
                 continue
-            if any(_explains(injury, turn.at) for injury in injuries.get(career.node, ())):
+            if any(_explains(injury, at) for injury in injuries.get(career.node, ())):
                 continue
-            yield FalseCordon(node=career.node, at=turn.at, reason=turn.reason)
+            yield FalseCordon(node=career.node, at=at, reason=reason)
 
 
 def _explains(injury: Injury, at: datetime) -> bool:

@@ -1,15 +1,14 @@
 """The figures of one run."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
 from navarch.core.event import Recorded
 from navarch.core.health import Health
-from navarch.core.ids import NodeId
 from navarch.core.launch import Launch
-from navarch.sim.figures.career import Career, read_careers
+from navarch.sim.figures.career import Chronicle, read_journal
 from navarch.sim.figures.false_cordons import false_cordons
 from navarch.sim.figures.goodput import Goodput, JobRecord, goodput_of
 from navarch.sim.figures.hours import GpuHours, count_hours
@@ -43,18 +42,18 @@ def measure(
     journal: Sequence[Recorded],
     truth: Truth,
     *,
-    careers: Mapping[NodeId, Career] | None = None,
+    told: Chronicle | None = None,
     launches: Sequence[Launch] = (),
     claimed: Collection[str] = (),
     jobs: Sequence[JobRecord] = (),
 ) -> Figures:
     """Return the figures of a run, given its journal, its ledger and what really happened.
 
-    `careers` are those of the journal, where somebody has read them already.
+    `told` is what the journal tells, where somebody has read it already.
     """
-    careers = read_careers(journal) if careers is None else careers
-    reactions = react(careers, truth)
-    hours = count_hours(journal, careers, truth)
+    told = read_journal(journal) if told is None else told
+    reactions = react(told.careers, truth)
+    hours = count_hours(told, truth)
     return Figures(
         injured=len(truth.injuries),
         recovered=sum(
@@ -65,7 +64,7 @@ def measure(
         cordon=reactions.cordon,
         replacement=reactions.replacement,
         undetected=reactions.undetected,
-        false_cordons=len(false_cordons(careers, truth)),
+        false_cordons=len(false_cordons(told.careers, truth)),
         leaks=len(leaks(truth, claimed)),
         availability=None if hours.availability is None else round(hours.availability, 6),
         gpu_hours=hours,

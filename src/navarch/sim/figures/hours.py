@@ -1,13 +1,12 @@
 """GPU-hours: what was wanted, what was delivered, what was lost and what was paid for nothing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from navarch.core.event import Recorded
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
-from navarch.sim.figures.career import Career
+from navarch.sim.figures.career import Career, Chronicle
 from navarch.sim.figures.truth import Injury, Truth
 
 
@@ -35,14 +34,12 @@ _Steps = list[tuple[datetime, int]]
 """Changes of a number of GPUs."""
 
 
-def count_hours(
-    journal: Iterable[Recorded], careers: Mapping[NodeId, Career], truth: Truth
-) -> GpuHours:
+def count_hours(told: Chronicle, truth: Truth) -> GpuHours:
     """Return the GPU-hours between the beginning and the end of a run."""
     gpus = {lease.node: lease.gpus for lease in truth.leases}
     pool_of = {lease.node: lease.pool for lease in truth.leases}
-    wanted = _wanted(journal, truth)
-    sound = _sound(careers, truth, gpus)
+    wanted = _wanted(told, truth)
+    sound = _sound(told.careers, truth, gpus)
     had: dict[str, _Steps] = {}
     for node, steps in sound.items():
         had.setdefault(pool_of.get(node, ""), []).extend(steps)
@@ -62,22 +59,20 @@ def count_hours(
     )
 
 
-def _wanted(journal: Iterable[Recorded], truth: Truth) -> dict[str, _Steps]:
+def _wanted(told: Chronicle, truth: Truth) -> dict[str, _Steps]:
     """Return how many GPUs each pool should have had, as changes."""
     per_node = {lease.pool: lease.gpus for lease in truth.leases if lease.pool}
     steps: dict[str, _Steps] = {}
     sizes: dict[str, int] = {}
-    for entry in journal:
-        if entry.event.about[:5] != "pool/":
+    for event in told.pools:
+        pool = event.about[5:]
+        size = event.facts.get("size")
+        if size is None and event.kind != "pool.deleted":
             continue
-        pool = entry.event.about[5:]
-        size = entry.event.facts.get("size")
-        if size is None and entry.event.kind != "pool.deleted":
-            continue
-        now = 0 if entry.event.kind == "pool.deleted" else int(size or 0)
+        now = 0 if event.kind == "pool.deleted" else int(size or 0)
         change = (now - sizes.get(pool, 0)) * per_node.get(pool, 8)
         sizes[pool] = now
-        steps.setdefault(pool, []).append((entry.event.at, change))
+        steps.setdefault(pool, []).append((event.at, change))
     for lease in truth.leases:
         if not lease.pool:
             steps.setdefault("", []).append((lease.began, lease.gpus))
@@ -100,26 +95,32 @@ def _sound(
         ends[lease.node] = None if known is None or lease.ended is None else max(known, lease.ended)
     found: dict[NodeId, _Steps] = {}
     for node, career in careers.items():
-        steps = _service(career, injuries.get(node, []), ends.get(node), gpus.get(node, 8))
-        if steps:
-            found[node] = steps
+        if career.flips:
+            found[node] = _service(
+                career, injuries.get(node, []), ends.get(node), gpus.get(node, 8)
+            )
     return found
 
 
 def _service(career: Career, injuries: list[Injury], ended: datetime | None, gpus: int) -> _Steps:
-    moments = {turn.at for turn in career.turns} | {injury.at for injury in injuries}
-    moments |= {injury.over for injury in injuries if injury.over is not None}
+    flips = career.flips
+    moments = {at for at, _, _, _ in flips}
+    for injury in injuries:
+        moments.add(injury.at)
+        if injury.over is not None:
+            moments.add(injury.over)
     if ended is not None:
         moments.add(ended)
-    turns, told, at_turn, serving = career.turns, len(career.turns), 0, False
+    told, at_flip, serving = len(flips), 0, False
     steps: _Steps = []
     useful = False
     for moment in sorted(moments):
-        while at_turn < told and turns[at_turn].at <= moment:
-            serving = turns[at_turn].serving
-            at_turn += 1
-        alive = ended is None or moment < ended
-        now = serving and alive and not any(injury.holds(moment) for injury in injuries)
+        while at_flip < told and flips[at_flip][0] <= moment:
+            serving = not serving
+            at_flip += 1
+        now = serving and (ended is None or moment < ended)
+        if now and injuries:
+            now = not any(injury.holds(moment) for injury in injuries)
         if now is not useful:
             steps.append((moment, gpus if now else -gpus))
             useful = now

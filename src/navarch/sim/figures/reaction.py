@@ -30,20 +30,20 @@ def react(careers: Mapping[NodeId, Career], truth: Truth) -> Reactions:
     for injury in first_injuries(truth):
         career = careers.get(injury.node)
         noticed = career.found(injury.at) if career else None
-        if noticed is None or _too_late(injury, noticed.at):
+        if noticed is None or _too_late(injury, noticed):
             undetected += injury.over is None
             continue
-        found.append((noticed.at - injury.at).total_seconds())
+        found.append((noticed - injury.at).total_seconds())
         assert career is not None
         if injury.harm is not Health.UNHEALTHY:
             continue
         left = career.first(injury.at, serving=False)
-        if left is not None and not _too_late(injury, left.at):
-            out.append((left.at - injury.at).total_seconds())
+        if left is not None and not _too_late(injury, left):
+            out.append((left - injury.at).total_seconds())
         successor = successors.get(injury.node)
         ready = successor.first(injury.at, serving=True) if successor else None
         if ready is not None:
-            back.append((ready.at - injury.at).total_seconds())
+            back.append((ready - injury.at).total_seconds())
     return Reactions(
         detection=spread_of(found),
         cordon=spread_of(out),

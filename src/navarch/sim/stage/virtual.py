@@ -25,7 +25,7 @@ from navarch.ports.autoscaler import Autoscaler, MetricsSource
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.sim.clock import SeededEntropy, SimClock
-from navarch.sim.figures.career import Career, read_careers
+from navarch.sim.figures.career import Career, read_journal
 from navarch.sim.figures.figures import Figures, flatten, measure
 from navarch.sim.figures.truth import Lease, Truth
 from navarch.sim.histories import NodeHistories
@@ -103,7 +103,7 @@ class VirtualTheatre:
             self.clouds[0],
             self.jobs,
             tasks,
-            Tripwire(),
+            Tripwire(keeps_log=False),
             other_clouds=self.clouds[1:],
             timing=scenario.timing.timing,
             computed=self._computed,
@@ -375,18 +375,18 @@ class VirtualTheatre:
     ) -> tuple[Figures, Mapping[NodeId, Career]]:
         store = self.world.store
         journal = [*self.archive.journal, *await store.events(limit=1_000_000_000)]
-        careers = read_careers(journal)
+        told = read_journal(journal)
         nodes = [node for node in self.world.fleet().nodes.values() if node.launch is not None]
         living: list[Launch] = [node.launch for node in nodes if node.launch and not node.gone]
         figures = measure(
             journal,
             self._truth(began, ended),
-            careers=careers,
+            told=told,
             launches=[*await store.launches(), *living],
             claimed={launch.token for launch in living},
             jobs=[job.record(ended) for job in self.jobs.jobs.values()],
         )
-        return figures, careers
+        return figures, told.careers
 
     def _truth(self, began: datetime, ended: datetime) -> Truth:
         stage = self.stage
