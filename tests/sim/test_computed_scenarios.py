@@ -1,12 +1,17 @@
 """Scenarios come out the same whether heartbeats are computed or sent one by one."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from navarch.core.command import Command
 from navarch.core.fleet import Fleet
 from navarch.core.health import HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.metrics import NodeMetrics
 from navarch.core.node import Node
+from navarch.service.agents import AgentService
 from navarch.service.weighing import Weighed, Weighing
 from navarch.sim.outcome import Outcome
 from navarch.sim.scenario.loading import load_scenario, parse_scenario
@@ -97,6 +102,32 @@ def test_an_ill_machine_rests_once_all_that_it_says_is_foregone() -> None:
 
     assert few < 20
     assert len(weighed) - few > 100
+
+
+SOUND = """
+name: sound
+duration: 20m
+fleet: [{id: n1, provider: gcp, region: r1, zone: r1-a}]
+events: [{at: 0s, action: start_fleet}]
+"""
+
+
+def test_a_machine_rests_as_soon_as_its_own_word_is_written_down() -> None:
+    heard: list[NodeId] = []
+    heartbeat = AgentService.heartbeat
+
+    def counting(
+        self: AgentService, node: NodeId, metrics: NodeMetrics | None
+    ) -> Sequence[Command]:
+        heard.append(node)
+        return heartbeat(self, node, metrics)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AgentService, "heartbeat", counting)
+        computed = run_scenario(parse_scenario(SOUND, source="sound"))
+
+    assert heard == ["n1"]
+    assert [node.status for node in computed.nodes] == ["active"]
 
 
 def test_what_happened_and_passed_is_told_of_once_though_the_machine_is_ill() -> None:

@@ -86,6 +86,10 @@ class SimAgent:
         """Have the next beat carried out: it may make a difference."""
         self._roused.set()
 
+    def hear_of_commit(self) -> None:
+        """Have the next beat carried out: what was written down may make a difference to it."""
+        self.rouse()
+
     def hurry(self) -> None:
         """Report at once: something was seen that does not wait for its turn."""
         self._hurried = True

@@ -84,6 +84,10 @@ class Resting(Protocol):
         """Have the next beat carried out: it may make a difference."""
         ...
 
+    def hear_of_commit(self) -> None:
+        """Hear that something about its node was written down, other than a command to it."""
+        ...
+
 
 TIMING = Timing(heartbeat_interval=timedelta(seconds=30), heartbeat_timeout=timedelta(seconds=90))
 
@@ -616,14 +620,16 @@ class World:
 
     def record(self, committed: Committed) -> None:
         """Write a commit into the trace, for comparing two runs, and rouse those it is about."""
-        change = committed.change
+        change, on_duty = committed.change, self._on_duty
         for node in change.nodes:
-            self.rouse(node.id)
+            if node.id in on_duty:
+                on_duty[node.id].hear_of_commit()
         for command in change.commands:
             self.rouse(command.node)
         for incident in change.incidents:
             for name in incident.nodes:
-                self.rouse(name)
+                if name in on_duty:
+                    on_duty[name].hear_of_commit()
         now = f"{self.clock.monotonic():.6f}"
         self.trace += [f"{now} {each.about} {each.kind}: {each.reason}" for each in change.events]
 

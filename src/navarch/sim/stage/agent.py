@@ -100,6 +100,8 @@ class StageAgent:
     """Whether something has happened, since the last beat began, that the next may be about."""
     _rests: asyncio.Future[None] | None = None
     """What it waits for while it rests."""
+    _life: asyncio.Task[None] | None = None
+    """The task in which it speaks."""
 
     def __post_init__(self) -> None:
         self.node = NodeId(self.machine.request.name)
@@ -119,8 +121,17 @@ class StageAgent:
         if self._rests is not None and not self._rests.done():
             self._rests.set_result(None)
 
+    def hear_of_commit(self) -> None:
+        """Have the next beat carried out, unless this very agent's message was written down.
+
+        What becomes of its beats after that it has yet to ask, before it rests.
+        """
+        if self._rests is not None or asyncio.current_task() is not self._life:
+            self.rouse()
+
     async def _run_by_pulse(self, pulse: Pulse) -> None:
         """Beat at moments that only the pulse decides, whoever carries them out."""
+        self._life = asyncio.current_task()
         beat = 0
         while not self.hung:
             self._roused = False
