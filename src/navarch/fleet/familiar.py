@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, count, repeat
-from operator import is_, is_not
+from operator import attrgetter, is_, is_not
 
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
@@ -30,6 +30,8 @@ FEW = 32
 
 STRETCH = 256
 """So many machines are compared at once."""
+
+_name = attrgetter("id")
 
 
 class Familiar:
@@ -180,7 +182,7 @@ class _Places:
         for was, now in within:
             if not now:
                 taken_out += was
-            elif _names(was) != _names(now):
+            elif [*map(_name, was)] != [*map(_name, now)]:
                 self._numbers = None
                 return
         for instance in taken_out:
@@ -199,10 +201,6 @@ class _Places:
         return sorted(names, key=self._numbers.__getitem__)
 
 
-def _names(instances: Iterable[Instance]) -> list[InstanceId]:
-    return [instance.id for instance in instances]
-
-
 def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
     """Return both without what is alike in both. The last part reaches to the end; it may be empty.
 
@@ -211,15 +209,17 @@ def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
     if not isinstance(before, Stretches) or not isinstance(after, Stretches):
         return _apart_one_by_one(before, after)
     olds, news = before.stretches, after.stretches
-    last = max(min(len(olds), len(news)) - 1, 0)
+    if len(olds) != len(news):
+        # What reaches beyond the shorter of both is put in, or taken out, at its end.
+        last = max(min(len(olds), len(news)) - 1, 0)
+        olds = (*olds[:last], tuple(chain.from_iterable(olds[last:])))
+        news = (*news[:last], tuple(chain.from_iterable(news[last:])))
     parts: list[Part] = []
-    for was, now in compress(zip(olds[:last], news, strict=False), map(is_not, olds[:last], news)):
-        parts += filter(any, _apart_one_by_one(was, now))
-    return parts + _apart_one_by_one(_joined(olds[last:]), _joined(news[last:]))
-
-
-def _joined(stretches: Sequence[Sequence[Instance]]) -> Sequence[Instance]:
-    return stretches[0] if len(stretches) == 1 else tuple(chain.from_iterable(stretches))
+    for was, now in compress(zip(olds, news, strict=True), map(is_not, olds, news)):
+        parts += _apart_one_by_one(was, now)
+    if not parts or now is not news[-1]:
+        parts.append(((), ()))
+    return parts
 
 
 def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
@@ -228,8 +228,6 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
     Machines are taken out, described anew where they stand, put in or appended. Where that explains
     little, as when another order was chosen, the rest of both is the last part.
     """
-    if before is after:
-        return [((), ())]
     if len(before) == len(after):
         changed = list(compress(count(), map(is_not, before, after)))
         if len(changed) <= FEW:
