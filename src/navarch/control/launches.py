@@ -70,7 +70,8 @@ class LaunchReconciler:
     def _advance(self, node: Node, now: datetime) -> datetime | None:
         launch = node.launch
         assert launch is not None, node.id
-        if self._errands.busy(_key(launch)):
+        key = f"launch/{launch.token}"
+        if self._errands.busy(key):
             return None
         unsure_since = self._unsure_since(launch)
         if unsure_since is not None:
@@ -79,9 +80,9 @@ class LaunchReconciler:
                 return max(settled_at, now) + LOOK_AGAIN
         # Here either nobody has been asked yet, or the listings show that nothing came of it.
         if node.phase is Phase.REQUESTED:
-            return self._errands.send(_key(launch), lambda: self._buy(node, launch))
+            return self._errands.send(key, lambda: self._buy(node, launch))
         if node.phase is Phase.TERMINATING:
-            return self._errands.send(_key(launch), lambda: self._close(node, launch))
+            return self._errands.send(key, lambda: self._close(node, launch))
         return now + LOOK_AGAIN
 
     def _doubt(self, node: Node, launch: Launch) -> timedelta:
@@ -185,7 +186,3 @@ class LaunchReconciler:
 
 def _is_open(node: Node) -> bool:
     return node.launch is not None and node.launch.open
-
-
-def _key(launch: Launch) -> str:
-    return f"launch/{launch.token}"

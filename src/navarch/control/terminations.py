@@ -50,9 +50,10 @@ class TerminationReconciler:
         asked_at = self._asked_at.get(node.id)
         if asked_at is not None and now < asked_at + ASK_AGAIN:
             return asked_at + ASK_AGAIN
-        assert node.instance is not None, node.id
-        assert node.provider is not None, node.id
-        provider, instance = node.provider, node.instance
+        launch = node.launch
+        assert launch is not None, node.id
+        assert launch.instance is not None, node.id
+        provider, instance = launch.offering.provider, launch.instance
         return self._errands.send(key, lambda: self._terminate(node.id, provider, instance))
 
     async def _terminate(self, node: NodeId, provider: ProviderName, instance: InstanceId) -> None:

@@ -209,8 +209,9 @@ class Comparison:
 
     def _note(self, node: Node, kind: str, reason: str) -> None:
         facts = {"phase": str(node.phase)}
-        if node.instance:
-            facts["instance"] = node.instance
+        instance = node.instance
+        if instance:
+            facts["instance"] = instance
         subject = about("node", node.id)
         self._events.append(
             Event(at=self._now, about=subject, kind=kind, reason=reason, facts=facts)
