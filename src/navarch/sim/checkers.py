@@ -20,11 +20,8 @@ class Tally:
     serving: int = 0
     counting: int = 0
 
-    def with_change(self, old: Node | None, new: Node | None) -> "Tally":
-        """Return the tally with `new` in the place of `old`."""
-        was, now = _weights(old), _weights(new)
-        if was == now:
-            return self
+    def with_change(self, was: "Weights", now: "Weights") -> "Tally":
+        """Return the tally with a node that weighs so much, and weighed so much before."""
         return Tally(
             self.present + now[0] - was[0],
             self.serving + now[1] - was[1],
@@ -32,9 +29,15 @@ class Tally:
         )
 
 
-def _weights(node: Node | None) -> tuple[int, int, int]:
+Weights = tuple[int, int, int]
+"""What one node adds to each number of a tally."""
+
+_NOTHING: Weights = (0, 0, 0)
+
+
+def _weights(node: Node | None) -> Weights:
     if node is None or node.phase is Phase.GONE:
-        return 0, 0, 0
+        return _NOTHING
     return 1, node.phase is Phase.READY and node.serving, node.counts
 
 
@@ -54,7 +57,7 @@ class Checkers:
         before, after = committed.before, committed.after
         assert after.revision == before.revision + 1, "a revision was skipped"
         for old, node in committed.moved:
-            if old is None or old.created_at != node.created_at:
+            if old is None or old.created_at is not node.created_at:
                 self._check_birth(node)
             if old is not None:
                 _check_move(old, node)
@@ -69,28 +72,29 @@ class Checkers:
         )
 
     def _check_sizes(self, committed: Committed) -> None:
-        before, after = committed.before, committed.after
+        before, after, tallies = committed.before, committed.after, self._tallies
         if self._watched != before.revision:
-            self._tallies.clear()
+            tallies.clear()
         self._watched = after.revision
         had: dict[PoolName, Tally] = {}
         shrinks: set[PoolName] = set()
         for old, node in committed.moved:
-            if node.pool is not None:
-                tally = self._tallies.get(node.pool) or _count(before, node.pool)
-                if node.pool not in had:
-                    had[node.pool] = tally
-                self._tallies[node.pool] = tally.with_change(old, node)
-                if node.retiring is not None and _is_too_many(old, node):
-                    shrinks.add(node.pool)
+            pool = node.pool
+            if pool is None:
+                continue
+            was, now = _weights(old), _weights(node)
+            if was != now:
+                tally = tallies.get(pool) or _count(before, pool)
+                had.setdefault(pool, tally)
+                tallies[pool] = tally.with_change(was, now)
+            if node.retiring is not None and _is_too_many(old, node):
+                shrinks.add(pool)
         for node in committed.forgotten:
             if node.pool is not None:
-                tally = self._tallies.get(node.pool) or _count(before, node.pool)
-                self._tallies[node.pool] = tally.with_change(node, None)
+                tally = tallies.get(node.pool) or _count(before, node.pool)
+                tallies[node.pool] = tally.with_change(_weights(node), _NOTHING)
         for pool, tally in had.items():
-            has = self._tallies[pool]
-            if has is not tally:
-                _check_size(after.pools[pool], tally, has, shrinks=pool in shrinks)
+            _check_size(after.pools[pool], tally, tallies[pool], shrinks=pool in shrinks)
 
     def _check_birth(self, node: Node) -> None:
         born = self.born.setdefault(node.id, node.created_at)
@@ -124,7 +128,7 @@ def _check_move(old: Node, new: Node) -> None:
 def _count(fleet: Fleet, pool: PoolName) -> Tally:
     tally = Tally()
     for node in fleet.in_pool(pool).values():
-        tally = tally.with_change(None, node)
+        tally = tally.with_change(_NOTHING, _weights(node))
     return tally
 
 

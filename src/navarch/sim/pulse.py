@@ -51,9 +51,12 @@ class Pulse:
         span = _LATENCY_MAX_S - _LATENCY_MIN_S
         return _LATENCY_MIN_S + span * self._chance(beat, message + 1)
 
-    def next_start(self, now_s: float) -> tuple[int, float]:
-        """Return the first beat that begins later than now, and when it does."""
-        beat = self._first_not_before(now_s)
+    def next_start(self, now_s: float, *, after: int = -1) -> tuple[int, float]:
+        """Return the first beat that begins later than now, and when it does.
+
+        `after` is one that is known to have begun.
+        """
+        beat = max(self._first_not_before(now_s), after + 1)
         while (starts_s := self.starts_at(beat)) <= now_s:
             beat += 1
         return beat, starts_s
@@ -72,12 +75,12 @@ class Pulse:
         """
         return max(floor((now_s - self.started_s) / self.interval_s - JITTER - 1e-6) + 1, 0)
 
-    def begins_span(self, beat: int, span_s: float) -> bool:
-        """Return whether `beat` is the first in one of the spans since the agent was started."""
+    def begins_span(self, beat: int, starts_s: float, span_s: float) -> bool:
+        """Return whether `beat`, which starts then, is the first in one of the spans since zero."""
         if beat == 0:
             return True
         before = (self.starts_at(beat - 1) - self.started_s) // span_s
-        return (self.starts_at(beat) - self.started_s) // span_s > before
+        return (starts_s - self.started_s) // span_s > before
 
     def _chance(self, beat: int, draw: int) -> float:
         """Return a number below one that only these three numbers decide (splitmix64)."""

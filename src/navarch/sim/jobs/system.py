@@ -53,8 +53,9 @@ class JobSystem(SimWorkloads):
     _waiting: dict[str, Job] = field(default_factory=dict)
     _tenants: dict[NodeId, list[Job]] | None = None
     """Whose tasks run on each node, one entry for each task, until something starts or stops."""
-    _described: dict[NodeId, tuple[Node, NodeSpec]] = field(default_factory=dict)
-    """Nodes as the scheduler was shown them last, beside what they were then."""
+    _described: dict[NodeId, tuple[Node | None, NodeSpec]] = field(default_factory=dict)
+    """Nodes as the scheduler was shown them last, beside what they were then; beside nothing where
+    it depends on more than that."""
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: asyncio.TaskGroup | None = None
 
@@ -283,28 +284,32 @@ class JobSystem(SimWorkloads):
 
     def _cluster(self) -> Cluster:
         now = self.clock.now()
-        used = {node for job in self.jobs.values() for node in job.nodes.values()}
-        self._described = {
-            node.id: (node, self._describe(node))
-            for node in self.fleet().nodes.values()
-            if node.registered_at is not None and (node.serving or node.id in used)
-        }
-        known = self._described.keys()
+        described = self._described = self._describe()
+        known = described.keys()
         alive = [job for job in self.jobs.values() if job.state is not JobState.FINISHED]
         return Cluster(
             now=now,
-            nodes=tuple(spec for _, spec in self._described.values()),
+            nodes=tuple([spec for _, spec in described.values()]),
             queues=queue_specs(self.queues.values()),
             jobs=tuple(_job_spec(job, now) for job in alive if set(job.nodes.values()) <= known),
         )
 
-    def _describe(self, node: Node) -> NodeSpec:
-        """Return a node as the scheduler sees it. Nearly all are what they were the last time."""
-        cordoned = node.id in self.cordoned
-        then, spec = self._described.get(node.id, (None, None))
-        if spec is not None and then is node and not cordoned and not spec.health.cordoned:
-            return spec
-        return node_spec(node, cordoned=cordoned)
+    def _describe(self) -> dict[NodeId, tuple[Node | None, NodeSpec]]:
+        """Return nodes as the scheduler sees them. Nearly all are what they were the last time."""
+        used = {node for job in self.jobs.values() for node in job.nodes.values()}
+        before = self._described
+        for name in self.cordoned:
+            before.pop(name, None)
+        described: dict[NodeId, tuple[Node | None, NodeSpec]] = {}
+        for node in self.fleet().nodes.values():
+            known = before.get(node.id)
+            if known is not None and known[0] is node:
+                described[node.id] = known
+            elif node.registered_at is not None and (node.serving or node.id in used):
+                cordoned = node.id in self.cordoned
+                stays = node.serving and not cordoned
+                described[node.id] = node if stays else None, node_spec(node, cordoned=cordoned)
+        return described
 
 
 def _gpus(node: Node) -> int:

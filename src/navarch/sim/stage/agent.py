@@ -132,15 +132,15 @@ class StageAgent:
     async def _run_by_pulse(self, pulse: Pulse) -> None:
         """Beat at moments that only the pulse decides, whoever carries them out."""
         self._life = asyncio.current_task()
-        beat = 0
+        beat, starts_s = 0, pulse.started_s
         while not self.hung:
             self._roused = False
             span_s = self.report_interval_s
-            self._report_due |= span_s is None or pulse.begins_span(beat, span_s)
+            self._report_due |= span_s is None or pulse.begins_span(beat, starts_s, span_s)
             settled = await self._speak()
             if self.computed and settled and not self._roused:
                 await self._rest()
-            beat, starts_s = pulse.next_start(self.clock.monotonic())
+            beat, starts_s = pulse.next_start(self.clock.monotonic(), after=beat)
             assert isinstance(self.clock, SimClock), self.clock
             await self.clock.sleep_until(starts_s)
 

@@ -14,7 +14,7 @@ from navarch.ports.store import Committed
 class Census:
     """Counts registered nodes that are not gone, by the words operators see."""
 
-    by_status: Counter[str] = field(default_factory=Counter)
+    by_status: Counter[NodeStatus] = field(default_factory=Counter)
     degraded: int = 0
     rules: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often each check has called a node degraded or unhealthy."""
@@ -30,25 +30,29 @@ class Census:
         """Take one commit into account."""
         moved = False
         for before, node in committed.moved:
-            self._count(before, -1)
-            self._count(node, 1)
+            self._count(before, node)
             if before is None or before.conditions is not node.conditions:
                 self._note_rules(before, node)
             moved = moved or before is None or before.serving is not node.serving
-            well_before = before is None or before.health is not Health.UNHEALTHY
-            if node.health is Health.UNHEALTHY and well_before and not node.gone:
+            if node.health is Health.UNHEALTHY and not node.gone and _was_well(before):
                 for listener in self.on_unhealthy:
                     listener(node.id)
         if moved:
             for changed in self.on_change:
                 changed()
 
-    def _count(self, node: Node | None, by: int) -> None:
-        status = node_status(node) if node is not None else None
-        if node is None or status is None or status is NodeStatus.TERMINATED:
-            return
-        self.by_status[str(status)] += by
-        self.degraded += by * (node.health is Health.DEGRADED)
+    def _count(self, before: Node | None, node: Node) -> None:
+        was = None if before is None else _counted_as(before)
+        now = _counted_as(node)
+        if was is not now:
+            if was is not None:
+                self.by_status[was] -= 1
+            if now is not None:
+                self.by_status[now] += 1
+        if before is not None and was is not None and before.health is Health.DEGRADED:
+            self.degraded -= 1
+        if now is not None and node.health is Health.DEGRADED:
+            self.degraded += 1
 
     def _note_rules(self, before: Node | None, node: Node) -> None:
         known = {(c.check, c.health) for c in before.conditions} if before is not None else set()
@@ -56,3 +60,12 @@ class Census:
             if (condition.check, condition.health) not in known:
                 kind = condition.check.rpartition("/")[0] or condition.check
                 self.rules[kind, str(condition.health)] += 1
+
+
+def _was_well(before: Node | None) -> bool:
+    return before is None or before.health is not Health.UNHEALTHY
+
+
+def _counted_as(node: Node) -> NodeStatus | None:
+    status = node_status(node)
+    return None if status is NodeStatus.TERMINATED else status
