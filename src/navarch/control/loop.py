@@ -264,9 +264,10 @@ class Loop:
     def sleeps_until(self, due_at: datetime) -> bool:
         """Sleep no longer than until then; return whether that is still to come."""
         now = self._clock.now()
-        if due_at > now:
-            self._sleep_until(due_at, now)
-        return due_at > now
+        if due_at <= now:
+            return False
+        self._sleep_until(due_at, now)
+        return True
 
     def wake(self) -> None:
         """Ask for a round, now that it has slept for long enough; or let it sleep on.

@@ -54,8 +54,13 @@ class Checkers:
 
     def watch(self, committed: Committed) -> None:
         """Check one revision against the one before."""
-        before, after = committed.before, committed.after
+        before, after, change = committed.before, committed.after, committed.change
         assert after.revision == before.revision + 1, "a revision was skipped"
+        if self._watched != before.revision:
+            self._tallies.clear()
+        self._watched = after.revision
+        had: dict[PoolName, Tally] = {}
+        shrinks: set[PoolName] = set()
         for old, node in committed.moved:
             if old is None or old.created_at is not node.created_at:
                 self._check_birth(node)
@@ -63,38 +68,28 @@ class Checkers:
                 _check_move(old, node)
                 if old.retiring is not node.retiring:
                     self._check_disturbance(old, node, after)
+            pool = node.pool
+            if pool is not None:
+                was, now = _weights(old), _weights(node)
+                if was != now:
+                    had.setdefault(pool, self._count_in(pool, before, was, now))
+                if node.retiring is not None and _is_too_many(old, node):
+                    shrinks.add(pool)
         for node in committed.forgotten:
             self._check_birth(node)
-        self._check_sizes(committed)
-        change = committed.change
+            if node.pool is not None:
+                self._count_in(node.pool, before, _weights(node), _NOTHING)
+        for pool, tally in had.items():
+            _check_size(after.pools[pool], tally, self._tallies[pool], shrinks=pool in shrinks)
         assert change.events or not change.nodes, (
             f"{[node.id for node in change.nodes]} were changed without a reason"
         )
 
-    def _check_sizes(self, committed: Committed) -> None:
-        before, after, tallies = committed.before, committed.after, self._tallies
-        if self._watched != before.revision:
-            tallies.clear()
-        self._watched = after.revision
-        had: dict[PoolName, Tally] = {}
-        shrinks: set[PoolName] = set()
-        for old, node in committed.moved:
-            pool = node.pool
-            if pool is None:
-                continue
-            was, now = _weights(old), _weights(node)
-            if was != now:
-                tally = tallies.get(pool) or _count(before, pool)
-                had.setdefault(pool, tally)
-                tallies[pool] = tally.with_change(was, now)
-            if node.retiring is not None and _is_too_many(old, node):
-                shrinks.add(pool)
-        for node in committed.forgotten:
-            if node.pool is not None:
-                tally = tallies.get(node.pool) or _count(before, node.pool)
-                tallies[node.pool] = tally.with_change(_weights(node), _NOTHING)
-        for pool, tally in had.items():
-            _check_size(after.pools[pool], tally, tallies[pool], shrinks=pool in shrinks)
+    def _count_in(self, pool: PoolName, before: Fleet, was: Weights, now: Weights) -> Tally:
+        """Take one node of a pool into account; return the tally without that."""
+        tally = self._tallies.get(pool) or _count(before, pool)
+        self._tallies[pool] = tally.with_change(was, now)
+        return tally
 
     def _check_birth(self, node: Node) -> None:
         born = self.born.setdefault(node.id, node.created_at)

@@ -41,6 +41,8 @@ class Nap(asyncio.TimerHandle):
 
     __slots__ = ("_asyncio_future_blocking",)
 
+    _repr = None
+    _source_traceback = None
     _args: tuple[object, ...]
     _callback: Any
     _asyncio_future_blocking: bool | None
@@ -49,7 +51,7 @@ class Nap(asyncio.TimerHandle):
         self._loop = loop
         self._when = when
         self._cancelled = False
-        self._repr = self._source_traceback = self._asyncio_future_blocking = None
+        self._asyncio_future_blocking = None
 
     def __await__(self) -> Generator[Any, None, None]:
         """Hand this to the task, once: by the time it is asked for more, the moment has come."""
