@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
+from operator import attrgetter
 
 from navarch.core.gang import Gang
 from navarch.core.health import Health
@@ -176,15 +177,18 @@ def seen_by_size(node: Node) -> object:
     """
     if node.retiring is not None and node.gang is None:
         # It counts no more. How it comes by its end is not looked at, only that it has.
-        gone_since = node.since if node.gone else None
+        gone_since = node.since if node.phase is Phase.GONE else None
         return gone_since, node.retiring, node.replaces, node.registered_at, node.launch
-    held_against = [(c.check, c.health, c.reason) for c in node.conditions]
-    return (
-        (node.phase, node.since, node.retiring, node.replaces, node.registered_at),
-        (node.launch, node.attempts, node.retry_at, node.offering),
-        (node.gang, node.waiting, node.topology),
-        (node.cordoned, node.health is Health.UNHEALTHY, held_against),
-    )
+    held_against = list(map(_held_against, node.conditions))
+    return _seen(node), node.health is Health.UNHEALTHY, held_against
+
+
+_seen = attrgetter(
+    *("phase", "since", "retiring", "replaces", "registered_at"),
+    *("launch", "attempts", "retry_at", "offering"),
+    *("gang", "waiting", "topology", "cordoned"),
+)
+_held_against = attrgetter("check", "health", "reason")
 
 
 class _Launches:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 
 from navarch.core.inventory import Inventory
 from navarch.core.trait import AGENT, DRIVER, IMAGE, KERNEL, Trait
@@ -25,10 +26,13 @@ def traits_after(
     return after
 
 
+_driver = attrgetter("driver_version")
+
+
 def _said(inventory: Inventory) -> dict[str, str]:
-    drivers = [gpu.driver_version for gpu in inventory.gpus if gpu.driver_version]
+    drivers = filter(None, map(_driver, inventory.gpus))
     return {
-        DRIVER: drivers[0] if drivers else "",
+        DRIVER: next(drivers, ""),
         IMAGE: inventory.image or inventory.labels.get("image", ""),
         KERNEL: inventory.kernel_version,
         AGENT: inventory.agent_version,
