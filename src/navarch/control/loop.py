@@ -21,7 +21,7 @@ CONFLICTS_MAX = 10
 LONGEST_SLEEP = timedelta(minutes=10)
 """A loop looks around this often even when it knows of no reason to."""
 
-SECOND = timedelta(seconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 ASKED_MAX = 1000
 """How many sets of loops are remembered. A server runs for months, and there are many sets."""
@@ -358,8 +358,8 @@ class Loop:
         self.asleep_until = until
         # To the microsecond, as `now` is: the moment must not depend on when we went to sleep.
         turns = self._turns
-        now_s = round(turns.loop.time(), 6)
-        until_s = round(now_s + (until - now) / SECOND, 6)
+        now_us = int(turns.loop.time() * 1e6 + 0.5)
+        until_s = (now_us + (until - now) // MICROSECOND) / 1e6
         turns.asleep_until_s[self.place] = until_s
         if until > now and until_s < turns.rings_at_s:
             turns.ring_at(until_s)

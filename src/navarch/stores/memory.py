@@ -71,11 +71,11 @@ class MemoryStore:
         shelf = self._shelf
         touched = shelf.head.check(change, based_on)
         revision = shelf.head.fleet.revision + 1
-        for event in change.events:
-            shelf.events_ever += 1
-            entry = Recorded(number=shelf.events_ever, revision=revision, event=event)
+        for number, event in enumerate(change.events, start=shelf.events_ever + 1):
+            entry = Recorded(number=number, revision=revision, event=event)
             shelf.journal.append(entry)
             shelf.by_subject.setdefault(event.about, []).append(entry)
+        shelf.events_ever += len(change.events)
         for launch in change.launches:
             shelf.launches[launch.token, launch.instance or ""] = launch
         shelf.inventories.update(change.inventories)
