@@ -12,7 +12,7 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
 from navarch.health.checks.xid import judge_xid
 from navarch.health.policy.engine import Engine, Verdict, judged
-from navarch.health.policy.expression import Expressions, activation, speaks_of
+from navarch.health.policy.expression import KNOWN_MAX, Expressions, speaks_of
 from navarch.health.policy.history import finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
 from navarch.health.policy.phase import MachinePhase, machine_phase
@@ -173,12 +173,48 @@ def test_conditions_asked_together_say_what_each_says_by_itself(code: int) -> No
         deep,
         "event.metrics.temperature >= 95",
     ]
-    values = activation(variables(occurrence(xid(code))))
+    values = variables(occurrence(xid(code)))
     alone = [next(iter(Expressions([text]).hold(values))) for text in texts]
     for some in (texts[:3], texts[:4], texts):
         assert list(Expressions(some).hold(values)) == alone[: len(some)]
     assert alone[:4] == [True, True, code > 50, True]
     assert "temperature" in str(alone[4])
+
+
+RECURRING = [
+    'check.name.startsWith("xid/") && check.fatal',
+    'check.health == "degraded" || phase == "busy"',
+    "check.fatal == 1",
+    "check.lasting > 3",
+]
+
+
+def test_what_is_remembered_of_conditions_is_what_they_say_when_asked_again() -> None:
+    conditions = Expressions(RECURRING)
+    told = [
+        {"check": {"name": name, "health": health, "fatal": fatal, "lasting": True}, "phase": phase}
+        for name in ("xid/79/0", "xid/79/1", "'", '"')
+        for health in ("degraded", "unhealthy")
+        for fatal in (True, False, 1, "True")
+        for phase in ("busy", "idle")
+    ]
+
+    first = [list(conditions.hold(values)) for values in told]
+
+    assert [list(conditions.hold(values)) for values in told] == first
+    assert [list(Expressions(RECURRING).hold(values)) for values in told] == first
+    assert len({tuple(map(str, answer)) for answer in first}) > 4
+
+
+def test_not_everything_is_remembered_of_conditions() -> None:
+    conditions = Expressions(RECURRING[:1])
+    for number in range(KNOWN_MAX + 10):
+        list(conditions.hold({"check": {"name": f"xid/{number}", "fatal": True}}))
+
+    assert len(conditions._known) <= KNOWN_MAX
+    by_event = Expressions(['event.event_type == "xid"'])
+    list(by_event.hold(variables(occurrence(xid(79)))))
+    assert not by_event._known
 
 
 @pytest.mark.parametrize(
@@ -196,8 +232,8 @@ def test_conditions_asked_together_say_what_each_says_by_itself(code: int) -> No
 def test_a_condition_needs_only_what_it_speaks_of(text: str, about: set[str]) -> None:
     seen = occurrence(xid(79))
     assert speaks_of([text]) == about
-    needed = activation(variables(seen, speaks_of([text])))
-    everything = activation(variables(seen))
+    needed = variables(seen, speaks_of([text]))
+    everything = variables(seen)
     assert list(Expressions([text]).hold(needed)) == list(Expressions([text]).hold(everything))
     assert list(Expressions([text]).hold(needed)) == [True]
 

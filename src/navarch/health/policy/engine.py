@@ -9,7 +9,6 @@ from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult, Health
 from navarch.health.policy.expression import (
     Expressions,
-    activation,
     asks_when,
     find_flaw,
     speaks_of,
@@ -69,12 +68,11 @@ class Engine:
         cannot be evaluated must not hide what happened: the other rules are tried, and what
         they say counts only where it is no milder than what the check said itself.
         """
-        values = activation(variables(occurrence, self._speaks_of))
         broken: list[str] = []
         matches: list[Match] = []
         steady = True
         decided: Verdict | None = None
-        holding = self._conditions.hold(values)
+        holding = self._conditions.hold(variables(occurrence, self._speaks_of))
         for rule, when, holds in zip(self.policy.rules, self._ask_when, holding, strict=True):
             counts = holds is True and (rule.within is not None or bool(rule.phases))
             steady = steady and not when and not counts
