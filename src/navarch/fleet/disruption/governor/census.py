@@ -15,6 +15,9 @@ from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.silence import heartbeat_condition
 
+_GONE, _UNHEALTHY = Phase.GONE, Health.UNHEALTHY
+"""Every commit asks for them, and to look one up in its enum takes as long as a call."""
+
 TraitValue = tuple[str, str]
 """A trait's name and its value."""
 
@@ -33,7 +36,7 @@ def fingerprints(node: Node) -> dict[str, Condition]:
     """Return the faults that make `node` unhealthy, each with its first condition."""
     found: dict[str, Condition] = {}
     for condition in node.conditions:
-        if condition.health is Health.UNHEALTHY:
+        if condition.health is _UNHEALTHY:
             found.setdefault(fingerprint(condition), condition)
     return found
 
@@ -56,6 +59,8 @@ class Census:
         self.having: Counter[TraitValue] = Counter()
         self.first_had: dict[TraitValue, datetime] = {}
         self._known: dict[NodeId, Node] = {}
+        self._places: dict[NodeId, tuple[Place, ...]] = {}
+        """Where each node is counted that is there."""
         self._faults: dict[NodeId, dict[str, Condition]] = {}
         self._acted: dict[NodeId, tuple[datetime, tuple[Place, ...]]] = {}
         self._recent: Counter[Place] = Counter()
@@ -72,25 +77,27 @@ class Census:
 
         Only in nodes of some pool there ever is.
         """
-        known = self._known.get(node.id)
-        self._known[node.id] = node
-        before = known if known is not None and _is_present(known) else None
-        is_here = _is_present(node)
+        name = node.id
+        known = self._known.get(name)
+        self._known[name] = node
+        before = known if name in self._places else None
+        is_here = node.registered_at is not None and node.phase is not _GONE
         was_shown = before is not None and self._hide(before)
         if before is not None and is_here and _are_counted_alike(before, node):
             # Most of what happens to a node changes no count.
-            was_out, is_out = self._is_out(before), self._is_out(node)
-            if was_out is not is_out:
-                self._count_out(domains_of(node), 1 if is_out else -1)
+            if before.acted_at is not None or node.acted_at is not None:
+                was_out, is_out = self._is_out(before), self._is_out(node)
+                if was_out is not is_out:
+                    self._count_out(self._places[name], 1 if is_out else -1)
         else:
             if before is not None:
-                self._count(before, -1)
+                self._count_no_more(before)
             if is_here:
-                self._count(node, 1)
+                self._count(node)
         is_shown = is_here and self._show(node)
         if node.acted_at is not None and (known is None or known.acted_at != node.acted_at):
             self._note_act(node, node.acted_at)
-        if known is None or known.traits is not node.traits:
+        if node.traits and (known is None or known.traits is not node.traits):
             self._note_traits(node)
         return was_shown or is_shown
 
@@ -104,7 +111,8 @@ class Census:
         else:
             self._with_people.discard(recovery.node)
         if known is not None and _is_present(known):
-            self._add_present(known)
+            self._count(known)
+            self._show(known)
 
     def drop(self, node: NodeId) -> None:
         """Forget a node that the store has forgotten."""
@@ -141,23 +149,26 @@ class Census:
         """Return how many nodes there are."""
         return sum(count for (kind, _), count in self.sizes.items() if kind == "pool")
 
-    def _add_present(self, node: Node) -> None:
-        self._count(node, 1)
-        self._show(node)
-
     def _forget_present(self, node: Node) -> None:
-        if _is_present(node):
-            self._count(node, -1)
+        if node.id in self._places:
+            self._count_no_more(node)
             self._hide(node)
 
-    def _count(self, node: Node, change: int) -> None:
-        """Count a node once more, or once less, wherever it is counted."""
-        places = domains_of(node)
+    def _count(self, node: Node) -> None:
+        """Count a node wherever it is counted."""
+        places = self._places[node.id] = domains_of(node)
+        self._weigh(node, places, 1)
+
+    def _count_no_more(self, node: Node) -> None:
+        """Take back what was counted by `_count`."""
+        self._weigh(node, self._places.pop(node.id), -1)
+
+    def _weigh(self, node: Node, places: tuple[Place, ...], change: int) -> None:
         for place in places:
             self.sizes[place] += change
         for key, trait in node.traits.items():
             self.having[key, trait.value] += change
-        if self._is_out(node):
+        if node.acted_at is not None and self._is_out(node):
             self._count_out(places, change)
 
     def _count_out(self, places: Iterable[Place], change: int) -> None:
@@ -167,36 +178,43 @@ class Census:
 
     def _show(self, node: Node) -> bool:
         """Note a node where there is something to look at; return whether there is, in its pool."""
-        if not _has_something_to_show(node):
+        conditions, held, is_unwell = node.conditions, node.held, node.health is _UNHEALTHY
+        if not conditions and held is None and node.cordoned is None and not is_unwell:
             return False
-        is_looked_at = node.pool is not None and bool(node.conditions or node.held or node.cordoned)
-        if node.pool is not None and is_looked_at:
-            self.pools.setdefault(node.pool, {})[node.id] = node
-        if node.held is not None:
-            self.waiting[node.id] = None
+        name, pool = node.id, node.pool
+        is_looked_at = pool is not None and bool(conditions or held or node.cordoned)
+        if pool is not None and is_looked_at:
+            if pool not in self.pools:
+                self.pools[pool] = {}
+            self.pools[pool][name] = node
+        if held is not None:
+            self.waiting[name] = None
             silence = heartbeat_condition(node)
             if silence is not None:
-                self.silent[node.id] = silence.since
-        if node.health is Health.UNHEALTHY:
-            self.unwell[node.id] = node
-            faults = self._faults[node.id] = fingerprints(node)
+                self.silent[name] = silence.since
+        if is_unwell:
+            self.unwell[name] = node
+            faults = self._faults[name] = fingerprints(node)
             for fault, condition in faults.items():
-                self.showing.setdefault(fault, {})[node.id] = (node, condition)
+                if fault not in self.showing:
+                    self.showing[fault] = {}
+                self.showing[fault][name] = (node, condition)
         return is_looked_at
 
     def _hide(self, node: Node) -> bool:
         """Take back what was noted by `_show`, of which this returns what that did."""
-        if not _has_something_to_show(node):
+        held, is_unwell = node.held, node.health is _UNHEALTHY
+        if not node.conditions and held is None and node.cordoned is None and not is_unwell:
             return False
-        was_looked_at = node.pool is not None and (
-            self.pools.get(node.pool, {}).pop(node.id, None) is not None
-        )
-        self.waiting.pop(node.id, None)
-        self.silent.pop(node.id, None)
-        self.unwell.pop(node.id, None)
-        for fault in self._faults.pop(node.id, ()):
-            self.showing[fault].pop(node.id, None)
-        return was_looked_at
+        name, pool = node.id, node.pool
+        if held is not None:
+            del self.waiting[name]
+            self.silent.pop(name, None)
+        if is_unwell:
+            del self.unwell[name]
+            for fault in self._faults.pop(name):
+                del self.showing[fault][name]
+        return pool in self.pools and self.pools[pool].pop(name, None) is not None
 
     def _is_out(self, node: Node) -> bool:
         if node.acted_at is None or node.id in self._with_people:
@@ -208,7 +226,7 @@ class Census:
         before = self._acted.get(node.id)
         if before is not None:
             self._recent.subtract(before[1])
-        places = domains_of(node)
+        places = self._places.get(node.id) or domains_of(node)
         self._acted[node.id] = (acted_at, places)
         for place in places:
             self._recent[place] += 1
@@ -224,16 +242,7 @@ class Census:
 
 
 def _is_present(node: Node) -> bool:
-    return node.registered_at is not None and node.phase is not Phase.GONE
-
-
-def _has_something_to_show(node: Node) -> bool:
-    return (
-        bool(node.conditions)
-        or node.held is not None
-        or node.cordoned is not None
-        or node.health is Health.UNHEALTHY
-    )
+    return node.registered_at is not None and node.phase is not _GONE
 
 
 def _are_counted_alike(before: Node, node: Node) -> bool:
