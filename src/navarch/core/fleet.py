@@ -22,6 +22,10 @@ Move = tuple[Node | None, Node]
 """A node that was written: as it was before, if it was there, and as it is."""
 
 
+_GONE = Phase.GONE
+"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
+
+
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
@@ -135,11 +139,14 @@ def apply(
     if change.nodes or change.forget_nodes:
         moves = moved(fleet, change) if moves is None else moves
         gone = forgotten(fleet, change) if gone is None else gone
-        written: dict[NodeId, Node | None] = {node.id: node for _, node in moves}
-        for node in gone:
-            written[node.id] = None
-        nodes = nodes.with_changes(written)
-        by_pool, present = _regroup(fleet, moves, gone)
+        if len(moves) == 1 and not gone:
+            nodes, by_pool, present = _with_one(fleet, *moves[0])
+        else:
+            written: dict[NodeId, Node | None] = {node.id: node for _, node in moves}
+            for node in gone:
+                written[node.id] = None
+            nodes = nodes.with_changes(written)
+            by_pool, present = _regroup(fleet, moves, gone)
     pools, commands, incidents = fleet.pools, fleet.commands, fleet.incidents
     recoveries, jobs = fleet.recoveries, fleet.jobs
     if change.pools:
@@ -194,12 +201,12 @@ def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
     return list(touched)
 
 
-def _regroup(
-    fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]
-) -> tuple[Mapping[PoolName, Table[NodeId, Node]], Mapping[PoolName, int]]:
+_ByPool = Mapping[PoolName, Table[NodeId, Node]]
+_Present = Mapping[PoolName, int]
+
+
+def _regroup(fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]) -> tuple[_ByPool, _Present]:
     """Return the nodes of each pool, and how many of them are not gone, after some moved."""
-    if len(moves) == 1 and not gone:
-        return _regroup_one(fleet, *moves[0])
     written: dict[PoolName, dict[NodeId, Node | None]] = {}
     more: dict[PoolName, int] = {}
     for before, node in moves:
@@ -210,13 +217,13 @@ def _regroup(
         if pool not in written:
             written[pool] = {}
         written[pool][node.id] = node
-        was_here = before is not None and before.phase is not Phase.GONE
-        if was_here is (node.phase is Phase.GONE):
+        was_here = before is not None and before.phase is not _GONE
+        if was_here is (node.phase is _GONE):
             more[pool] = more.get(pool, 0) + (-1 if was_here else 1)
     for node in gone:
         if node.pool is not None:
             written.setdefault(node.pool, {})[node.id] = None
-            if node.phase is not Phase.GONE:
+            if node.phase is not _GONE:
                 more[node.pool] = more.get(node.pool, 0) - 1
     if not written:
         return fleet.by_pool, fleet.present
@@ -231,18 +238,20 @@ def _regroup(
     return grouped, present
 
 
-def _regroup_one(
+def _with_one(
     fleet: Fleet, before: Node | None, node: Node
-) -> tuple[Mapping[PoolName, Table[NodeId, Node]], Mapping[PoolName, int]]:
-    """Return the same after one node moved, as it is with most commits."""
-    pool = node.pool
+) -> tuple[Table[NodeId, Node], _ByPool, _Present]:
+    """Return all nodes, and the same, after one of them moved, as it is with most commits."""
+    pool, by_pool, present = node.pool, fleet.by_pool, fleet.present
     assert before is None or before.pool == pool, f"{node.id} changed pool"
+    written: dict[NodeId, Node | None] = {node.id: node}
+    nodes = fleet.nodes.with_changes(written)
     if pool is None:
-        return fleet.by_pool, fleet.present
-    here = fleet.by_pool.get(pool, NO_NODES).with_changes({node.id: node})
-    grouped = {**fleet.by_pool, pool: here}
-    was_here = before is not None and before.phase is not Phase.GONE
-    is_here = node.phase is not Phase.GONE
-    if was_here is is_here:
-        return grouped, fleet.present
-    return grouped, {**fleet.present, pool: fleet.present_in(pool) + is_here - was_here}
+        return nodes, by_pool, present
+    here = by_pool.get(pool, NO_NODES).with_changes(written)
+    by_pool = {**by_pool, pool: here}
+    was_here = before is not None and before.phase is not _GONE
+    is_here = node.phase is not _GONE
+    if was_here is not is_here:
+        present = {**present, pool: fleet.present_in(pool) + is_here - was_here}
+    return nodes, by_pool, present

@@ -40,9 +40,15 @@ class Head:
         if based_on > self.fleet.revision or based_on < oldest - 1:
             raise ConflictError(f"based on {based_on}, store is at {self.fleet.revision}")
         written = _written(change)
-        wanted = written
-        if change.guards:
-            wanted = [*written, *(f"members of {pool}" for pool in change.guards)]
+        # Since the newest revision nothing can have moved, and most changes are based on that.
+        if beside or based_on < self.fleet.revision:
+            guarded = [f"members of {pool}" for pool in change.guards]
+            self._check_unmoved([*written, *guarded], based_on, beside)
+        for pool in pools_touched(self.fleet, change):
+            written.add(f"members of {pool}")
+        return frozenset(written)
+
+    def _check_unmoved(self, wanted: list[str], based_on: int, beside: Set[str]) -> None:
         if beside and not beside.isdisjoint(wanted):
             names = ", ".join(sorted({what for what in wanted if what in beside}))
             raise ConflictError(f"based on {based_on}, but somebody is moving {names}")
@@ -54,8 +60,6 @@ class Head:
             late = {what for what in wanted if self._moved.get(what) == newest}
             names = ", ".join(sorted(late))
             raise ConflictError(f"based on {based_on}, but revision {newest} moved {names}")
-        written += [f"members of {pool}" for pool in pools_touched(self.fleet, change)]
-        return frozenset(written)
 
     def advance(self, change: Change, touched: frozenset[str]) -> Fleet:
         """Make `change`, which is durable by now and moves what is `touched`, the newest."""
@@ -72,8 +76,7 @@ class Head:
 
     def _remember(self, revision: int, touched: frozenset[str]) -> None:
         self._recent.append((revision, touched))
-        for what in touched:
-            self._moved[what] = revision
+        self._moved.update(dict.fromkeys(touched, revision))
         if len(self._recent) > RECENT_MAX:
             forgotten, things = self._recent.popleft()
             for what in things:
@@ -91,31 +94,31 @@ class Head:
         return leave
 
 
-def _written(change: Change) -> list[str]:
-    # Most changes write one or two of these kinds.
-    found: list[str] = []
-    if change.pools:
-        found += [f"pool {pool.name}" for pool in change.pools]
-    if change.nodes:
-        found += [f"node {node.id}" for node in change.nodes]
+def _written(change: Change) -> set[str]:
+    # Most changes write one or two of these kinds, and one of each.
+    found: set[str] = set()
+    for pool in change.pools:
+        found.add(f"pool {pool.name}")
+    for node in change.nodes:
+        found.add(f"node {node.id}")
     if change.forget_nodes:
-        found += [f"node {node}" for node in change.forget_nodes]
+        found |= {f"node {name}" for name in change.forget_nodes}
     if change.commands:
-        found += [f"command {command.id}" for command in change.commands]
+        found |= {f"command {command.id}" for command in change.commands}
     if change.forget_commands:
-        found += [f"command {command}" for command in change.forget_commands]
-    if change.incidents:
-        found += [f"incident {incident.id}" for incident in change.incidents]
+        found |= {f"command {command}" for command in change.forget_commands}
+    for incident in change.incidents:
+        found.add(f"incident {incident.id}")
         # Two reports must not each open an incident for what they both saw a part of.
-        found += [f"incidents of {incident.place}" for incident in change.incidents]
+        found.add(f"incidents of {incident.place}")
     if change.forget_incidents:
-        found += [f"incident {incident}" for incident in change.forget_incidents]
+        found |= {f"incident {name}" for name in change.forget_incidents}
     if change.recoveries:
-        found += [f"recovery {recovery.id}" for recovery in change.recoveries]
+        found |= {f"recovery {recovery.id}" for recovery in change.recoveries}
     if change.forget_recoveries:
-        found += [f"recovery {recovery}" for recovery in change.forget_recoveries]
+        found |= {f"recovery {recovery}" for recovery in change.forget_recoveries}
     if change.jobs:
-        found += [f"job {job.name}" for job in change.jobs]
+        found |= {f"job {job.name}" for job in change.jobs}
     if change.forget_jobs:
-        found += [f"job {job}" for job in change.forget_jobs]
+        found |= {f"job {job}" for job in change.forget_jobs}
     return found
