@@ -1,13 +1,10 @@
 """Pools of which only the number of the next node has changed, as it does with every request."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from operator import attrgetter
 
+from navarch.core.evolve import evolve
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
-
-_asked_for = attrgetter(*(each.name for each in fields(Pool) if each.name != "next_index"))
 
 
 def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
@@ -17,7 +14,7 @@ def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
     """
     if before is None or before is pool:
         return before is pool
-    return bool(_asked_for(before) == _asked_for(pool))
+    return evolve(before, next_index=pool.next_index) == pool
 
 
 def have_only_counted_on(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> bool:
