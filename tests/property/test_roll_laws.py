@@ -24,7 +24,7 @@ from navarch.fleet.changes import changes
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
-from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
+from navarch.fleet.planner import matters_to_size, plan_pool, seen_by_size, was_lost
 from navarch.fleet.roll import NOBODY, Beside, Roll
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
 
@@ -331,6 +331,18 @@ def test_how_far_a_node_is_on_its_way_out_changes_no_size(
     ]
     assert [*map(seen_by_size, before)] == [*map(seen_by_size, after)]
     assert size_plan(pool, before, NOBODY) == size_plan(pool, after, NOBODY)
+
+
+@given(nodes(), nodes(), st.booleans(), st.booleans())
+def test_what_matters_to_the_size_is_what_it_sees(
+    before: Node, node: Node, was_in_gang: bool, is_in_gang: bool
+) -> None:
+    gang = Gang(id="g", nodes=2, offering=H100)
+    before = replace(before, gang=gang if was_in_gang else None)
+    node = replace(node, gang=gang if is_in_gang else None)
+    for after in (node, replace(before, gang=node.gang), replace(before, phase=node.phase)):
+        differs = seen_by_size(before) != seen_by_size(after)
+        assert matters_to_size(before, after) == differs
 
 
 def test_of_every_fact_about_a_node_it_is_known_whether_plans_look_at_it() -> None:

@@ -57,7 +57,7 @@ from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladder
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.plan import Plan
-from navarch.fleet.planner import plan_pool, seen_by_size, was_lost
+from navarch.fleet.planner import matters_to_size, plan_pool, was_lost
 from navarch.fleet.selection import NOTHING_SHUNNED
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.book import PolicyBook, policy_book
@@ -252,7 +252,7 @@ def build_control_plane(
             name="pools",
             plan=_plan_size(entropy, opinions, memory, rolls, dressed, readings),
             begin=begin,
-            sees=seen_by_size,
+            matters=matters_to_size,
             rolls=rolls,
         )
         memory.look_at = sizes.look_at
@@ -443,9 +443,11 @@ def _sooner(*moments: datetime | None) -> datetime | None:
 
 
 def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:
+    gone = Phase.GONE
+
     def forget(committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is Phase.GONE:
+            if node.phase is gone:
                 hearing.forget(node.id)
 
     return forget

@@ -12,7 +12,7 @@ from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase, Told
 from navarch.core.pool import Pool
-from navarch.fleet.drains import goes_when_empty, may_move_on, plan_drains, seen_by_drains
+from navarch.fleet.drains import goes_when_empty, matters_to_drains, may_move_on, plan_drains
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.notifier import WorkloadNotifier
@@ -63,7 +63,7 @@ class DrainWatch:
             store,
             name="drains",
             plan=self._plan,
-            sees=seen_by_drains,
+            matters=matters_to_drains,
             concerns=self._leaving.__contains__,
             only_dates=self._ends_by,
         )
@@ -97,8 +97,10 @@ class DrainWatch:
 
     def _changed(self, committed: Committed) -> None:
         for before, node in committed.moved:
-            if before is None or not (
-                before.phase is node.phase and before.retiring is node.retiring
+            if (
+                before is None
+                or before.retiring is not node.retiring
+                or (node.retiring is not None and before.phase is not node.phase)
             ):
                 self._follow(node)
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from navarch.control.agenda import Agenda
 from navarch.control.rolls import Rolls
-from navarch.core.fleet import Change, Fleet
+from navarch.core.fleet import Change
 from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
@@ -36,22 +36,23 @@ class PoolPlanning:
         name: str,
         plan: PlanPool,
         begin: Callable[[datetime], Awaitable[None]] | None = None,
-        sees: Callable[[Node], object] = lambda node: node,
-        concerns: Callable[[PoolName], bool] = lambda _: True,
+        matters: Callable[[Node, Node], bool] = lambda before, node: before != node,
+        concerns: Callable[[PoolName], bool] | None = None,
         rolls: Rolls | None = None,
         only_dates: Callable[[Node | None, Node, Pool], datetime | None] | None = None,
     ) -> None:
         """`begin` is awaited before each round that has pools to plan.
 
-        `sees` returns what a plan looks at in a node: a change of anything else is passed over. So
-        is any change of nodes while `concerns` says that there is nothing to plan in their pool.
+        `matters` returns whether a plan looks at anything that has changed of a node, before and
+        after: any other change is passed over. So is any change of nodes while `concerns` says
+        that there is nothing to plan in their pool.
         By the `rolls`, pools at rest know their next date where nodes boot, report in or end as
         they were to. Of a node that has changed, before and after, `only_dates` returns by when
         its pool is to be planned, if nothing but that follows from it.
         """
         self.name = name
         self._begin = begin
-        self._sees = sees
+        self._matters = matters
         self._concerns = concerns
         self._clock = clock
         self._store = store
@@ -112,40 +113,40 @@ class PoolPlanning:
                 self._at_rest.add(plan.pool)
 
     def _changed(self, committed: Committed) -> None:
-        change, before = committed.change, committed.before
+        change, concerns = committed.change, self._concerns
         if change is self._writing:
             return
-        for pool in change.pools:
-            if not is_same_but_for_its_count(before.pools.get(pool.name), pool):
-                self.agenda.note(pool.name)
+        for each in change.pools:
+            if not is_same_but_for_its_count(committed.before.pools.get(each.name), each):
+                self.agenda.note(each.name)
         for was, node in committed.moved:
-            if node.pool is None:
+            name = node.pool
+            if name is None:
                 continue
-            if not self._concerns(node.pool):
-                self.agenda.wake(node.pool, None)
-            elif was is None or self._sees(was) != self._sees(node):
-                self._look_at_pool_of(was, node, committed.after)
+            if concerns is not None and not concerns(name):
+                self.agenda.wake(name, None)
+            elif was is None or self._matters(was, node):
+                pool = committed.after.pools.get(name)
+                if pool is not None:
+                    self._look_at_pool_of(was, node, pool)
         for node in committed.forgotten:
             if node.pool is not None:
                 self.agenda.note(node.pool)
 
-    def _look_at_pool_of(self, was: Node | None, node: Node, fleet: Fleet) -> None:
-        assert node.pool is not None, node.id
-        pool = fleet.pools.get(node.pool)
-        if pool is None:
-            return  # There is no such pool, and nothing to plan.
-        if self._rolls is not None and node.pool in self._at_rest:
-            roll = self._rolls.of(node.pool)
+    def _look_at_pool_of(self, was: Node | None, node: Node, pool: Pool) -> None:
+        name = pool.name
+        if self._rolls is not None and name in self._at_rest:
+            roll = self._rolls.of(name)
             stays_at_rest = roll.leaves_at_rest(was, node)
             if stays_at_rest or roll.leaves_no_room(pool, was, node):
                 if not stays_at_rest:
                     # Somebody is missing: whatever changes next may make room.
-                    self._at_rest.remove(pool.name)
-                self.agenda.wake(pool.name, roll.late_at(pool))
+                    self._at_rest.remove(name)
+                self.agenda.wake(name, roll.late_at(pool))
                 return
-        if self._only_dates is not None and node.pool not in self._under_way:
+        if self._only_dates is not None and name not in self._under_way:
             by = self._only_dates(was, node, pool)
             if by is not None:
-                self.agenda.wake_by(node.pool, by)
+                self.agenda.wake_by(name, by)
                 return
-        self.agenda.note(node.pool)
+        self.agenda.note(name)

@@ -92,3 +92,8 @@ def seen_by_drains(node: Node) -> object:
         # could go before.
         return None
     return node.phase, node.since, node.retiring, _may_be_cut_short(node), _is_lost(node)
+
+
+def matters_to_drains(before: Node, node: Node) -> bool:
+    """Return whether a plan of drains sees something else in `node` than it saw `before`."""
+    return seen_by_drains(before) != seen_by_drains(node)

@@ -183,6 +183,18 @@ def seen_by_size(node: Node) -> object:
     return _seen(node), node.health is Health.UNHEALTHY, held_against
 
 
+def matters_to_size(before: Node, node: Node) -> bool:
+    """Return whether a plan of the size sees something else in `node` than it saw `before`.
+
+    Mostly a node at work has moved on, or is to go: then nothing else need be compared.
+    """
+    was_leaving = before.retiring is not None and node.retiring is not None
+    moved_on = before.phase is not node.phase or before.retiring is not node.retiring
+    if moved_on and not was_leaving:
+        return True
+    return seen_by_size(before) != seen_by_size(node)
+
+
 _seen = attrgetter(
     *("phase", "since", "retiring", "replaces", "registered_at"),
     *("launch", "attempts", "retry_at", "offering"),
