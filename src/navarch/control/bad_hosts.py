@@ -141,10 +141,13 @@ class BadHostReconciler:
             if event.about == SUBJECT:
                 self._learn(event)
         for before, node in committed.moved:
-            came = before is None or before.registered_at != node.registered_at
-            # Its provider may say only later on which machine it was placed.
-            placed = before is not None and before.topology != node.topology
-            if came or placed or _begins_to_leave(node, before):
+            if (
+                before is None
+                or before.registered_at != node.registered_at
+                # Its provider may say only later on which machine it was placed.
+                or before.topology != node.topology
+                or _begins_to_leave(node, before)
+            ):
                 self._note(node)
 
 

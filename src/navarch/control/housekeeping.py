@@ -19,6 +19,9 @@ JOURNAL_KEEP = timedelta(days=90)
 
 PRUNE_EVERY = timedelta(hours=24)
 
+_GONE = Phase.GONE
+"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
+
 
 class HousekeepingReconciler:
     """Keeps the fleet the size of what exists."""
@@ -61,5 +64,5 @@ class HousekeepingReconciler:
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is Phase.GONE:
+            if node.phase is _GONE:
                 self._note(node)

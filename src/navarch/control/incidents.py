@@ -152,11 +152,14 @@ class IncidentReconciler:
         touched: list[NodeId] = []
         for before, node in committed.moved:
             # What is found out about a node may change its incidents and not the node.
-            if node.id in self._on_node and (change.incidents or _looks_different(before, node)):
-                touched.append(node.id)
+            name = node.id
+            if name in self._on_node and (change.incidents or _looks_different(before, node)):
+                touched.append(name)
         if change.recoveries:
             touched += [recovery.node for recovery in change.recoveries]
-        as_it_should_be = self._as_it_should_be(committed) if touched else ()
+        if not touched:
+            return
+        as_it_should_be = self._as_it_should_be(committed)
         for name in touched:
             # Something may have been taken back, begun or held, or the machine may be gone.
             for incident in self._on_node.get(name, ()):
@@ -166,12 +169,13 @@ class IncidentReconciler:
     def _as_it_should_be(self, committed: Committed) -> set[IncidentId]:
         """Return what was written just now and needs no look before its next date."""
         after, now = committed.after, self._clock.now()
-        return {
-            incident.id
-            for incident in committed.change.incidents
-            if incident.is_open
-            and settled(incident, after.nodes, after.recoveries, now=now) is None
-        }
+        found: set[IncidentId] = set()
+        for incident in committed.change.incidents:
+            if not incident.is_open:
+                continue
+            if settled(incident, after.nodes, after.recoveries, now=now) is None:
+                found.add(incident.id)
+        return found
 
 
 def _looks_different(before: Node | None, node: Node) -> bool:

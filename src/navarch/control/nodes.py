@@ -9,6 +9,9 @@ from navarch.core.node import Node, Phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
+_GONE = Phase.GONE
+"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
+
 
 class NodeFollower:
     """Hands each node that needs a look to `advance`, which says when to look again.
@@ -70,10 +73,11 @@ class NodeFollower:
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase in self._phases:
+            phase = node.phase
+            if phase in self._phases:
                 if self._needs(node):
                     self.agenda.note(node.id)
-            elif node.phase is Phase.GONE:
+            elif phase is _GONE:
                 self.agenda.wake(node.id, None)
                 self._forget(node.id)
 

@@ -36,6 +36,9 @@ BUSY = timedelta(seconds=10)
 PROMPT = timedelta(seconds=2)
 """After a change that a listing should soon confirm; most clouds answer within seconds."""
 
+_GONE, _TERMINATING = Phase.GONE, Phase.TERMINATING
+"""Every commit asks for them, and to look one up in its enum takes as long as a call."""
+
 
 class ObservationReconciler:
     """Keeps our picture of one provider true."""
@@ -143,7 +146,8 @@ class ObservationReconciler:
             if before is None or before.launch is not node.launch or before.phase is not node.phase:
                 self._familiar.changed(node, before)
                 self._note_birth_or_death(node)
-            is_awaited = is_awaited or (node.id in self._awaited and self._awaits(node))
+            if node.id in self._awaited and not is_awaited:
+                is_awaited = self._awaits(node)
         for node in committed.forgotten:
             self._awaited.pop(node.id, None)
         if is_awaited:
@@ -151,8 +155,9 @@ class ObservationReconciler:
             self.on_sooner()
 
     def _note_birth_or_death(self, node: Node) -> None:
-        is_born = node.launch is not None and node.launch.open and node.phase is not Phase.GONE
-        if is_born or node.phase is Phase.TERMINATING:
+        launch, phase = node.launch, node.phase
+        is_born = launch is not None and launch.open and phase is not _GONE
+        if is_born or phase is _TERMINATING:
             self._awaited[node.id] = None
         elif node.id in self._awaited:
             del self._awaited[node.id]
@@ -162,4 +167,4 @@ class ObservationReconciler:
         if node.gone or node.launch is None or node.provider != self._provider.name:
             return False
         doubtful = node.launch.open and node.launch.token in self._evidence.unsure_since
-        return node.phase is Phase.TERMINATING or doubtful
+        return node.phase is _TERMINATING or doubtful

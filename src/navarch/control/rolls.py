@@ -19,12 +19,14 @@ class Rolls:
         return self._rolls.get(pool) or Roll()
 
     def _changed(self, committed: Committed) -> None:
+        rolls = self._rolls
         for _, node in committed.moved:
-            if node.pool is None:
+            pool = node.pool
+            if pool is None:
                 continue
-            if node.pool not in self._rolls:
-                self._rolls[node.pool] = Roll()
-            self._rolls[node.pool].note(node)
+            if pool not in rolls:
+                rolls[pool] = Roll()
+            rolls[pool].note(node)
         for node in committed.forgotten:
             if node.pool in self._rolls:
                 self._rolls[node.pool].drop(node.id)

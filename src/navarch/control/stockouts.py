@@ -20,6 +20,9 @@ RECALLED = 1000
 """How many revisions of the journal are read at the start. What is older is mostly over; what
 is missed costs one refused call."""
 
+_GONE = Phase.GONE
+"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
+
 
 class StockoutMemory:
     """Learns from every launch that is written down, whoever asked for it."""
@@ -103,7 +106,7 @@ class StockoutMemory:
 
     def _follow(self, node: Node) -> None:
         launch = node.launch
-        if launch is None or node.phase is Phase.GONE:
+        if launch is None or node.phase is _GONE:
             self._reserved.pop(node.id, None)
             return
         if launch.open:
@@ -116,30 +119,31 @@ class StockoutMemory:
             self._reserved.pop(node.id, None)
 
     def _learn(self, committed: Committed) -> None:
-        before = self._stockouts
-        self._learn_answers(committed)
-        if self._stockouts is not before:
+        known, change = self._stockouts, committed.change
+        for launch in change.launches:
+            if not _has_machines(committed.after, launch):
+                self._learn_refusal(launch)
+        for event in change.events:
+            if event.kind == "gang.given_up" and self._stockouts is not None:
+                self._stockouts = remember(self._stockouts, event)
+        for before, node in committed.moved:
+            if before is None:
+                self._learn_from(None, node.launch)
+                continue
+            if before.launch is not node.launch:
+                self._learn_from(before.launch, node.launch)
+            if before.waiting and not node.waiting and node.gang:
+                assert self._stockouts is not None
+                self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)
+        if self._stockouts is not known:
             for pool in self._waiting | self.market.turned_away:
                 self.look_at(pool)
             self._waiting = {}
 
-    def _learn_answers(self, committed: Committed) -> None:
-        for launch in committed.change.launches:
-            if not _has_machines(committed.after, launch):
-                self._learn_refusal(launch)
-        for event in committed.change.events:
-            if event.kind == "gang.given_up" and self._stockouts is not None:
-                self._stockouts = remember(self._stockouts, event)
-        for before, node in committed.moved:
-            if before is None or before.launch is not node.launch:
-                self._learn_from(before.launch if before is not None else None, node.launch)
-            if before is not None and before.waiting and not node.waiting and node.gang:
-                assert self._stockouts is not None
-                self._stockouts = self._stockouts.after_gang(node.gang.offering, node.gang.nodes)
-
     def _learn_from(self, before: Launch | None, launch: Launch | None) -> None:
-        was_sold = before is not None and before.instance is not None
-        if launch is not None and launch.instance is not None and not was_sold:
+        if launch is None or launch.instance is None:
+            return
+        if before is None or before.instance is None:
             self._learn_sale(launch)
 
     def _learn_refusal(self, launch: Launch) -> None:

@@ -10,7 +10,7 @@ from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
 from navarch.core.stretches import Stretches
-from navarch.fleet.reality import seen_by_listing, taught_by
+from navarch.fleet.reality import are_alike_to_a_listing, taught_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,27 +59,26 @@ class Familiar:
 
     def changed(self, node: Node, before: Node | None = None) -> None:
         """Look at `node` and its machine again, unless both are to a listing what they were."""
-        if before is not None:
-            is_as_it_was = before.launch is node.launch and before.phase is node.phase
-            if is_as_it_was or seen_by_listing(before) == seen_by_listing(node):
-                return
-        self._absent.pop(node.id, None)
-        former = self._machine_of.pop(node.id, None)
+        if before is not None and are_alike_to_a_listing(before, node):
+            return
+        name, launch = node.id, node.launch
+        self._absent.pop(name, None)
+        former = self._machine_of.pop(name, None)
         if former is not None and former in self._by_id:
             self._estrange(former)
-        launch = node.launch
-        if launch is None or launch.instance is None:
+        machine = None if launch is None else launch.instance
+        if launch is None or machine is None or launch.offering.provider != self._provider:
             return
-        if launch.offering.provider != self._provider:
-            return
-        self._node_of[launch.instance] = node.id
-        self._machine_of[node.id] = launch.instance
-        if launch.instance in self._by_id:
-            self._estrange(launch.instance)
+        if machine in self._by_id:
+            self._node_of[machine] = name
+            self._machine_of[name] = machine
+            self._estrange(machine)
         elif node.gone:
-            del self._node_of[launch.instance], self._machine_of[node.id]
+            self._node_of.pop(machine, None)
         else:
-            self._absent[node.id] = None
+            self._node_of[machine] = name
+            self._machine_of[name] = machine
+            self._absent[name] = None
 
     def _estrange(self, machine: InstanceId) -> None:
         self._unfamiliar[machine] = None

@@ -83,13 +83,16 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     return node if launch is node.launch else evolve(node, launch=launch)
 
 
-def seen_by_listing(node: Node) -> object:
-    """Return what the listing of its machine is held against in `node`.
+def are_alike_to_a_listing(before: Node, node: Node) -> bool:
+    """Return whether nothing has changed by which the listing of its machine is held against it.
 
-    Where nothing of it changes, a machine that taught nothing about its node teaches nothing now.
+    Then a machine that taught nothing about its node teaches nothing now.
     """
-    # The phase comes first: to hold two launches against each other takes longer.
-    return node.phase if node.phase in SEEN_BY_LISTING else None, node.launch
+    was, phase = before.phase, node.phase
+    if was is not phase and (was in SEEN_BY_LISTING or phase in SEEN_BY_LISTING):
+        return False
+    # Asked last: to hold two launches against each other takes longer.
+    return before.launch is node.launch or before.launch == node.launch
 
 
 def taught_by(instance: Instance) -> object:

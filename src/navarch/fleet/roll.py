@@ -18,6 +18,10 @@ from navarch.core.pool import Pool
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.maintenance import under_maintenance
 
+_GONE, _READY, _BOOTING, _REQUESTED = Phase.GONE, Phase.READY, Phase.BOOTING, Phase.REQUESTED
+_UNHEALTHY = Health.UNHEALTHY
+"""Every commit asks for them, and to look one up in its enum takes as long as a call."""
+
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +70,8 @@ class Roll:
         name = node.id
         before = self._nodes.get(name)
         self._nodes[name] = node
-        if node.retiring is not None and node.retiring.failed_at is not None:
+        retiring = node.retiring
+        if retiring is not None and retiring.failed_at is not None:
             self._failed[name] = node
         elif name in self._failed:
             del self._failed[name]
@@ -160,7 +165,7 @@ class Roll:
             return False
         if node.retiring is None or node.retiring.failed_at is not None or node.gang is not None:
             return False
-        others = sum([other.phase is not Phase.GONE for other in self._others.values()])
+        others = sum([other.phase is not _GONE for other in self._others.values()])
         return len(self._counted) + others >= pool.nodes_max
 
     def may_have_failed(self, pool: Pool, now: datetime) -> list[Node]:
@@ -176,10 +181,11 @@ class Roll:
 
     def _renew(self, before: Node, node: Node) -> None:
         """Put a node in its own place again, where it stands as before and so does its family."""
-        if node.id in self._others:
-            self._others[node.id] = node
-        elif node.id in self._counted:
-            self._counted[node.id] = node
+        name = node.id
+        if name in self._others:
+            self._others[name] = node
+        elif name in self._counted:
+            self._counted[name] = node
             if before.launch is not node.launch or before.offering is not node.offering:
                 self._hold(before, -1)
                 self._hold(node, 1)
@@ -225,7 +231,7 @@ class Roll:
         elif name in self._others:
             del self._others[name]
         node = self._nodes.get(name)
-        if node is None or (node.phase is Phase.GONE and self._is_over(node)):
+        if node is None or (node.phase is _GONE and self._is_over(node)):
             return
         replaced = None if node.replaces is None else self._nodes.get(node.replaces)
         if not self._is_plain(node) or (replaced is not None and not self._is_over(replaced)):
@@ -243,7 +249,7 @@ class Roll:
 
     def _await(self, node: Node) -> None:
         """Note when a node began to boot that has not reported in."""
-        if node.phase is Phase.BOOTING:
+        if node.phase is _BOOTING:
             heapq.heappush(self._booting, (node.since, node.id))
 
     def _is_over(self, node: Node) -> bool:
@@ -251,7 +257,7 @@ class Roll:
 
         It never served, was too many, or its place is taken by somebody who only counts.
         """
-        if node.phase is not Phase.GONE:
+        if node.phase is not _GONE:
             return False
         if not _has_served(node):
             return True
@@ -271,7 +277,7 @@ class Roll:
 
     def _stands_for(self, heir: Node, node: Node) -> bool:
         """Return whether `node` is not missed as long as its lost heir is not: it went before."""
-        if heir.phase is not Phase.GONE or node.phase is not Phase.GONE:
+        if heir.phase is not _GONE or node.phase is not _GONE:
             return False
         came_later = self._places[heir.id] > self._places[node.id]
         return came_later and heir.since >= node.since and _has_served(heir)
@@ -284,7 +290,7 @@ class Roll:
         while self._booting:
             since, name = self._booting[0]
             node = self._counted.get(name)
-            if node is not None and node.phase is Phase.BOOTING and node.since == since:
+            if node is not None and node.phase is _BOOTING and node.since == since:
                 return since
             heapq.heappop(self._booting)
         return None
@@ -292,25 +298,27 @@ class Roll:
 
 def _only_counts(node: Node) -> bool:
     """Return whether `node` is on its way or at work, and nothing is the matter with it."""
-    if node.conditions or node.health is Health.UNHEALTHY:
+    if node.conditions or node.health is _UNHEALTHY:
         return False
     if node.retiring is not None or node.gang is not None or node.waiting:
         return False
-    if node.phase is Phase.REQUESTED:
+    if node.phase is _REQUESTED:
         return node.launch is not None
-    return node.phase in (Phase.BOOTING, Phase.READY)
+    return node.phase is _READY or node.phase is _BOOTING
 
 
 def _only_works(node: Node) -> bool:
     """Return whether `node` is at work, well or ill, and no successor is to be bought for it."""
-    if node.phase is not Phase.READY or node.retiring is not None:
+    if node.phase is not _READY or node.retiring is not None:
         return False
-    return node.gang is None and not node.waiting and not any(under_maintenance([node]))
+    if node.gang is not None or node.waiting:
+        return False
+    return not node.conditions or not any(under_maintenance([node]))
 
 
 def _sorted_by(node: Node) -> object:
     """Return what decides where `node` stands, and where those stand who are related to it."""
-    if node.phase is Phase.GONE:
+    if node.phase is _GONE:
         return node.replaces, node.since, _has_served(node)
     return node.replaces, _only_counts(node)
 

@@ -68,6 +68,10 @@ class Heard(Protocol):
         ...
 
 
+_GONE = Phase.GONE
+"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
+
+
 class AgentService:
     """Receives agents. Nothing an agent says changes an operator's decision about its node."""
 
@@ -295,8 +299,10 @@ class AgentService:
         return None if known is None else fleet.nodes.get(known)
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
-        known = before.instance if before is not None else None
-        now = None if node.gone else node.instance
+        former = None if before is None else before.launch
+        launch = None if node.phase is _GONE else node.launch
+        known = None if former is None else former.instance
+        now = None if launch is None else launch.instance
         if known is not None and known != now and self._on_machine.get(known) == node.id:
             del self._on_machine[known]
         if now is not None:

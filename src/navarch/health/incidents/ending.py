@@ -8,6 +8,7 @@ from navarch.core.ids import RecoveryId
 from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
+from navarch.health.incidents.standing import check_of
 
 
 def quiet_at(incident: Incident) -> datetime:
@@ -35,9 +36,10 @@ def end_of(
         return "its node is gone"
     if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
         return None
-    checks = {symptom.check for symptom in incident.symptoms}
-    if any(condition.check in checks for node in there for condition in node.conditions):
-        return None
+    checks = set(map(check_of, incident.symptoms))
+    for node in there:
+        if not checks.isdisjoint(map(check_of, node.conditions)):
+            return None
     recovery = recoveries.get(RecoveryId(incident.recovery)) if incident.recovery else None
     if recovery is not None and recovery.state is RecoveryState.SUCCEEDED:
         return f"mended: {recovery.history[-1].outcome}" if recovery.history else "mended"

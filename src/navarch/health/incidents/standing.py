@@ -1,12 +1,19 @@
 """What is being done about an incident: as its nodes and their recoveries say."""
 
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.recovery import Recovery
+
+_GONE = Phase.GONE
+"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
+
+check_of = attrgetter("check")
+"""Returns what has found a symptom, or a condition."""
 
 
 def standing(
@@ -20,12 +27,12 @@ def standing(
     as it says. Nothing is remembered here that the nodes do not know, so a restart comes to the
     same answer.
     """
-    checks = {symptom.check for symptom in incident.symptoms}
+    checks = set(map(check_of, incident.symptoms))
     is_mended = is_held = False
     recovery = incident.recovery
     for node in there:
         mending = recoveries.get(node.recovery) if node.recovery is not None else None
-        is_seen = any(condition.check in checks for condition in node.conditions)
+        is_seen = not checks.isdisjoint(map(check_of, node.conditions))
         if mending is not None and not mending.over and (is_seen or mending.check in checks):
             recovery = mending.id
             is_mended = True
@@ -47,7 +54,7 @@ def standing(
 def still_there(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
     """Return the nodes of an incident that are not gone."""
     known = map(nodes.get, incident.nodes)
-    return [node for node in known if node is not None and node.phase is not Phase.GONE]
+    return [node for node in known if node is not None and node.phase is not _GONE]
 
 
 def seen_by_incidents(node: Node) -> object:
@@ -55,8 +62,8 @@ def seen_by_incidents(node: Node) -> object:
 
     How far it has come on its way out, and who was told of that, is not in it.
     """
-    checks = [condition.check for condition in node.conditions]
-    return node.gone, checks, node.recovery, node.retiring, node.held
+    checks = [*map(check_of, node.conditions)]
+    return node.phase is _GONE, checks, node.recovery, node.retiring, node.held
 
 
 def linked(
