@@ -28,9 +28,24 @@ class _Shelf:
     bookmarks: dict[str, int] = field(default_factory=dict)
     events_ever: int = 0
     by_subject: dict[Subject, list[Recorded]] = field(default_factory=dict)
+    """The journal by what it is about, as far as it has been sorted: few ever ask."""
+    sorted_to: int = 0
+    """How many entries of the journal that is."""
     launches: dict[tuple[Token, str], Launch] = field(default_factory=dict)
     inventories: dict[NodeId, Inventory] = field(default_factory=dict)
     terms: int = 1
+
+    def about(self, subject: Subject) -> Sequence[Recorded]:
+        """Return the part of the journal that is about `subject`."""
+        for entry in self.journal[self.sorted_to :]:
+            self.by_subject.setdefault(entry.event.about, []).append(entry)
+        self.sorted_to = len(self.journal)
+        return self.by_subject.get(subject, ())
+
+    def cut_journal(self, entries: int) -> None:
+        """Drop that many entries, the oldest ones."""
+        self.journal = self.journal[entries:]
+        self.by_subject, self.sorted_to = {}, 0
 
 
 class MemoryStore:
@@ -62,8 +77,9 @@ class MemoryStore:
     def let_go(self) -> None:
         """Drop the journal, the ledger and the inventories, for whoever has read all he wants."""
         shelf = self._shelf
-        for records in (shelf.journal, shelf.by_subject, shelf.launches, shelf.inventories):
-            records.clear()
+        shelf.cut_journal(len(shelf.journal))
+        shelf.launches.clear()
+        shelf.inventories.clear()
 
     async def commit(self, change: Change, *, based_on: int) -> Fleet:
         """Write `change`, or raise ConflictError."""
@@ -71,10 +87,10 @@ class MemoryStore:
         shelf = self._shelf
         touched = shelf.head.check(change, based_on)
         revision = shelf.head.fleet.revision + 1
-        for number, event in enumerate(change.events, start=shelf.events_ever + 1):
-            entry = Recorded(number=number, revision=revision, event=event)
-            shelf.journal.append(entry)
-            shelf.by_subject.setdefault(event.about, []).append(entry)
+        shelf.journal += [
+            Recorded(number=number, revision=revision, event=event)
+            for number, event in enumerate(change.events, start=shelf.events_ever + 1)
+        ]
         shelf.events_ever += len(change.events)
         for launch in change.launches:
             shelf.launches[launch.token, launch.instance or ""] = launch
@@ -104,7 +120,7 @@ class MemoryStore:
         limit: int = 1000,
     ) -> Sequence[Recorded]:
         """Return a piece of the journal."""
-        entries = self._shelf.journal if about is None else self._shelf.by_subject.get(about, [])
+        entries = self._shelf.journal if about is None else self._shelf.about(about)
         # Neither numbers nor revisions ever go back.
         start = bisect_right(entries, after, key=lambda entry: entry.number)
         start = bisect_right(entries, after_revision, lo=start, key=lambda entry: entry.revision)
@@ -127,10 +143,7 @@ class MemoryStore:
         if old:
             self.on_prune(old)
             shelf.journal_start = old[-1].revision
-            shelf.journal = shelf.journal[len(old) :]
-            shelf.by_subject = {}
-            for entry in shelf.journal:
-                shelf.by_subject.setdefault(entry.event.about, []).append(entry)
+            shelf.cut_journal(len(old))
 
     async def launches(
         self,

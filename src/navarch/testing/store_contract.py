@@ -419,6 +419,27 @@ class StoreContract:
         assert store.journal_start == 1
         assert [x.number for x in asyncio.run(_of(store.events()))] == [2, 3]
 
+    def test_a_subject_asked_about_before_is_followed_through_commits_and_a_pruning(self) -> None:
+        async def story(store: Store) -> None:
+            async def told() -> list[int]:
+                return [x.number for x in await store.events(about=EVENT.about)]
+
+            other = replace(EVENT, about=about("pool", "training"))
+            old = replace(EVENT, at=NOW - timedelta(days=100))
+            assert await told() == []
+            await store.commit(Change(events=[old, other]), based_on=0)
+            assert await told() == [1]
+            assert await told() == [1]
+            await store.commit(Change(events=[other, EVENT]), based_on=1)
+            assert await told() == [1, 4]
+            await store.prune(NOW - timedelta(days=90))
+            assert await told() == [4]
+            await store.commit(Change(events=[EVENT]), based_on=2)
+            assert await told() == [4, 5]
+            assert [*await store.events(about=about("node", "nobody"))] == []
+
+        self.run(story)
+
     def test_a_reader_finds_its_place_in_the_journal_again(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(bookmarks={"slack": 7}), based_on=0)
