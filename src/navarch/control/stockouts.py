@@ -95,7 +95,9 @@ class StockoutMemory:
         for before, node in committed.moved:
             if before is None:
                 self._follow(node)
-            elif before.launch is not node.launch or before.phase is not node.phase:
+                continue
+            was_gone, is_gone = before.phase is _GONE, node.phase is _GONE
+            if before.launch is not node.launch or was_gone is not is_gone:
                 if before.launch is not None:
                     self._under_way.pop(before.launch.token, None)
                 self._follow(node)

@@ -180,7 +180,8 @@ class Node:
     @property
     def provider(self) -> ProviderName | None:
         """Who owns the machine."""
-        place = self.place
+        launch = self.launch
+        place = launch.offering if launch else self.offering
         return place.provider if place else None
 
     @property

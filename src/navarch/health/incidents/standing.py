@@ -53,8 +53,12 @@ def standing(
 
 def still_there(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
     """Return the nodes of an incident that are not gone."""
-    known = map(nodes.get, incident.nodes)
-    return [node for node in known if node is not None and node.phase is not _GONE]
+    found: list[Node] = []
+    for name in incident.nodes:
+        node = nodes.get(name)
+        if node is not None and node.phase is not _GONE:
+            found.append(node)
+    return found
 
 
 def seen_by_incidents(node: Node) -> object:
