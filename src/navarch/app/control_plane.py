@@ -46,7 +46,7 @@ from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
@@ -443,11 +443,9 @@ def _sooner(*moments: datetime | None) -> datetime | None:
 
 
 def _forget_the_gone(hearing: Hearing) -> Callable[[Committed], None]:
-    gone = Phase.GONE
-
     def forget(committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is gone:
+            if node.phase is GONE:
                 hearing.forget(node.id)
 
     return forget

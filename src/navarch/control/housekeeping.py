@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from navarch.control.agenda import Agenda
 from navarch.core.fleet import Change
 from navarch.core.ids import NodeId
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -18,9 +18,6 @@ JOURNAL_KEEP = timedelta(days=90)
 """How far back `why` and a watch can reach."""
 
 PRUNE_EVERY = timedelta(hours=24)
-
-_GONE = Phase.GONE
-"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
 
 
 class HousekeepingReconciler:
@@ -64,5 +61,5 @@ class HousekeepingReconciler:
 
     def _changed(self, committed: Committed) -> None:
         for node in committed.change.nodes:
-            if node.phase is _GONE:
+            if node.phase is GONE:
                 self._note(node)

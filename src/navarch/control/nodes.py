@@ -5,12 +5,9 @@ from datetime import datetime
 
 from navarch.control.agenda import Agenda
 from navarch.core.ids import NodeId
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node, Phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
-
-_GONE = Phase.GONE
-"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
 
 
 class NodeFollower:
@@ -77,7 +74,7 @@ class NodeFollower:
             if phase in self._phases:
                 if self._needs(node):
                     self.agenda.note(node.id)
-            elif phase is _GONE:
+            elif phase is GONE:
                 self.agenda.wake(node.id, None)
                 self._forget(node.id)
 

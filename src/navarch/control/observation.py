@@ -17,7 +17,7 @@ from navarch.core.event import Event, about
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.core.instance import Instance
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, TERMINATING, Node
 from navarch.core.ownership import Owner
 from navarch.fleet.comparison import Comparison, Lesson, Seen
 from navarch.fleet.familiar import Familiar
@@ -35,9 +35,6 @@ BUSY = timedelta(seconds=10)
 
 PROMPT = timedelta(seconds=2)
 """After a change that a listing should soon confirm; most clouds answer within seconds."""
-
-_GONE, _TERMINATING = Phase.GONE, Phase.TERMINATING
-"""Every commit asks for them, and to look one up in its enum takes as long as a call."""
 
 
 class ObservationReconciler:
@@ -156,8 +153,8 @@ class ObservationReconciler:
 
     def _note_birth_or_death(self, node: Node) -> None:
         launch, phase = node.launch, node.phase
-        is_born = launch is not None and launch.open and phase is not _GONE
-        if is_born or phase is _TERMINATING:
+        is_born = launch is not None and launch.open and phase is not GONE
+        if is_born or phase is TERMINATING:
             self._awaited[node.id] = None
         elif node.id in self._awaited:
             del self._awaited[node.id]
@@ -167,4 +164,4 @@ class ObservationReconciler:
         if node.gone or node.launch is None or node.provider != self._provider.name:
             return False
         doubtful = node.launch.open and node.launch.token in self._evidence.unsure_since
-        return node.phase is _TERMINATING or doubtful
+        return node.phase is TERMINATING or doubtful

@@ -8,7 +8,7 @@ from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.core.offering import Offering
 from navarch.fleet.recollection import recollect, remember
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
@@ -19,9 +19,6 @@ from navarch.ports.store import Committed, Store
 RECALLED = 1000
 """How many revisions of the journal are read at the start. What is older is mostly over; what
 is missed costs one refused call."""
-
-_GONE = Phase.GONE
-"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
 
 
 class StockoutMemory:
@@ -96,7 +93,7 @@ class StockoutMemory:
             if before is None:
                 self._follow(node)
                 continue
-            was_gone, is_gone = before.phase is _GONE, node.phase is _GONE
+            was_gone, is_gone = before.phase is GONE, node.phase is GONE
             if before.launch is not node.launch or was_gone is not is_gone:
                 if before.launch is not None:
                     self._under_way.pop(before.launch.token, None)
@@ -108,7 +105,7 @@ class StockoutMemory:
 
     def _follow(self, node: Node) -> None:
         launch = node.launch
-        if launch is None or node.phase is _GONE:
+        if launch is None or node.phase is GONE:
             self._reserved.pop(node.id, None)
             return
         if launch.open:

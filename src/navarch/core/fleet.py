@@ -11,7 +11,7 @@ from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
 from navarch.core.job import Job
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.table import Table
@@ -20,10 +20,6 @@ NO_NODES: Table[NodeId, Node] = Table()
 
 Move = tuple[Node | None, Node]
 """A node that was written: as it was before, if it was there, and as it is."""
-
-
-_GONE = Phase.GONE
-"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
 
 
 @drafted
@@ -217,13 +213,13 @@ def _regroup(fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]) -> tuple
         if pool not in written:
             written[pool] = {}
         written[pool][node.id] = node
-        was_here = before is not None and before.phase is not _GONE
-        if was_here is (node.phase is _GONE):
+        was_here = before is not None and before.phase is not GONE
+        if was_here is (node.phase is GONE):
             more[pool] = more.get(pool, 0) + (-1 if was_here else 1)
     for node in gone:
         if node.pool is not None:
             written.setdefault(node.pool, {})[node.id] = None
-            if node.phase is not _GONE:
+            if node.phase is not GONE:
                 more[node.pool] = more.get(node.pool, 0) - 1
     if not written:
         return fleet.by_pool, fleet.present
@@ -250,8 +246,8 @@ def _with_one(
         return nodes, by_pool, present
     here = by_pool.get(pool, NO_NODES).with_changes(written)
     by_pool = {**by_pool, pool: here}
-    was_here = before is not None and before.phase is not _GONE
-    is_here = node.phase is not _GONE
+    was_here = before is not None and before.phase is not GONE
+    is_here = node.phase is not GONE
     if was_here is not is_here:
         present = {**present, pool: fleet.present_in(pool) + is_here - was_here}
     return nodes, by_pool, present

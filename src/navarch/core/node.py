@@ -13,7 +13,7 @@ from typing import TypedDict, Unpack
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.gang import Gang
-from navarch.core.health import TESTING, Condition, Health
+from navarch.core.health import TESTING, UNHEALTHY, Condition, Health
 from navarch.core.held import Held
 from navarch.core.ids import InstanceId, NodeId, PoolName, ProviderName, RecoveryId
 from navarch.core.launch import Launch
@@ -33,6 +33,12 @@ class Phase(StrEnum):
     GONE = "gone"
 
 
+REQUESTED, BOOTING, READY = Phase.REQUESTED, Phase.BOOTING, Phase.READY
+TERMINATING, GONE = Phase.TERMINATING, Phase.GONE
+"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
+call."""
+
+
 NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
     # The provider accepted; the agent was quicker than the provider's answer; we changed our
     # mind while a machine may exist; we changed our mind before one could.
@@ -48,10 +54,6 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
 
 HOST_LABELS = ("host_id", "serial")
 """The labels by which an agent may name the machine under it."""
-
-_READY, _GONE, _UNHEALTHY = Phase.READY, Phase.GONE, Health.UNHEALTHY
-"""By themselves for what every commit asks many times: to find one in its class takes longer than
-to compare it."""
 
 LIVE = frozenset({Phase.REQUESTED, Phase.BOOTING, Phase.READY, Phase.DRAINING})
 """Phases in which nobody has decided yet that the machine must go."""
@@ -197,7 +199,7 @@ class Node:
     @property
     def gone(self) -> bool:
         """Whether the machine no longer exists, if it ever did."""
-        return self.phase is _GONE
+        return self.phase is GONE
 
     @property
     def counts(self) -> bool:
@@ -207,7 +209,7 @@ class Node:
     @property
     def open_to_work(self) -> bool:
         """Whether nothing but its health could keep new work from starting here."""
-        if self.phase is not _READY or self.retiring is not None or self.waiting:
+        if self.phase is not READY or self.retiring is not None or self.waiting:
             return False
         if self.cordoned is not None:
             return False
@@ -217,7 +219,7 @@ class Node:
     @property
     def serving(self) -> bool:
         """Whether new work may start here."""
-        return self.health is not _UNHEALTHY and self.open_to_work
+        return self.health is not UNHEALTHY and self.open_to_work
 
     def to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
         """Return this node moved to `phase`, with what changes along; an illegal move is a bug."""
@@ -239,7 +241,7 @@ def node_status(node: Node) -> NodeStatus | None:
     leaving = _STATUS_OF_THE_LEAVING.get(node.phase)
     if leaving is not None:
         return leaving
-    if node.health is _UNHEALTHY:
+    if node.health is UNHEALTHY:
         return NodeStatus.UNHEALTHY
     if node.cordoned is not None:
         return NodeStatus.CORDONED

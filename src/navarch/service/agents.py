@@ -13,7 +13,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import Node, NodeStatus, Phase, node_status
+from navarch.core.node import GONE, Node, NodeStatus, Phase, node_status
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.traits import traits_after
 from navarch.fleet.verdicts import with_results
@@ -66,10 +66,6 @@ class Heard(Protocol):
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Take readings from before; nothing newer is overwritten by them."""
         ...
-
-
-_GONE = Phase.GONE
-"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
 
 
 class AgentService:
@@ -300,7 +296,7 @@ class AgentService:
 
     def _note_machine(self, before: Node | None, node: Node) -> None:
         former = None if before is None else before.launch
-        launch = None if node.phase is _GONE else node.launch
+        launch = None if node.phase is GONE else node.launch
         known = None if former is None else former.instance
         now = None if launch is None else launch.instance
         if known is not None and known != now and self._on_machine.get(known) == node.id:

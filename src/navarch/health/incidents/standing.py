@@ -6,11 +6,8 @@ from operator import attrgetter
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentState
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.core.recovery import Recovery
-
-_GONE = Phase.GONE
-"""Every commit asks for it, and to look one up in its enum takes as long as a call."""
 
 check_of = attrgetter("check")
 """Returns what has found a symptom, or a condition."""
@@ -56,7 +53,7 @@ def still_there(incident: Incident, nodes: Mapping[NodeId, Node]) -> list[Node]:
     found: list[Node] = []
     for name in incident.nodes:
         node = nodes.get(name)
-        if node is not None and node.phase is not _GONE:
+        if node is not None and node.phase is not GONE:
             found.append(node)
     return found
 
@@ -67,7 +64,7 @@ def seen_by_incidents(node: Node) -> object:
     How far it has come on its way out, and who was told of that, is not in it.
     """
     checks = [*map(check_of, node.conditions)]
-    return node.phase is _GONE, checks, node.recovery, node.retiring, node.held
+    return node.phase is GONE, checks, node.recovery, node.retiring, node.held
 
 
 def linked(

@@ -7,16 +7,13 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from navarch.core.health import Condition, Health
+from navarch.core.health import UNHEALTHY, Condition
 from navarch.core.ids import NodeId, PoolName
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.core.recovery import Recovery, RecoveryState
 from navarch.core.trait import CHANGING
 from navarch.fleet.disruption.governor.domains import Place, domains_of
 from navarch.fleet.silence import heartbeat_condition
-
-_GONE, _UNHEALTHY = Phase.GONE, Health.UNHEALTHY
-"""Every commit asks for them, and to look one up in its enum takes as long as a call."""
 
 TraitValue = tuple[str, str]
 """A trait's name and its value."""
@@ -36,7 +33,7 @@ def fingerprints(node: Node) -> dict[str, Condition]:
     """Return the faults that make `node` unhealthy, each with its first condition."""
     found: dict[str, Condition] = {}
     for condition in node.conditions:
-        if condition.health is _UNHEALTHY:
+        if condition.health is UNHEALTHY:
             found.setdefault(fingerprint(condition), condition)
     return found
 
@@ -81,7 +78,7 @@ class Census:
         known = self._known.get(name)
         self._known[name] = node
         before = known if name in self._places else None
-        is_here = node.registered_at is not None and node.phase is not _GONE
+        is_here = node.registered_at is not None and node.phase is not GONE
         was_shown = before is not None and self._hide(before)
         if before is not None and is_here and _are_counted_alike(before, node):
             # Most of what happens to a node changes no count.
@@ -178,7 +175,7 @@ class Census:
 
     def _show(self, node: Node) -> bool:
         """Note a node where there is something to look at; return whether there is, in its pool."""
-        conditions, held, is_unwell = node.conditions, node.held, node.health is _UNHEALTHY
+        conditions, held, is_unwell = node.conditions, node.held, node.health is UNHEALTHY
         if not conditions and held is None and node.cordoned is None and not is_unwell:
             return False
         name, pool = node.id, node.pool
@@ -203,7 +200,7 @@ class Census:
 
     def _hide(self, node: Node) -> bool:
         """Take back what was noted by `_show`, of which this returns what that did."""
-        held, is_unwell = node.held, node.health is _UNHEALTHY
+        held, is_unwell = node.held, node.health is UNHEALTHY
         if not node.conditions and held is None and node.cordoned is None and not is_unwell:
             return False
         name, pool = node.id, node.pool
@@ -242,7 +239,7 @@ class Census:
 
 
 def _is_present(node: Node) -> bool:
-    return node.registered_at is not None and node.phase is not _GONE
+    return node.registered_at is not None and node.phase is not GONE
 
 
 def _are_counted_alike(before: Node, node: Node) -> bool:
