@@ -20,10 +20,12 @@ class Story:
     async def visit(self, name: str, place: str = "here") -> None:
         """Come, stay and leave."""
         self.may_go[name] = asyncio.Event()
-        async with self.turns.at(place):
-            self.told.append(f"{name} is {place}")
-            await self.may_go[name].wait()
+        await self.turns.take(place, self._stay, name, place)
         self.told.append(f"{name} left")
+
+    async def _stay(self, name: str, place: str) -> None:
+        self.told.append(f"{name} is {place}")
+        await self.may_go[name].wait()
 
     async def come(self, *visits: Coroutine[object, object, None]) -> list[asyncio.Task[None]]:
         """Let visitors come, in that order."""

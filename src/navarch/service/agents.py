@@ -115,8 +115,8 @@ class AgentService:
         if not registration.node:
             raise InvalidError("node_id is required")
         known = self._find(self._store.fleet(), registration.node)
-        async with self._weighing.turn(known.id if known else registration.node):
-            node = await until_no_conflict(lambda: self._register(registration))
+        name = known.id if known else registration.node
+        node = await self._weighing.in_turn(name, self._register, registration)
         self._strangers.discard(node.id)
         self._heard.heard(node.id, None)
         report = registration.report
@@ -190,8 +190,7 @@ class AgentService:
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Weigh what the checks found."""
-        async with self._weighing.turn(node):
-            status = await until_no_conflict(lambda: self._report_health(node, report))
+        status = await self._weighing.in_turn(node, self._report_health, node, report)
         self._overheard(node, report)
         return status
 
@@ -221,8 +220,7 @@ class AgentService:
     async def note_findings(self, node: NodeId, results: Sequence[CheckResult]) -> None:
         """Weigh what the control plane itself has found out about a node, as any other finding."""
         report = HealthReport(results=tuple(results))
-        async with self._weighing.turn(node):
-            await until_no_conflict(lambda: self._note_findings(node, report))
+        await self._weighing.in_turn(node, self._note_findings, node, report)
 
     async def _note_findings(self, name: NodeId, report: HealthReport) -> None:
         fleet = self._store.fleet()

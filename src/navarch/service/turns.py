@@ -2,7 +2,13 @@
 
 import asyncio
 from collections import deque
-from types import TracebackType
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
+
+from navarch.service.attempts import until_no_conflict
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class Turns:
@@ -13,27 +19,31 @@ class Turns:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting: dict[str, deque[asyncio.Future[None]] | None] = {}
+        """Who waits for each place that is taken; None as long as nobody ever did."""
 
-    def at(self, place: str) -> "Turn":
-        """Return the turn at a place, to be taken with `async with`."""
-        return Turn(self._waiting, place)
+    async def take(self, place: str, attempt: Callable[[*Ts], Awaitable[T]], *told: *Ts) -> T:
+        """Return what an attempt returns that is made when the place is free.
 
+        It is made again whenever its state was outdated, for somebody else may still be quicker.
+        """
+        if place in self._waiting:
+            await self._wait(place)
+        else:
+            self._waiting[place] = None
+        try:
+            return await until_no_conflict(attempt, *told)
+        finally:
+            if self._waiting[place] is None:
+                del self._waiting[place]
+            else:
+                self._leave(place)
 
-class Turn:
-    """One turn at one place."""
-
-    __slots__ = ("_place", "_waiting")
-
-    def __init__(self, waiting: dict[str, deque[asyncio.Future[None]]], place: str) -> None:
-        self._waiting = waiting
-        self._place = place
-
-    async def __aenter__(self) -> None:
-        queue = self._waiting.get(self._place)
+    async def _wait(self, place: str) -> None:
+        """Wait for a place that is taken."""
+        queue = self._waiting[place]
         if queue is None:
-            self._waiting[self._place] = deque()
-            return
+            queue = self._waiting[place] = deque()
         mine = asyncio.get_running_loop().create_future()
         queue.append(mine)
         try:
@@ -41,23 +51,15 @@ class Turn:
         except asyncio.CancelledError:
             if not mine.cancelled():
                 # The place was left to us in the same moment, and others may wait for it.
-                self._leave()
+                self._leave(place)
             raise
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
+    def _leave(self, place: str) -> None:
         """Leave the place to whoever has waited longest and still does, if anybody does."""
-        queue = self._waiting[self._place]
+        queue = self._waiting[place]
         while queue:
             first = queue.popleft()
             if not first.done():
                 first.set_result(None)
                 return
-        del self._waiting[self._place]
+        del self._waiting[place]

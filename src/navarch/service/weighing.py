@@ -1,9 +1,9 @@
 """From a report to what it changes: verdicts by policy, conditions, incidents, journal."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import TypeVar, TypeVarTuple
 
 import structlog
 
@@ -28,7 +28,7 @@ from navarch.health.policy.windows import Match
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 from navarch.service.told import Told
-from navarch.service.turns import Turn, Turns
+from navarch.service.turns import Turns
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +36,8 @@ AHEAD_MAX = timedelta(seconds=5)
 """How far an agent's clock may be ahead of ours before its times are taken for wrong."""
 
 K = TypeVar("K", bound=str)
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 Utilization = Callable[[Sequence[NodeId]], Sequence[float | None]]
 
@@ -102,15 +104,17 @@ class Weighing:
             self._note(command)
         store.subscribe(self._changed)
 
-    def turn(self, name: NodeId) -> Turn:
-        """Return the turn to take for a report from around a node.
+    def in_turn(
+        self, name: NodeId, attempt: Callable[[*Ts], Awaitable[T]], *told: *Ts
+    ) -> Awaitable[T]:
+        """Return what an attempt to write down a report from around a node returns.
 
         The nodes of one NVLink domain see the same fault at the same moment, and write about
         the same incident: better one after the other than all but one again.
         """
         node = self._store.fleet().nodes.get(name)
         place = (node.labels.get(NVLINK_LABEL) if node else None) or f"node {name}"
-        return self._turns.at(place)
+        return self._turns.take(place, attempt, *told)
 
     async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
         """Return what `report` makes of `node`, and of the incidents around it."""
