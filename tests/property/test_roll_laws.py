@@ -21,6 +21,7 @@ from navarch.core.topology import Topology
 from navarch.core.trait import Trait
 from navarch.fleet.brake import find_brake, may_be_braked
 from navarch.fleet.changes import changes
+from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
 from navarch.fleet.drains import plan_drains, seen_by_drains
 from navarch.fleet.plan import Plan
@@ -97,7 +98,7 @@ def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, 
     plan = plan_pool(
         pool, known, now=NOW, new_tokens=tokens, replacements=replacements, beside=beside
     )
-    return plan, look_again(pool, known, now=NOW)
+    return plan, look_again(pool, known, undercut=may_be_undercut(pool), now=NOW)
 
 
 def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:

@@ -58,6 +58,7 @@ from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladd
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import matters_to_size, plan_pool, was_lost
+from navarch.fleet.roll import NOBODY
 from navarch.fleet.selection import NOTHING_SHUNNED
 from navarch.fleet.stockouts import SPANS, Spans
 from navarch.health.policy.book import PolicyBook, policy_book
@@ -406,7 +407,8 @@ def _plan_size(
             avoided = shunned(pool, everybody, now=now)
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
-        watched = may_be_undercut(pool)
+        # Where somebody is not shown, nobody's price matters.
+        watched = beside is NOBODY and may_be_undercut(pool)
         for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
         plan = plan_pool(
             pool,
@@ -422,7 +424,7 @@ def _plan_size(
             shunned=avoided,
             beside=beside,
         )
-        again_at = look_again(pool, known, now=now)
+        again_at = look_again(pool, known, undercut=watched, now=now)
         if again_at is None:
             return plan
         return evolve(plan, wake_at=_sooner(plan.wake_at, again_at), at_rest=False)

@@ -88,14 +88,24 @@ class PoolPlanning:
         fleet = self._store.fleet()
         # Until this is written down, whatever changes is a reason to plan again.
         self._at_rest.difference_update(due)
-        plans = [self._plan(fleet.pools[name], now) for name in due if name in fleet.pools]
-        acting = [plan for plan in plans if plan.actions]
+        plans: list[Plan] = []
+        acting: list[Plan] = []
+        are_settled = True
+        for name in due:
+            pool = fleet.pools.get(name)
+            if pool is None:
+                continue
+            plan = self._plan(pool, now)
+            plans.append(plan)
+            are_settled = are_settled and plan.settled
+            if plan.actions:
+                acting.append(plan)
         check_plans(acting, fleet)
         change = changes(acting, fleet, now=now) if acting else NOTHING
         # Crossed off first: what the commit itself changes must be looked at again, unless those
         # who planned it have done so.
         self.agenda.done(due)
-        self._writing = change if all(plan.settled for plan in plans) else None
+        self._writing = change if are_settled else None
         self._under_way.update(due)
         try:
             if not change.empty:

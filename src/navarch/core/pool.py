@@ -106,7 +106,9 @@ class Pool:
     def target(self) -> int:
         """The number of nodes to keep: its size and its spares, as far as the maximum allows."""
         size = self.size
-        return self.whole_gangs(min(size + self.spares, self.nodes_max)) if size else 0
+        if not size or not self.spares:
+            return size
+        return self.whole_gangs(min(size + self.spares, self.nodes_max))
 
     def whole_gangs(self, nodes: int) -> int:
         """Return `nodes` rounded to whole gangs: up, unless the maximum is in the way."""

@@ -5,14 +5,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
 from operator import attrgetter
 
 from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.brake import Brake, Shunned, came_too_late, too_late
@@ -111,7 +110,9 @@ def plan_pool(
         begin = not gangs.give_up
         grown = list(_grow_gangs(pool, known, staying, groups, launches, begin=begin))
     else:
-        grown = list(_grow(pool, known, len(staying), beside.nodes, launches))
+        target = pool.target
+        missing = target - len(staying) - beside.nodes
+        grown = _grow(pool, known, beside.nodes, missing, target, launches)
     still_wanted = wanted - len(grown) - len(asked_again)
     grown += _succeed(pool, known, leaving, len(grown), beside.nodes, replacements, launches)
     waited_for = _first(_wake_at(pool, kept, now), launches.look_again_at(), gangs.wake_at)
@@ -152,9 +153,10 @@ def _plan_growth(
     Most failures come to that: nobody can be late, too many or replaced, or wait to ask again. All
     that is left is who is missing.
     """
-    wanted = max(pool.target - beside.nodes, 0)
+    target = pool.target
+    wanted = max(target - beside.nodes, 0)
     market.expect(pool.name, wanted)
-    grown = list(_grow(pool, known, 0, beside.nodes, launches)) if wanted else []
+    grown = _grow(pool, known, beside.nodes, wanted, target, launches)
     still_wanted = wanted - len(grown)
     reason = None if brake is None else brake.reason
     settled = reason == pool.braked
@@ -228,15 +230,17 @@ class _Launches:
         self._market = market
         self._known = known
         self._beside = beside
+        self._held: defaultdict[ProviderName, int] | None = None
         self._turned_away = False
 
-    @cached_property
-    def _held(self) -> dict[ProviderName, int]:
-        """How many machines the pool has at each provider. Most plans buy none, and do not ask."""
-        held = defaultdict(int, self._beside)
-        for node in self._known:
-            if not node.gone and (provider := node.provider) is not None:
-                held[provider] += 1
+    def _held_at(self) -> defaultdict[ProviderName, int]:
+        """Return how many machines the pool has at each provider; most plans buy none."""
+        held = self._held
+        if held is None:
+            held = self._held = defaultdict(int, self._beside)
+            for node in self._known:
+                if node.phase is not GONE and (provider := node.provider) is not None:
+                    held[provider] += 1
         return held
 
     def launch(
@@ -253,7 +257,7 @@ class _Launches:
         choice = self._market.choose(
             self._pool,
             self._scheduler,
-            self._held,
+            self._held_at(),
             instead_of=price,
             shunned=self._shunned,
             only=only,
@@ -268,7 +272,7 @@ class _Launches:
         if self._is_braked(len(names)):
             return None
         choice = self._market.choose(
-            self._pool, self._scheduler, self._held, gang=len(names), shunned=self._shunned
+            self._pool, self._scheduler, self._held_at(), gang=len(names), shunned=self._shunned
         )
         if choice is None:
             self._turned_away = True
@@ -291,7 +295,7 @@ class _Launches:
         return self._written(node, gang.offering, gang)
 
     def _written(self, node: NodeId, offering: Offering, gang: Gang | None = None) -> Launch:
-        self._held[offering.provider] += 1
+        self._held_at()[offering.provider] += 1
         if self._allowance is not None:
             self._allowance -= 1
         if self._shunned and (place := scopes(offering)[0]) in self._shunned:
@@ -321,26 +325,28 @@ class _Launches:
 
 
 def _grow(
-    pool: Pool, known: Sequence[Node], staying: int, beside: int, launches: _Launches
-) -> Iterator[Request]:
-    staying, target = staying + beside, pool.target
-    missing = target - staying
+    pool: Pool, known: Sequence[Node], beside: int, missing: int, target: int, launches: _Launches
+) -> list[Request]:
+    """Return who is to be bought of those that are missing, as far as there is room."""
+    grown: list[Request] = []
     if missing <= 0:
-        return
-    room = pool.nodes_max - beside - sum([not node.gone for node in known])
+        return grown
+    room = pool.nodes_max - beside - sum([node.phase is not GONE for node in known])
     unreplaced = _unreplaced(pool, known)
     for extra in range(min(missing, room)):
         lost = next(unreplaced, None)
         found = launches.launch(pool.node_id(pool.next_index + extra), lost)
         if found is None:
-            return
+            break
         launch, choice = found
-        yield Request(
+        request = Request(
             launch=launch,
-            reason=f"{staying} of {target} nodes",
+            reason=f"{target - missing} of {target} nodes",
             replaces=None if lost is None else lost.id,
             table=choice.table,
         )
+        grown.append(request)
+    return grown
 
 
 def _grow_gangs(
@@ -530,7 +536,8 @@ def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None
 
 
 def _first(*moments: datetime | None) -> datetime | None:
-    return min((moment for moment in moments if moment is not None), default=None)
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known else None
 
 
 def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:

@@ -1,7 +1,7 @@
 """Which offering to ask for next, and the table behind the choice."""
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -102,7 +102,7 @@ def _score(scheduler: ProvisionScheduler, option: ProvisionOption) -> Score:
         value: object = scheduler.score(option)
     except Exception as error:  # noqa: BLE001 - a strategy may be anybody's code
         return Score(fault=repr(error))
-    if not isinstance(value, int | float) or math.isnan(value):
+    if not isinstance(value, (int, float)) or math.isnan(value):
         return Score(fault=f"{value!r} is no score")
     return Score(value)
 
@@ -197,7 +197,7 @@ class Market:
         self._probes: dict[Scope, int] = {}
         self._standings: dict[tuple[PoolName, int], tuple[Pool, list[_Standing]]] = {}
         self._taken: list[Take] = []
-        self._reserved: Counter[Reservation] = Counter(reserved) if reserved else Counter()
+        self._reserved: defaultdict[Reservation, int] = defaultdict(int, reserved or {})
         self.turned_away: dict[PoolName, Obstacle] = {}
         """Pools that wanted to buy and could not, and what kept them from their first choice."""
 
@@ -228,17 +228,26 @@ class Market:
         Where it is given, nothing will do but `only`.
         """
         known = self._known(pool, gang)
-        bars = [self._bar(pool, each, gang, instead_of, shunned) for each in known]
-        will_do = [x for x, each in enumerate(known) if only is None or each.offering == only]
-        if None not in [bars[x] for x in will_do]:
-            # The usual case in a drought, and looked at often: nothing needs to be weighed.
-            first = will_do[0] if will_do else 0
-            self.turned_away[pool.name] = (known[first].offering, bars[first])
-            return None
-        rows = self._rows(pool, scheduler, held, known, bars, shunned)
-        best = next(x for x in rows if x.bar is None and only in (None, x.option.offering))
-        self._take(pool, known[best.option.position], gang)
-        return Choice(offering=best.option.offering, rows=tuple(rows))
+        bars: list[Bar | None] = []
+        will_do: list[int] = []
+        is_open = False
+        for place, each in enumerate(known):
+            bar = self._bar(pool, each, gang, instead_of, shunned)
+            bars.append(bar)
+            if only is None or each.offering == only:
+                will_do.append(place)
+                is_open = is_open or bar is None
+        if is_open:
+            rows = self._rows(pool, scheduler, held, known, bars, shunned)
+            for row in rows:
+                offering = row.option.offering
+                if row.bar is None and (only is None or offering == only):
+                    self._take(pool, known[row.option.position], gang)
+                    return Choice(offering=offering, rows=tuple(rows))
+        # The usual case in a drought, and looked at often: nothing needs to be weighed.
+        first = will_do[0] if will_do else 0
+        self.turned_away[pool.name] = (known[first].offering, bars[first])
+        return None
 
     def join(self, pool: Pool, gang: Gang, *, instead_of: Decimal | None = None) -> str | None:
         """Take one more machine for a gang that has begun; or return why that cannot be.
@@ -251,7 +260,7 @@ class Market:
             self.turned_away[pool.name] = (gang.offering, obstacle)
             return obstacle
         self._taken.append((pool, gang.offering))
-        self._reserved[_reservation(gang.offering)] += 1
+        self._reserve(gang.offering, 1)
         return None
 
     def for_sale(
@@ -312,42 +321,21 @@ class Market:
         bars: Sequence[Bar | None],
         shunned: Mapping[Scope, Shunned],
     ) -> list[Row]:
-        options = [
-            ProvisionOption(
+        rows: list[Row] = []
+        for place, each in enumerate(known):
+            offering = each.offering
+            option = ProvisionOption(
                 pool=pool.name,
-                offering=each.offering,
+                offering=offering,
                 position=place,
                 options=len(known),
-                held=held.get(each.offering.provider, 0),
-                odds=self._stockouts.odds(each.offering, self._now),
+                held=held.get(offering.provider, 0),
+                odds=self._stockouts.odds(offering, self._now),
             )
-            for place, each in enumerate(known)
-        ]
-        scored = sorted(
-            ((_score(scheduler, option), option) for option in options),
-            key=lambda pair: (-pair[0].value, pair[1].position),
-        )
-        first = scored[0][1].offering
-        if len(scored) > 1:
-            scored.sort(
-                key=lambda x: (
-                    self._comes_last(x[1].offering, shunned),
-                    known[x[1].position].failed_before,
-                    not x[1].offering.reservation,
-                    -x[0].value,
-                    _distance(x[1].offering, first),
-                    x[1].position,
-                )
-            )
-        return [
-            Row(
-                option=option,
-                score=score,
-                bar=bars[option.position],
-                shunned=self._comes_last(option.offering, shunned),
-            )
-            for score, option in scored
-        ]
+            comes_last = bool(shunned) and self._comes_last(offering, shunned)
+            score = _score(scheduler, option)
+            rows.append(Row(option=option, score=score, bar=bars[place], shunned=comes_last))
+        return rows if len(rows) == 1 else _ranked(rows, known)
 
     def _veto(self, wish: Wish, machines: int) -> str | None:
         for veto in self._vetoes:
@@ -366,7 +354,7 @@ class Market:
         return f"{used} of {offering.reserved_nodes} reserved machines are used"
 
     def _comes_last(self, offering: Offering, shunned: Mapping[Scope, Shunned]) -> bool:
-        place = shunned.get(scopes(offering)[0]) if shunned else None
+        place = shunned.get(scopes(offering)[0])
         return place is not None and self._now < place.last_until
 
     def _bar(
@@ -422,8 +410,30 @@ class Market:
     def _take(self, pool: Pool, known: _Standing, gang: int) -> None:
         for scope, closure in known.against:
             self._probes[scope] = self._probing(scope, closure.since) + 1
-        self._taken += [(pool, known.offering)] * (gang or 1)
-        self._reserved[_reservation(known.offering)] += gang or 1
+        machines = gang or 1
+        self._taken += [(pool, known.offering)] * machines
+        self._reserve(known.offering, machines)
+
+    def _reserve(self, offering: Offering, machines: int) -> None:
+        if offering.reservation:
+            self._reserved[_reservation(offering)] += machines
+
+
+def _ranked(rows: Iterable[Row], known: Sequence[_Standing]) -> list[Row]:
+    """Return all options, best first: what is reserved, then by score, then the nearest."""
+    by_score = sorted(rows, key=lambda row: (-row.score.value, row.option.position))
+    first = by_score[0].option.offering
+    return sorted(
+        by_score,
+        key=lambda row: (
+            row.shunned,
+            known[row.option.position].failed_before,
+            not row.option.offering.reservation,
+            -row.score.value,
+            _distance(row.option.offering, first),
+            row.option.position,
+        ),
+    )
 
 
 def _reservation(offering: Offering) -> Reservation:

@@ -17,7 +17,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.budget import room
 from navarch.fleet.disruption.candidate import Candidate
-from navarch.fleet.disruption.costly import costly, may_be_undercut
+from navarch.fleet.disruption.costly import costly
 from navarch.fleet.disruption.drifted import drifted
 from navarch.fleet.disruption.expired import expired, next_expiry
 from navarch.fleet.disruption.maintenance import under_maintenance
@@ -117,11 +117,16 @@ LOOK_AGAIN = timedelta(minutes=1)
 """How often to look at replacements that wait for a window, for room or for a better price."""
 
 
-def look_again(pool: Pool, nodes: Sequence[Node], *, now: datetime) -> datetime | None:
-    """Return when there may be another reason to replace something, if no record changes."""
+def look_again(
+    pool: Pool, nodes: Sequence[Node], *, undercut: bool, now: datetime
+) -> datetime | None:
+    """Return when there may be another reason to replace something, if no record changes.
+
+    `undercut` says whether the market may give one, as `may_be_undercut` finds.
+    """
     if pool.deleted:
         return None
-    watched = may_be_undercut(pool) or pool.disruption.replace_drifted
+    watched = undercut or pool.disruption.replace_drifted
     staying = [node for node in nodes if node.counts]
     if not watched and not staying:
         return None
