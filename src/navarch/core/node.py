@@ -108,6 +108,9 @@ class Along(TypedDict, total=False):
     launch: Launch | None
     retiring: Retirement | None
     told: Told
+    cordoned: str | None
+    acted_at: datetime | None
+    held: Held | None
 
 
 @drafted

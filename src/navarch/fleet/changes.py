@@ -9,7 +9,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
-from navarch.core.node import Along, Node, Phase, Retirement
+from navarch.core.node import GONE, REQUESTED, Along, Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
@@ -32,9 +32,7 @@ from navarch.fleet.plan import (
 )
 from navarch.fleet.recollection import closure_facts
 
-NodeAction = (
-    Request | AskAgain | Cordon | Uncordon | Recover | HoldBack | Retire | Drain | Terminate
-)
+NodeAction = AskAgain | Cordon | Uncordon | Recover | HoldBack | Drain | Terminate
 
 
 def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
@@ -52,6 +50,11 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         pool = after = fleet.pools[plan.pool]
         requests = 0
         for action in plan.actions:
+            if isinstance(action, Request):
+                requests += 1
+                nodes.append(_requested(action, now, events))
+                events += _news_of_gang(action, events, fleet, now)
+                continue
             if isinstance(action, (Hold, SetBrake)):
                 after, event = _pool_written(after, action, now)
                 events.append(event)
@@ -62,23 +65,15 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
                 events += news
                 launches += [node.launch for node in written if node.gone and node.launch]
                 continue
-            node, event = _written(action, fleet, now)
-            events.append(event)
-            match action:
-                case Retire() if drains_at_once(node):
-                    # There is nothing to wait for, so that nobody need come by to find that out.
-                    node, event = _draining(node, action.reason, now)
-                    events.append(event)
-                case Request():
-                    requests += 1
-                    events.append(_asked(action, now))
-                    events += _news_of_gang(action, events, fleet, now)
-                case AskAgain():
-                    events.append(_asked(action, now))
-                case Recover():
+            if isinstance(action, Retire):
+                node = _retired(action, fleet.nodes[action.node], now, events)
+            else:
+                node, news = _written(action, fleet, now)
+                events += news
+                if isinstance(action, Recover):
                     recoveries.append(action.recovery)
             nodes.append(node)
-            if node.gone and node.launch is not None:
+            if node.phase is GONE and node.launch is not None:
                 launches.append(node.launch)
         if requests:
             after = evolve(after, next_index=pool.next_index + requests)
@@ -110,62 +105,84 @@ def let_go(node: Node, reason: str, *, now: datetime, **along: Unpack[Along]) ->
     return after, _event(after, "node.terminating", reason, now)
 
 
-def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, Event]:
+def _requested(action: Request, now: datetime, events: list[Event]) -> Node:
+    """Return the node that is asked for, with the news of that and of its launch."""
+    launch, reason, replaces = action.launch, action.reason, action.replaces
+    node = Node(
+        id=launch.node,
+        pool=launch.pool,
+        phase=REQUESTED,
+        since=now,
+        created_at=now,
+        launch=launch,
+        replaces=replaces,
+        gang=launch.gang,
+        waiting=action.waiting,
+    )
+    cause = about("node", replaces) if replaces else about("pool", launch.pool)
+    if replaces:
+        reason = f"replaces {replaces}; {reason}"
+    events.append(_event(node, "node.requested", reason, now, (cause,)))
+    events.append(_asked(action, now))
+    return node
+
+
+def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> Node:
+    """Return `node` on its way out, with the news of that."""
+    reason = action.reason
+    retirement = Retirement(
+        reason=reason,
+        surplus=action.surplus,
+        urgent=action.urgent,
+        failed_at=now if action.failed else None,
+    )
+    because = (about("pool", node.pool),) if action.surplus and node.pool else ()
+    if not drains_at_once(node, retirement):
+        before = _acted(node, now) if action.automatic else node
+        after = retired(before, retirement, now=now)
+        events.append(_event(after, "node.retiring", reason, now, because))
+        return after
+    # There is nothing to wait for, so that nobody need come by to find that out.
+    after = node.to(
+        Phase.DRAINING,
+        at=now,
+        retiring=retirement,
+        cordoned=node.cordoned or reason,
+        acted_at=now if action.automatic else node.acted_at,
+        held=None if action.automatic else node.held,
+    )
+    events.append(_event(node, "node.retiring", reason, now, because))
+    events.append(_event(after, "node.draining", reason, now))
+    return after
+
+
+def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, list[Event]]:
+    """Return the node that an action is about, as it is after it, with the news of that."""
     match action:
-        case Request(launch=launch, reason=reason, replaces=replaces, waiting=waiting):
-            node = Node(
-                id=launch.node,
-                pool=launch.pool,
-                phase=Phase.REQUESTED,
-                since=now,
-                created_at=now,
-                launch=launch,
-                replaces=replaces,
-                gang=launch.gang,
-                waiting=waiting,
-            )
-            cause = about("node", replaces) if replaces else about("pool", launch.pool)
-            if replaces:
-                reason = f"replaces {replaces}; {reason}"
-            return node, _event(node, "node.requested", reason, now, (cause,))
-        case Retire(node=name, reason=reason, surplus=surplus, automatic=automatic):
-            before = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
-            retirement = Retirement(
-                reason=reason,
-                surplus=surplus,
-                urgent=action.urgent,
-                failed_at=now if action.failed else None,
-            )
-            node = retired(before, retirement, now=now)
-            because = (about("pool", before.pool),) if surplus and before.pool else ()
-            return node, _event(node, "node.retiring", reason, now, because)
         case AskAgain(launch=launch, reason=reason):
             node = evolve(fleet.nodes[launch.node], launch=launch, retry_at=None)
-            return node, _event(node, "node.asked_again", reason, now)
+            return node, [_event(node, "node.asked_again", reason, now), _asked(action, now)]
         case Cordon(node=name, reason=reason, automatic=automatic):
             node = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
             node = evolve(node, cordoned=reason)
-            return node, _event(node, "node.cordoned", reason, now)
+            return node, [_event(node, "node.cordoned", reason, now)]
         case Uncordon(node=name, reason=reason):
             node = evolve(fleet.nodes[name], cordoned=None)
-            return node, _event(node, "node.uncordoned", reason, now)
+            return node, [_event(node, "node.uncordoned", reason, now)]
         case Recover(recovery=recovery):
             node = _acted(fleet.nodes[recovery.node], now)
             node = evolve(node, recovery=recovery.id, cordoned=node.cordoned or recovery.cordon)
             text = f"{recovery.step.replace('_', ' ')} first: {recovery.cause}"
-            return node, _event(node, "node.recovering", text, now)
+            return node, [_event(node, "node.recovering", text, now)]
         case HoldBack(node=name, held=held, reason=reason):
             node = evolve(fleet.nodes[name], held=held)
-            return node, _event(node, *_held_back(held, reason), now)
+            return node, [_event(node, *_held_back(held, reason), now)]
         case Drain(node=name, reason=reason):
-            return _draining(fleet.nodes[name], reason, now)
+            node = fleet.nodes[name].to(Phase.DRAINING, at=now)
+            return node, [_event(node, "node.draining", reason, now)]
         case Terminate(node=name, reason=reason):
-            return let_go(fleet.nodes[name], reason, now=now)
-
-
-def _draining(node: Node, reason: str, now: datetime) -> tuple[Node, Event]:
-    after = node.to(Phase.DRAINING, at=now)
-    return after, _event(after, "node.draining", reason, now)
+            node, event = let_go(fleet.nodes[name], reason, now=now)
+            return node, [event]
 
 
 def _news_of_gang(

@@ -4,7 +4,7 @@ from collections.abc import Container, Iterable
 from datetime import datetime
 
 from navarch.core.ids import NodeId
-from navarch.core.node import Node, Phase, Told
+from navarch.core.node import READY, Node, Phase, Retirement, Told
 from navarch.core.pool import Pool
 from navarch.fleet.plan import Action, Drain, Plan, Terminate
 
@@ -35,7 +35,7 @@ def plan_drains(
     for node in present:
         if node.retiring is None:
             continue
-        if node.phase is Phase.READY and (covered or full or drains_at_once(node)):
+        if node.phase is Phase.READY and (covered or full or drains_at_once(node, node.retiring)):
             actions.append(Drain(node=node.id, reason=node.retiring.reason))
             moments.append(now + pool.drain_timeout)
         elif node.phase is Phase.DRAINING:
@@ -52,14 +52,14 @@ def plan_drains(
     return Plan(pool=pool.name, actions=tuple(actions), wake_at=wake_at, settled=True)
 
 
-def drains_at_once(node: Node) -> bool:
-    """Return whether `node` need not wait for a replacement before its work is moved.
+def drains_at_once(node: Node, retiring: Retirement) -> bool:
+    """Return whether `node`, once it is `retiring`, need not wait for a replacement.
 
     That is so of one that nobody replaces, that has minutes left, or on which nothing can run.
     """
-    if node.retiring is None or node.phase is not Phase.READY:
+    if node.phase is not READY:
         return False
-    return node.retiring.surplus or node.retiring.urgent or _is_lost(node)
+    return retiring.surplus or retiring.urgent or _is_lost(node)
 
 
 def may_move_on(node: Node) -> bool:

@@ -1,11 +1,12 @@
 """Laws that every plan must keep, whoever wrote it."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from navarch.core.errors import InvariantError
 from navarch.core.fleet import Fleet
-from navarch.core.ids import NodeId
+from navarch.core.gang import Gang
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
 from navarch.fleet.plan import (
     AskAgain,
@@ -24,11 +25,14 @@ from navarch.fleet.plan import (
 def check_plans(plans: Iterable[Plan], fleet: Fleet) -> None:
     """Raise InvariantError if any of `plans` would break a law."""
     for plan in plans:
-        _check_plan(plan, fleet)
+        requests = [action for action in plan.actions if isinstance(action, Request)]
+        if requests:
+            _check_requests(plan, requests, fleet)
+        if len(requests) < len(plan.actions):
+            _check_others(plan, fleet)
 
 
-def _check_plan(plan: Plan, fleet: Fleet) -> None:
-    _check_requests(plan, fleet)
+def _check_others(plan: Plan, fleet: Fleet) -> None:
     for action in plan.actions:
         match action:
             case AskAgain(launch=launch):
@@ -51,28 +55,27 @@ def _check_plan(plan: Plan, fleet: Fleet) -> None:
                 raise InvariantError(f"{name} is terminated though it should stay")
 
 
-def _check_requests(plan: Plan, fleet: Fleet) -> None:
+def _check_requests(plan: Plan, requests: Sequence[Request], fleet: Fleet) -> None:
     pool = fleet.pools[plan.pool]
-    names = [action.launch.node for action in plan.actions if isinstance(action, Request)]
-    if not names:
-        return
     asked: set[NodeId] = set()
-    for name in names:
+    gangs: list[Gang] = []
+    for request in requests:
+        name, gang = request.launch.node, request.launch.gang
         if name in fleet.nodes or name in asked:
             raise InvariantError(f"{name} is requested twice")
         asked.add(name)
-    machines = len(names) + fleet.present_in(plan.pool)
-    _check_gangs(plan, fleet)
+        if gang is not None:
+            gangs.append(gang)
+    if gangs:
+        _check_gangs(plan.pool, gangs, fleet)
+    machines = len(requests) + fleet.present_in(plan.pool)
     if machines > pool.nodes_max:
         raise InvariantError(f"{pool.name} would hold {machines} of {pool.nodes_max}")
 
 
-def _check_gangs(plan: Plan, fleet: Fleet) -> None:
+def _check_gangs(pool: PoolName, gangs: Iterable[Gang], fleet: Fleet) -> None:
     """Nobody asks for a part of a gang: all of it, or what is missing of one that has begun."""
-    gangs = [action.launch.gang for action in plan.actions if isinstance(action, Request)]
-    for gang, count in Counter(gangs).items() if any(gangs) else ():
-        if gang is None:
-            continue
-        begun = any(node.gang == gang for node in fleet.in_pool(plan.pool).values())
+    for gang, count in Counter(gangs).items():
+        begun = any(node.gang == gang for node in fleet.in_pool(pool).values())
         if not begun and count != gang.nodes:
             raise InvariantError(f"{gang.id} would begin with {count} of {gang.nodes}")
