@@ -325,7 +325,7 @@ def build_control_plane(
             )
         return found
 
-    store.subscribe(_forget_the_gone(hearing))
+    store.subscribe(_forget_the_gone(hearing), about=[GONE])
     return Plane(
         clock,
         entropy,

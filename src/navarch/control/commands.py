@@ -9,7 +9,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change
 from navarch.core.ids import CommandId
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 
 KEEP = timedelta(hours=24)
 """How long a command that is over stays readable. The journal keeps its story for longer."""
@@ -26,7 +26,7 @@ class CommandReconciler:
         self.agenda: Agenda[CommandId] = Agenda()
         for command in store.fleet().commands.values():
             self.agenda.wake(command.id, _due_at(command))
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.COMMANDS])
 
     async def reconcile(self) -> datetime | None:
         """Expire and forget what has come due."""

@@ -32,7 +32,7 @@ class HousekeepingReconciler:
         self.agenda: Agenda[NodeId] = Agenda()
         for node in store.fleet().nodes.values():
             self._note(node)
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[GONE])
 
     async def reconcile(self) -> datetime | None:
         """Forget what has been gone for long enough."""

@@ -12,7 +12,7 @@ from navarch.fleet.money.forecast import month_start
 from navarch.fleet.money.ledger import Account
 from navarch.ports.api import CostBy
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 
 PAGE = 5_000
 """How many launches are read at a time: a few megabytes, whatever the ledger holds."""
@@ -31,7 +31,7 @@ class Ledger:
         self._read = False
         self._meanwhile: list[Launch] = []
         self._settled_at = clock.now()
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.LEDGER])
 
     async def accounts(
         self, by: CostBy, *, since: datetime | None, until: datetime

@@ -39,7 +39,7 @@ class NodeFollower:
         for node in store.fleet().nodes.values():
             if self._concerns(node):
                 self.agenda.note(node.id)
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[*self._phases, GONE])
 
     def look_at(self, name: NodeId) -> None:
         """Look at a node in the next round, if there is anything to look for by now."""

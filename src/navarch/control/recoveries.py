@@ -17,7 +17,7 @@ from navarch.fleet.recovery.ladder import Move, advance, look_again_at
 from navarch.fleet.recovery.rules import Ground
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.notifier import WorkloadNotifier
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 
 KEEP = timedelta(days=8)
 """How long a recovery that is over is remembered: a day longer than budgets look back."""
@@ -60,7 +60,7 @@ class RecoveryReconciler:
         self.agenda: Agenda[RecoveryId] = Agenda()
         for name in store.fleet().recoveries:
             self.agenda.note(name)
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.RECOVERIES, Matter.COMMANDS])
 
     async def reconcile(self) -> datetime | None:
         """Make the next move of each recovery that has one."""

@@ -14,7 +14,7 @@ from navarch.fleet.recollection import recollect, remember
 from navarch.fleet.selection import Market, Obstacle, Reservation, UnderWay, Veto
 from navarch.fleet.stockouts import SPANS, Spans, Stockouts
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 
 RECALLED = 1000
 """How many revisions of the journal are read at the start. What is older is mostly over; what
@@ -43,7 +43,7 @@ class StockoutMemory:
         self.look_at: Callable[[PoolName], None] = lambda _: None
         """Called for pools that were turned away, as soon as there is news for them."""
         self._waiting: dict[PoolName, Obstacle] = {}
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.LAUNCHES, Matter.GANGS, Matter.LEDGER, GONE])
 
     async def begin_round(self, now: datetime) -> None:
         """Set up the market in which the pools of one round buy."""

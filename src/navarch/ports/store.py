@@ -1,8 +1,9 @@
 """Where the fleet is remembered."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Protocol
 
 from navarch.core.drafting import drafted
@@ -11,7 +12,7 @@ from navarch.core.fleet import Change, Fleet, Move
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
-from navarch.core.node import Node
+from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 
 
@@ -27,6 +28,29 @@ class Committed:
     """The nodes that it wrote, each with what it was before: looked up once, for all who hear."""
     forgotten: Sequence[Node]
     """The nodes that it forgot, as they were."""
+
+
+class Matter(StrEnum):
+    """What a commit can be about, besides nodes in some phase of their lives."""
+
+    LAUNCHES = "launches"
+    """A node is new, or its launch is another than before; or it was gone."""
+    GANGS = "gangs"
+    """A node is written that belongs to a gang."""
+    RECOVERIES = "recoveries"
+    """A recovery is written, or a node that is being mended."""
+    INCIDENTS = "incidents"
+    """An incident is written or forgotten."""
+    COMMANDS = "commands"
+    """A command is written."""
+    LEDGER = "ledger"
+    """A launch is over, and written into the ledger."""
+    FORGOTTEN = "forgotten"
+    """A node is forgotten."""
+
+
+Topic = Phase | Matter
+"""A phase stands for the nodes that are written and are in it from then on."""
 
 
 class Store(Protocol):
@@ -59,8 +83,13 @@ class Store(Protocol):
         """
         ...
 
-    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
-        """Call `listener` after each commit, in order; return what ends the subscription."""
+    def subscribe(
+        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
+    ) -> Callable[[], None]:
+        """Call `listener` after each commit, in order; return what ends the subscription.
+
+        With `about`, only after those that are about one of these topics at least.
+        """
         ...
 
     async def events(

@@ -21,7 +21,7 @@ from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.health.policy.policy import BELIEVE_CHECKS
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 from navarch.service.attempts import until_no_conflict
 from navarch.service.weighing import Utilization, Weighed, Weighing
 
@@ -99,7 +99,7 @@ class AgentService:
             self._note_machine(None, node)
         for command in store.fleet().commands.values():
             self._note(command)
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.COMMANDS, Matter.LAUNCHES, GONE])
 
     def ask_for_introductions(self) -> None:
         """Have every agent register again, since what it was told then no longer holds.

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from navarch.core.ids import NodeId
 from navarch.core.incident import Incident
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 
 
 class Told:
@@ -18,7 +18,7 @@ class Told:
         self._events: dict[NodeId, dict[tuple[str, datetime], None]] = {}
         for incident in store.fleet().incidents.values():
             self._note(incident)
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.INCIDENTS])
 
     def knows(self, node: NodeId, check: str, at: datetime) -> bool:
         """Return whether what happened at that moment on a node is on file."""

@@ -26,7 +26,7 @@ from navarch.health.policy.occurrence import Occurrence, is_occurrence
 from navarch.health.policy.phase import machine_phase
 from navarch.health.policy.windows import Match
 from navarch.ports.clock import Clock
-from navarch.ports.store import Committed, Store
+from navarch.ports.store import Committed, Matter, Store
 from navarch.service.told import Told
 from navarch.service.turns import Turns
 
@@ -261,7 +261,7 @@ class OpenIncidents:
         self._by_domain: dict[str, dict[IncidentId, None]] = {}
         for incident in store.fleet().incidents.values():
             self._note(incident)
-        store.subscribe(self._changed)
+        store.subscribe(self._changed, about=[Matter.INCIDENTS])
 
     def on(self, fleet: Fleet, node: Node) -> list[Incident]:
         """Return what is open on a node."""

@@ -1,11 +1,12 @@
 """The newest revision of a fleet: what it is, what changed lately, and who wants to know."""
 
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Collection, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
-from navarch.ports.store import Committed
+from navarch.ports.store import Committed, Topic
+from navarch.stores.audience import Audience, Listener
 
 RECENT_MAX = 4096
 """How many commits are remembered for telling conflicts apart. A plan based on an older
@@ -26,7 +27,7 @@ class Head:
         """In which of the recent revisions each thing moved last, so that a change asks for
         what it depends on and not for every commit since: a fleet that registers at once makes
         thousands between a reading and its commit."""
-        self._listeners: list[Callable[[Committed], None]] = []
+        self._audience = Audience()
 
     def check(
         self, change: Change, based_on: int, *, beside: Set[str] = frozenset()
@@ -70,8 +71,7 @@ class Head:
         committed = Committed(
             before=before, after=after, change=change, moved=moves, forgotten=gone
         )
-        for listener in tuple(self._listeners):
-            listener(committed)
+        self._audience.tell(committed)
         return after
 
     def _remember(self, revision: int, touched: frozenset[str]) -> None:
@@ -83,15 +83,11 @@ class Head:
                 if self._moved[what] == forgotten:
                     del self._moved[what]
 
-    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
-        """Call `listener` after each advance."""
-        self._listeners.append(listener)
-
-        def leave() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
-
-        return leave
+    def subscribe(
+        self, listener: Listener, about: Collection[Topic] | None = None
+    ) -> Callable[[], None]:
+        """Call `listener` after each advance, or after those that are `about` some topic."""
+        return self._audience.join(listener, about)
 
 
 def _written(change: Change) -> set[str]:

@@ -5,7 +5,7 @@ import fcntl
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ from navarch.core.recovery import Recovery
 from navarch.core.table import Table
 from navarch.ports.clock import Entropy
 from navarch.ports.offload import Offload
-from navarch.ports.store import Committed
+from navarch.ports.store import Committed, Topic
 from navarch.stores.head import Head
 from navarch.stores.migrations import migrate
 
@@ -168,9 +168,11 @@ class SqliteStore:
             moving |= waiting.touched
             yield waiting
 
-    def subscribe(self, listener: Callable[[Committed], None]) -> Callable[[], None]:
-        """Call `listener` after each commit."""
-        return self._head.subscribe(listener)
+    def subscribe(
+        self, listener: Callable[[Committed], None], *, about: Collection[Topic] | None = None
+    ) -> Callable[[], None]:
+        """Call `listener` after each commit, or after those that are `about` some topic."""
+        return self._head.subscribe(listener, about)
 
     async def events(
         self,

@@ -22,6 +22,7 @@ from navarch.health.checks.work import WORK
 from navarch.meters.jobs import JobsMeter
 from navarch.ports.api import PoolSpec, PoolView
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
+from navarch.ports.store import Matter
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.fleet import FleetService
 from navarch.sim.clock import SeededEntropy, SimClock
@@ -209,7 +210,7 @@ class VirtualTheatre:
         world.store.subscribe(world.checkers.watch)
         world.store.subscribe(world.record)
         world.store.subscribe(self.census.watch)
-        world.store.subscribe(self.archive.watch)
+        world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
         world.make_agent = self._make_agent
         self.jobs.on_load = self._load_changed
         world.on_up = self._up
