@@ -19,11 +19,11 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase
+from navarch.core.numbering import are_same_but_for_their_counts
 from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.numbering import are_same_but_for_their_counts, have_only_counted_on
 from navarch.fleet.plan import Plan, Retire
 from navarch.fleet.sizing import Opinion, Sizing, bounds_at, choose_surplus, plan_size
 from navarch.ports.autoscaler import (
@@ -123,8 +123,7 @@ class AutoscalingReconciler:
 
     def _changed(self, committed: Committed) -> None:
         # A reload may have given one to a pool, of which no commit tells.
-        pools = committed.change.pools
-        if self._given or (pools and not have_only_counted_on(committed.before.pools, pools)):
+        if self._given or committed.reshaped:
             self.on_sooner()
 
     def _is_scaled(self, pool: Pool) -> bool:

@@ -11,12 +11,12 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
+from navarch.core.numbering import are_same_but_for_their_counts
 from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.empty import empty
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.numbering import are_same_but_for_their_counts, have_only_counted_on
 from navarch.fleet.plan import Plan, Retire
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
@@ -87,8 +87,7 @@ class EmptinessReconciler:
         return self._due if self._watched else None
 
     def _changed(self, committed: Committed) -> None:
-        pools = committed.change.pools
-        if self._spared or (pools and not have_only_counted_on(committed.before.pools, pools)):
+        if self._spared or committed.reshaped:
             self.on_sooner()
 
     async def _look(self, fleet: Fleet, pool: Pool, now: datetime) -> None:

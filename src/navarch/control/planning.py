@@ -11,7 +11,6 @@ from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.changes import changes
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.numbering import is_same_but_for_its_count
 from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
@@ -123,12 +122,11 @@ class PoolPlanning:
                 self._at_rest.add(plan.pool)
 
     def _changed(self, committed: Committed) -> None:
-        change, concerns = committed.change, self._concerns
-        if change is self._writing:
+        if committed.change is self._writing:
             return
-        for each in change.pools:
-            if not is_same_but_for_its_count(committed.before.pools.get(each.name), each):
-                self.agenda.note(each.name)
+        concerns = self._concerns
+        for each in committed.reshaped:
+            self.agenda.note(each.name)
         for was, node in committed.moved:
             name = node.pool
             if name is None:

@@ -22,7 +22,6 @@ from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspi
 from navarch.fleet.disruption.spot_notice import plan_notices
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, plan_returns, plan_treatments
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.numbering import is_same_but_for_its_count
 from navarch.fleet.plan import Action, Cordon, Hold, HoldBack, Plan, Recover, Retire
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import Ground
@@ -214,9 +213,8 @@ class RemediationReconciler:
             if self._settings() != self._governed_by:
                 for pool in self._waiting():
                     self.agenda.note(pool)
-        for each in change.pools:
-            if not is_same_but_for_its_count(committed.before.pools.get(each.name), each):
-                self.agenda.note(each.name)
+        for each in committed.reshaped:
+            self.agenda.note(each.name)
 
 
 def _is_decided(before: Node | None, node: Node) -> bool:

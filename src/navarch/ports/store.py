@@ -14,6 +14,7 @@ from navarch.core.inventory import Inventory
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
 
 
 @drafted
@@ -28,6 +29,8 @@ class Committed:
     """The nodes that it wrote, each with what it was before: looked up once, for all who hear."""
     forgotten: Sequence[Node]
     """The nodes that it forgot, as they were."""
+    reshaped: Sequence[Pool]
+    """The pools that it wrote, but for those that have only counted on."""
 
 
 class Matter(StrEnum):

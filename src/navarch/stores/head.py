@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Set
 
 from navarch.core.errors import ConflictError
 from navarch.core.fleet import Change, Fleet, apply, forgotten, moved, pools_touched
+from navarch.core.numbering import reshaped
 from navarch.ports.store import Committed, Topic
 from navarch.stores.audience import Audience, Listener
 
@@ -69,7 +70,12 @@ class Head:
         after = self.fleet = apply(before, change, moves, gone)
         self._remember(after.revision, touched)
         committed = Committed(
-            before=before, after=after, change=change, moved=moves, forgotten=gone
+            before=before,
+            after=after,
+            change=change,
+            moved=moves,
+            forgotten=gone,
+            reshaped=reshaped(before.pools, change.pools) if change.pools else (),
         )
         self._audience.tell(committed)
         return after

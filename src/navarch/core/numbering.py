@@ -17,9 +17,9 @@ def is_same_but_for_its_count(before: Pool | None, pool: Pool) -> bool:
     return evolve(before, next_index=pool.next_index) == pool
 
 
-def have_only_counted_on(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> bool:
-    """Return whether each of those `pools` was there before and has at most counted on since."""
-    return all(is_same_but_for_its_count(before.get(pool.name), pool) for pool in pools)
+def reshaped(before: Mapping[PoolName, Pool], pools: Iterable[Pool]) -> list[Pool]:
+    """Return those of `pools` that are new, or of which somebody wants something else by now."""
+    return [x for x in pools if not is_same_but_for_its_count(before.get(x.name), x)]
 
 
 def are_same_but_for_their_counts(
