@@ -1,6 +1,6 @@
 """The incident reconciler: says what is done about each, closes what is over, forgets the past."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
@@ -42,6 +42,8 @@ class IncidentReconciler:
         self.agenda: Agenda[IncidentId] = Agenda()
         self._on_node: dict[NodeId, dict[IncidentId, None]] = {}
         self._closed: dict[IncidentId, None] = {}
+        self._settled: Sequence[Incident] = ()
+        """What was last made of incidents for a change that somebody else writes down."""
         for incident in store.fleet().incidents.values():
             self._note(incident)
         store.subscribe(self._changed)
@@ -82,11 +84,14 @@ class IncidentReconciler:
         if not news:
             return change
         incidents, events = zip(*news, strict=True)
-        return evolve(
+        after = evolve(
             change,
             incidents=(*change.incidents, *incidents),
             events=(*change.events, *events),
         )
+        if not change.incidents:
+            self._settled = after.incidents
+        return after
 
     def _alone_on(self, node: Node, fleet: Fleet) -> Iterator[Incident]:
         for name in self._on_node.get(node.id, ()):
@@ -169,8 +174,12 @@ class IncidentReconciler:
     def _as_it_should_be(self, committed: Committed) -> set[IncidentId]:
         """Return what was written just now and needs no look before its next date."""
         after, now = committed.after, self._clock.now()
+        written = committed.change.incidents
+        if written is self._settled:
+            # Since then only its next date can have come, of which it has been reminded.
+            return {incident.id for incident in written}
         found: set[IncidentId] = set()
-        for incident in committed.change.incidents:
+        for incident in written:
             if not incident.is_open:
                 continue
             if settled(incident, after.nodes, after.recoveries, now=now) is None:

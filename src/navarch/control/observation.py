@@ -140,8 +140,7 @@ class ObservationReconciler:
     def _changed(self, committed: Committed) -> None:
         is_awaited = False
         for before, node in committed.moved:
-            if before is None or before.launch is not node.launch or before.phase is not node.phase:
-                self._familiar.changed(node, before)
+            if self._familiar.changed(node, before):
                 self._note_birth_or_death(node)
             if node.id in self._awaited and not is_awaited:
                 is_awaited = self._awaits(node)

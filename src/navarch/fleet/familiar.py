@@ -57,10 +57,13 @@ class Familiar:
         for node in nodes:
             self.changed(node)
 
-    def changed(self, node: Node, before: Node | None = None) -> None:
-        """Look at `node` and its machine again, unless both are to a listing what they were."""
+    def changed(self, node: Node, before: Node | None = None) -> bool:
+        """Look at `node` and its machine again, unless both are to a listing what they were.
+
+        Return whether they are something else.
+        """
         if before is not None and are_alike_to_a_listing(before, node):
-            return
+            return False
         name, launch = node.id, node.launch
         self._absent.pop(name, None)
         former = self._machine_of.pop(name, None)
@@ -68,7 +71,7 @@ class Familiar:
             self._estrange(former)
         machine = None if launch is None else launch.instance
         if launch is None or machine is None or launch.offering.provider != self._provider:
-            return
+            return True
         if machine in self._by_id:
             self._node_of[machine] = name
             self._machine_of[name] = machine
@@ -79,6 +82,7 @@ class Familiar:
             self._node_of[machine] = name
             self._machine_of[name] = machine
             self._absent[name] = None
+        return True
 
     def _estrange(self, machine: InstanceId) -> None:
         self._unfamiliar[machine] = None

@@ -37,15 +37,17 @@ class Told:
                 self._events.pop(symptom.node, None)
 
     def _changed(self, committed: Committed) -> None:
-        change = committed.change
-        if not change.incidents and not change.forget_incidents:
-            return
-        known = committed.before.incidents
+        change, known = committed.change, committed.before.incidents
         for name in change.forget_incidents:
             if name in known:
                 self._forget(known[name])
+        # Most of what becomes of an incident is no news of its symptoms.
+        told_more: list[Incident] = []
         for incident in change.incidents:
-            if incident.id in known:
-                self._forget(known[incident.id])
-        for incident in change.incidents:
+            before = known.get(incident.id)
+            if before is None or before.symptoms is not incident.symptoms:
+                told_more.append(incident)
+                if before is not None:
+                    self._forget(before)
+        for incident in told_more:
             self._note(incident)

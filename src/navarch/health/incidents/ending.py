@@ -16,6 +16,9 @@ def quiet_at(incident: Incident) -> datetime:
     return incident.last_at + SILENCE
 
 
+_SEEN_TO = (IncidentState.RECOVERING, IncidentState.HELD)
+"""The states in which somebody does something about it, or would."""
+
 NONE_KNOWN: Mapping[RecoveryId, Recovery] = {}
 
 
@@ -34,7 +37,7 @@ def end_of(
     """
     if not there:
         return "its node is gone"
-    if incident.state in (IncidentState.RECOVERING, IncidentState.HELD):
+    if incident.state in _SEEN_TO:
         return None
     checks = set(map(check_of, incident.symptoms))
     for node in there:
