@@ -146,7 +146,7 @@ class BadHostReconciler:
                 or before.registered_at != node.registered_at
                 # Its provider may say only later on which machine it was placed.
                 or before.topology != node.topology
-                or _begins_to_leave(node, before)
+                or (node.retiring is not None and before.retiring is None)
             ):
                 self._note(node)
 

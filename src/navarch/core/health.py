@@ -17,8 +17,9 @@ class Health(StrEnum):
     UNKNOWN = "unknown"
 
 
-UNHEALTHY = Health.UNHEALTHY
-"""By itself, for those who ask at every commit: to find it in its class takes as long as a call."""
+DEGRADED, UNHEALTHY = Health.DEGRADED, Health.UNHEALTHY
+"""By themselves, for those who ask at every commit: to find one in its class takes as long as a
+call."""
 
 
 HEARTBEAT = "heartbeat"

@@ -21,6 +21,9 @@ class IncidentKind(StrEnum):
     HOST = "host"
 
 
+_FABRIC = IncidentKind.FABRIC
+
+
 class IncidentState(StrEnum):
     """How far the story has come."""
 
@@ -100,6 +103,6 @@ class Incident:
     @property
     def place(self) -> str:
         """What two incidents cannot be about at the same time without being one."""
-        if self.kind is IncidentKind.FABRIC:
+        if self.kind is _FABRIC:
             return f"fabric/{self.domain}"
         return f"node/{self.node}"

@@ -34,7 +34,7 @@ class Phase(StrEnum):
 
 
 REQUESTED, BOOTING, READY = Phase.REQUESTED, Phase.BOOTING, Phase.READY
-TERMINATING, GONE = Phase.TERMINATING, Phase.GONE
+DRAINING, TERMINATING, GONE = Phase.DRAINING, Phase.TERMINATING, Phase.GONE
 """By themselves, for those who ask at every commit: to find one in its class takes as long as a
 call."""
 

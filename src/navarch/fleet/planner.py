@@ -8,7 +8,7 @@ from decimal import Decimal
 from operator import attrgetter
 
 from navarch.core.gang import Gang
-from navarch.core.health import Health
+from navarch.core.health import UNHEALTHY
 from navarch.core.ids import NodeId, ProviderName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import GONE, Node, Phase
@@ -179,10 +179,10 @@ def seen_by_size(node: Node) -> object:
     """
     if node.retiring is not None and node.gang is None:
         # It counts no more. How it comes by its end is not looked at, only that it has.
-        gone_since = node.since if node.phase is Phase.GONE else None
+        gone_since = node.since if node.phase is GONE else None
         return gone_since, node.retiring, node.replaces, node.registered_at, node.launch
     held_against = list(map(_held_against, node.conditions))
-    return _seen(node), node.health is Health.UNHEALTHY, held_against
+    return _seen(node), node.health is UNHEALTHY, held_against
 
 
 def matters_to_size(before: Node, node: Node) -> bool:
@@ -473,7 +473,7 @@ def _worth(node: Node, busy: Mapping[NodeId, float]) -> tuple[int, float, dateti
         rank = 0 if node.launch is None else 1
     elif node.phase is Phase.BOOTING:
         rank = 2
-    elif node.health is Health.UNHEALTHY:
+    elif node.health is UNHEALTHY:
         rank = 3
     elif node.phase is Phase.DRAINING or node.cordoned is not None:
         rank = 4

@@ -15,7 +15,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.incidents.finding import NVLINK_LABEL, Finding
 from navarch.health.incidents.grouping import group
@@ -239,7 +239,7 @@ class Weighing:
             self._note(command)
         for node in committed.change.nodes:
             self._familiar.pop(node.id, None)
-            if node.phase is Phase.GONE and node.id in self._recalled:
+            if node.phase is GONE and node.id in self._recalled:
                 del self._recalled[node.id]
                 self._policies().of(node.pool).windows.forget(node.id)
 
