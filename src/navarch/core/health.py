@@ -17,7 +17,7 @@ class Health(StrEnum):
     UNKNOWN = "unknown"
 
 
-DEGRADED, UNHEALTHY = Health.DEGRADED, Health.UNHEALTHY
+HEALTHY, DEGRADED, UNHEALTHY = Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY
 """By themselves, for those who ask at every commit: to find one in its class takes as long as a
 call."""
 

@@ -3,31 +3,39 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from navarch.core.event import BY_HAND, Event, about
+from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, CheckResult, Health
+from navarch.core.health import BOOT, HEALTHY, CheckResult, Health
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.judgement import explain, weigh, worst
 
 
 def with_results(
-    node: Node, results: Sequence[CheckResult], *, now: datetime
+    node: Node, results: Sequence[CheckResult], *, now: datetime, because: tuple[Subject, ...] = ()
 ) -> tuple[Node, list[Event]]:
-    """Return `node` after `results`, and an event if there is something new to say."""
+    """Return `node` after `results`, and an event if there is something new to say.
+
+    `because` is what else is behind it.
+    """
     conditions = weigh(node.conditions, results, now=now, boot_id=node.boot_id)
     health = worst(conditions)
-    vouched = any(x.check == BOOT and x.health is Health.HEALTHY for x in results)
+    vouched = BOOT in [result.check for result in results if result.health is HEALTHY]
     boot = node.boot_id if vouched else node.vouched_boot
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
     after = evolve(node, conditions=conditions, health=health, vouched_boot=boot)
     reason = explain(conditions) if conditions else "every check passes"
-    return after, [_event(after, f"{after.health}: {reason}", now)]
+    return after, [_event(after, f"{after.health}: {reason}", now, because=because)]
 
 
 def with_past_results(
-    node: Node, results: Sequence[CheckResult], *, boot_id: str, now: datetime
+    node: Node,
+    results: Sequence[CheckResult],
+    *,
+    boot_id: str,
+    now: datetime,
+    because: tuple[Subject, ...] = (),
 ) -> tuple[Node, list[Event]]:
     """Return `node` after `results` that were found during a boot that is over.
 
@@ -47,7 +55,7 @@ def with_past_results(
     if after == node:
         return node, []
     text = f"{after.health}: {explain(conditions)} (found before the machine booted)"
-    return after, [_event(after, text, now)]
+    return after, [_event(after, text, now, because=because)]
 
 
 def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Event]]:
@@ -61,17 +69,20 @@ def overridden(node: Node, reason: str, *, now: datetime) -> tuple[Node, list[Ev
     return after, [_event(after, text, now, by=BY_HAND)]
 
 
-def _event(node: Node, reason: str, now: datetime, *, by: str = "") -> Event:
+def _event(
+    node: Node, reason: str, now: datetime, *, because: tuple[Subject, ...] = (), by: str = ""
+) -> Event:
+    facts = {"health": str(node.health)}
+    if failing := " ".join(sorted([condition.check for condition in node.conditions])):
+        # Which checks have something against the node, for those who read the journal.
+        facts["checks"] = failing
+    if by:
+        facts["by"] = by
     return Event(
         at=now,
         about=about("node", node.id),
         kind="node.health",
         reason=reason,
-        facts={"health": str(node.health), **_checks(node), **({"by": by} if by else {})},
+        because=because,
+        facts=facts,
     )
-
-
-def _checks(node: Node) -> dict[str, str]:
-    """Return which checks have something against the node, for those who read the journal."""
-    failing = " ".join(sorted(condition.check for condition in node.conditions))
-    return {"checks": failing} if failing else {}

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, CheckResult, Condition, Health
+from navarch.core.health import BOOT, HEALTHY, CheckResult, Condition, Health
 
 TIMES_MAX = 10
 """Reports in a row are counted up to here; after that a condition that goes on is no news."""
 
+_WRONG = (Health.DEGRADED, Health.UNHEALTHY)
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
 
@@ -22,14 +23,15 @@ def weigh(
     """
     wrong = {condition.check: condition for condition in conditions}
     for result in results:
-        if result.health in (Health.DEGRADED, Health.UNHEALTHY):
-            wrong[result.check] = _condition(wrong.get(result.check), result, now, boot_id)
+        check, health = result.check, result.health
+        if health in _WRONG:
+            wrong[check] = _condition(wrong.get(check), result, now, boot_id)
             continue
-        if result.health is not Health.HEALTHY:
+        if not wrong or health is not HEALTHY:
             continue
-        if result.check in wrong and not wrong[result.check].lasting:
-            del wrong[result.check]
-        if result.check == BOOT:
+        if check in wrong and not wrong[check].lasting:
+            del wrong[check]
+        if check == BOOT:
             wrong = {
                 check: condition
                 for check, condition in wrong.items()
@@ -40,7 +42,7 @@ def weigh(
 
 def worst(conditions: Iterable[Condition]) -> Health:
     """Return the one word for a node with `conditions`."""
-    return max((c.health for c in conditions), key=_SEVERITY.__getitem__, default=Health.HEALTHY)
+    return max([c.health for c in conditions], key=_SEVERITY.__getitem__, default=HEALTHY)
 
 
 def is_proven(condition: Condition, unhealthy_after: int) -> bool:

@@ -43,27 +43,29 @@ Utilization = Callable[[Sequence[NodeId]], Sequence[float | None]]
 
 
 @drafted
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
-    """What a report comes to."""
-
-    node: Node
-    change: Change
-    verdicts: tuple[tuple[Engine, Verdict], ...] = ()
-
-    def note(self) -> None:
-        """Let the policies remember what they counted, now that it is written down."""
-        for engine, verdict in self.verdicts:
-            engine.note(verdict)
-
-
-@drafted
 @dataclass(frozen=True, slots=True)
 class _Judged:
     occurrence: Occurrence
     engine: Engine
     verdict: Verdict
     result: CheckResult
+    place: int
+    """Where in its report it stands."""
+
+
+@drafted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What a report comes to."""
+
+    node: Node
+    change: Change
+    found: Sequence[_Judged] = ()
+
+    def note(self) -> None:
+        """Let the policies remember what they counted, now that it is written down."""
+        for item in self.found:
+            item.engine.note(item.verdict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,45 +120,54 @@ class Weighing:
 
     async def weigh(self, fleet: Fleet, node: Node, report: HealthReport) -> Weighed:
         """Return what `report` makes of `node`, and of the incidents around it."""
-        if self.is_familiar(fleet, node, report):
+        if node.id in self._familiar and self.is_familiar(fleet, node, report):
             return Weighed(node=node, change=_NOTHING)
         now = self._clock.now()
         is_past = is_of_past_boot(node, report)
         if is_past:
             report = evolve(report, results=tuple(r for r in report.results if r.lasting))
         found = await self._judge(node, report, now)
-        again = {place for place, item in found.items() if _is_told_again(item, node, self._told)}
-        results = [
-            found[place].result if place in found else result
-            for place, result in enumerate(report.results)
-            if place not in again
-        ]
+        news, results = self._sorted_out(found, node, report)
+        incidents: Sequence[Incident] = ()
+        if news:
+            where = evolve(node, boot_id=report.boot_id) if is_past else node
+            findings = [Finding(node=where, result=x.result, at=x.occurrence.at) for x in news]
+            incidents = group(self._open.around(fleet, node, findings), findings)
+        behind = tuple([about("incident", each.id) for each in incidents if each.is_open])
         if is_past:
-            after, events = with_past_results(node, results, boot_id=report.boot_id, now=now)
+            boot = report.boot_id
+            after, events = with_past_results(node, results, boot_id=boot, now=now, because=behind)
         else:
-            after, events = with_results(node, results, now=now)
-        verdicts = tuple((item.engine, item.verdict) for item in found.values())
-        news = [
-            item for place, item in found.items() if place not in again and _is_news(item, node)
-        ]
-        if not news:
-            if after is not node:
-                change = Change(nodes=[after], events=events)
-                return Weighed(node=after, change=change, verdicts=verdicts)
-            if found and not is_past and all(_is_timeless(item) for item in found.values()):
-                engine = next(iter(found.values())).engine
+            after, events = with_results(node, results, now=now, because=behind)
+        if news:
+            events = [*_told(news, incidents, now), *_stories(fleet, incidents, now), *events]
+        elif after is node:
+            if found and not is_past and all(_is_timeless(item) for item in found):
                 here = self._open.on(fleet, node)
-                self._familiar[node.id] = _Familiar(report.results, node, engine, here)
-            return Weighed(node=after, change=_NOTHING, verdicts=verdicts)
-        where = evolve(after, boot_id=report.boot_id) if is_past else after
-        findings = [Finding(node=where, result=item.result, at=item.occurrence.at) for item in news]
-        around = self._open.around(fleet, node, findings)
-        incidents = group(around, findings)
-        told = [*_told(news, incidents, now), *_stories(fleet, incidents, now)]
-        change = Change(
-            nodes=[after], incidents=incidents, events=[*told, *_because(events, incidents)]
-        )
-        return Weighed(node=after, change=change, verdicts=verdicts)
+                self._familiar[node.id] = _Familiar(report.results, node, found[0].engine, here)
+            return Weighed(node=node, change=_NOTHING, found=found)
+        change = Change(nodes=[after], incidents=incidents, events=events)
+        return Weighed(node=after, change=change, found=found)
+
+    def _sorted_out(
+        self, found: Sequence[_Judged], node: Node, report: HealthReport
+    ) -> tuple[list[_Judged], Sequence[CheckResult]]:
+        """Return what is to be written down, and what the policy makes of the whole report.
+
+        Of what was told of before, nothing is left in either.
+        """
+        if not found:
+            return [], report.results
+        news: list[_Judged] = []
+        results: list[CheckResult | None] = [*report.results]
+        for item in found:
+            if _is_told_again(item, node, self._told):
+                results[item.place] = None
+                continue
+            results[item.place] = item.result
+            if _is_news(item, node):
+                news.append(item)
+        return news, [result for result in results if result is not None]
 
     def is_familiar(self, fleet: Fleet, node: Node, report: HealthReport) -> bool:
         """Return whether `report` says of `node` what was weighed before and changed nothing.
@@ -175,15 +186,15 @@ class Weighing:
             and known.incidents == self._open.on(fleet, node)
         )
 
-    async def _judge(self, node: Node, report: HealthReport, now: datetime) -> dict[int, _Judged]:
-        """Return what the policy makes of each result that it has a say in, by its place."""
+    async def _judge(self, node: Node, report: HealthReport, now: datetime) -> Sequence[_Judged]:
+        """Return what the policy makes of each result that it has a say in, the oldest first."""
         happened = [
-            (_moment(result, report, now), place)
+            (_moment(result, report, now), place, result)
             for place, result in enumerate(report.results)
             if is_occurrence(result)
         ]
         if not happened:
-            return {}
+            return ()
         engine = self._policies().of(node.pool)
         if engine.remembers and self._recalled.get(node.id) is not engine:
             await self._recall(engine, node.id, now)
@@ -194,10 +205,11 @@ class Weighing:
             utilization_pct=self._utilization([node.id])[0],
             asked=self._asked.get(node.id, {}).values(),
         )
-        found: dict[int, _Judged] = {}
+        if len(happened) > 1:
+            happened.sort()
+        found: list[_Judged] = []
         counted: list[Match] = []
-        for at, place in sorted(happened):
-            result = report.results[place]
+        for at, place, result in happened:
             occurrence = Occurrence(result=result, node=node, at=at, phase=phase)
             verdict = engine.judge(occurrence, beside=counted)
             counted += verdict.matches
@@ -209,7 +221,7 @@ class Weighing:
                     rules=verdict.broken,
                 )
             seen = judged(result, verdict, engine.policy)
-            found[place] = _Judged(occurrence, engine, verdict, seen)
+            found.append(_Judged(occurrence, engine, verdict, seen, place))
         return found
 
     async def _recall(self, engine: Engine, node: NodeId, now: datetime) -> None:
@@ -354,26 +366,32 @@ def _is_news(item: _Judged, node: Node) -> bool:
     )
 
 
-def _told(news: Iterable[_Judged], incidents: Sequence[Incident], now: datetime) -> Iterable[Event]:
-    for item in news:
-        home = next((i for i in incidents if _is_home(i, item)), None)
-        yield finding_event(
+def _told(news: Iterable[_Judged], incidents: Sequence[Incident], now: datetime) -> list[Event]:
+    return [
+        finding_event(
             item.occurrence,
             item.verdict,
             item.engine.policy,
             now=now,
-            incident=home.id if home else "",
+            incident=_home(incidents, item),
         )
+        for item in news
+    ]
 
 
-def _is_home(incident: Incident, item: _Judged) -> bool:
-    if not incident.is_open:
-        return False
-    pid = item.result.facts.get("pid", "")
-    if incident.kind is IncidentKind.APPLICATION and pid and incident.pid != pid:
-        return False
-    wanted = (item.result.check, item.occurrence.node.id)
-    return any((symptom.check, symptom.node) == wanted for symptom in incident.symptoms)
+def _home(incidents: Iterable[Incident], item: _Judged) -> str:
+    """Return the name of the open incident that something was made a part of; empty if of none."""
+    node, result = item.occurrence.node.id, item.result
+    pid = result.facts.get("pid", "")
+    for incident in incidents:
+        if not incident.is_open:
+            continue
+        if incident.kind is IncidentKind.APPLICATION and pid and incident.pid != pid:
+            continue
+        for symptom in incident.symptoms:
+            if symptom.check == result.check and symptom.node == node:
+                return incident.id
+    return ""
 
 
 def _stories(fleet: Fleet, incidents: Iterable[Incident], now: datetime) -> Iterable[Event]:
@@ -409,9 +427,3 @@ def incident_event(incident: Incident, kind: str, reason: str, now: datetime) ->
             "action": incident.action,
         },
     )
-
-
-def _because(events: Iterable[Event], incidents: Sequence[Incident]) -> list[Event]:
-    """Return the node's own events, with the incidents behind them."""
-    behind = tuple(about("incident", incident.id) for incident in incidents if incident.is_open)
-    return [evolve(event, because=(*event.because, *behind)) for event in events]
