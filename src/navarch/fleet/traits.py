@@ -18,10 +18,12 @@ def traits_after(
     """
     after = dict(before)
     for key, value in _said(inventory).items():
+        if not value:
+            continue
         known = before.get(key)
-        if value and known is None:
+        if known is None:
             after[key] = Trait(value=value, since=now)
-        elif value and known is not None and known.value != value:
+        elif known.value != value:
             after[key] = known.followed_by(value, at=now)
     return after
 

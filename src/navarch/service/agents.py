@@ -23,7 +23,7 @@ from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
 from navarch.service.attempts import until_no_conflict
-from navarch.service.weighing import Utilization, Weighed, Weighing
+from navarch.service.weighing import Utilization, Weighing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,14 @@ class AgentService:
         report, weighed = registration.report, None
         if report is not None and not _is_repeated(node, report):
             weighed = await self._weighing.weigh(fleet, node, report)
-            node, change = weighed.node, _with_report(change, weighed, report)
+            node = weighed.node
+            if not weighed.change.empty:
+                change = evolve(
+                    weighed.change,
+                    nodes=[_numbered(node, report)],
+                    inventories=change.inventories,
+                    events=[*change.events, *weighed.change.events],
+                )
         if not change.empty:
             await self._store.commit(change, based_on=fleet.revision)
         if weighed is not None:
@@ -203,7 +210,7 @@ class AgentService:
             return node_status(node)
         weighed = await self._weighing.weigh(fleet, node, report)
         if not weighed.change.empty:
-            change = _with_report(Change(), weighed, report)
+            change = evolve(weighed.change, nodes=[_numbered(weighed.node, report)])
             await self._store.commit(change, based_on=fleet.revision)
         weighed.note()
         return node_status(weighed.node)
@@ -287,8 +294,9 @@ class AgentService:
 
     def _find(self, fleet: Fleet, name: NodeId) -> Node | None:
         """Return the node of that name, or the one whose machine has that name at its provider."""
-        if name in fleet.nodes:
-            return fleet.nodes[name]
+        node = fleet.nodes.get(name)
+        if node is not None:
+            return node
         known = self._on_machine.get(InstanceId(name))
         return None if known is None else fleet.nodes.get(known)
 
@@ -316,17 +324,9 @@ def _is_repeated(node: Node, report: HealthReport) -> bool:
     return same_stream and report.number <= node.report_number
 
 
-def _with_report(change: Change, weighed: Weighed, report: HealthReport) -> Change:
-    """Return `change` with what a report comes to, and with the number of that report."""
-    if weighed.change.empty:
-        return change
-    node = evolve(weighed.node, report_stream=report.stream, report_number=report.number)
-    return evolve(
-        weighed.change,
-        nodes=[node],
-        inventories=change.inventories,
-        events=[*change.events, *weighed.change.events],
-    )
+def _numbered(node: Node, report: HealthReport) -> Node:
+    """Return `node` with the number of a report that has changed something."""
+    return evolve(node, report_stream=report.stream, report_number=report.number)
 
 
 def _is_impostor(node: Node, registration: Registration) -> bool:

@@ -283,9 +283,10 @@ class OpenIncidents:
     def around(self, fleet: Fleet, node: Node, findings: Sequence[Finding]) -> list[Incident]:
         """Return what is open on a node, and in its domain if the fabric is at fault."""
         names = dict(self._by_node.get(node.id, {}))
-        for finding in findings:
-            if finding.kind is IncidentKind.FABRIC:
-                names |= self._by_domain.get(finding.domain, {})
+        if self._by_domain:
+            for finding in findings:
+                if finding.kind is IncidentKind.FABRIC:
+                    names |= self._by_domain.get(finding.domain, {})
         return [fleet.incidents[name] for name in names if name in fleet.incidents]
 
     def _note(self, incident: Incident) -> None:

@@ -64,7 +64,10 @@ class Pulse:
     def first_arrival_after(self, now_s: float) -> int:
         """Return the first beat that the control plane has not heard by now."""
         beat = self._first_not_before(now_s - _LATENCY_MAX_S)
-        while self.arrives_at(beat) <= now_s:
+        # Mostly it is too soon for that one, however early it may be.
+        while self.started_s + (beat - JITTER) * self.interval_s <= now_s:
+            if self.arrives_at(beat) > now_s:
+                break
             beat += 1
         return beat
 

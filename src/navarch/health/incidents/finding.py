@@ -60,7 +60,8 @@ class Finding:
     @property
     def slot(self) -> str:
         """Where in the machine that sits, as `0000:1b:00`; empty if the finding does not say."""
-        found = _PCI.search(self.result.facts.get("pci", "").lower())
+        said = self.result.facts.get("pci")
+        found = _PCI.search(said.lower()) if said else None
         return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}" if found else ""
 
     @property

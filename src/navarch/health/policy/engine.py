@@ -74,6 +74,8 @@ class Engine:
         decided: Verdict | None = None
         holding = self._conditions.hold(variables(occurrence, self._speaks_of))
         for rule, when, holds in zip(self.policy.rules, self._ask_when, holding, strict=True):
+            if holds is False and not when:
+                continue
             counts = holds is True and (rule.within is not None or bool(rule.phases))
             steady = steady and not when and not counts
             if isinstance(holds, str):
@@ -81,9 +83,10 @@ class Engine:
             elif holds and self._enough(rule, occurrence, matches, beside):
                 decided = _decided(rule, occurrence.result)
                 break
-        own = _own(occurrence.result)
-        if decided is None or (broken and _rank(own) > _rank(decided)):
-            decided = own
+        if decided is None or (broken and _rank(_own(occurrence.result)) > _rank(decided)):
+            decided = _own(occurrence.result)
+        if steady and not broken and not matches:
+            return decided
         return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
 
     def note(self, verdict: Verdict) -> None:
@@ -101,7 +104,7 @@ class Engine:
     ) -> bool:
         if rule.phases and occurrence.phase not in rule.phases:
             return False
-        if len(occurrence.sources) < rule.sources and rule.sources > 1:
+        if rule.sources > 1 and len(occurrence.sources) < rule.sources:
             return False
         if rule.within is None:
             return True

@@ -27,6 +27,7 @@ what they like about themselves, and the journal must not be filled with it."""
 _FACT = "fact."
 _LABEL = "label."
 _NONE = "-"
+_NOWHERE = Offering(provider=ProviderName(""), instance_type="", region="", zone="")
 _TRUE = {True: "yes", False: ""}
 _has_value = itemgetter(1)
 
@@ -36,7 +37,7 @@ def finding_event(
 ) -> Event:
     """Return what to write down about an occurrence and its verdict."""
     result, node = occurrence.result, occurrence.node
-    place = node.place
+    place = node.place or _NOWHERE
     facts = {
         "check": result.check,
         "said": str(result.health),
@@ -54,10 +55,10 @@ def finding_event(
         "machine_phase": str(occurrence.phase),
         "boot_id": node.boot_id,
         "pool": str(node.pool or ""),
-        "provider": str(place.provider) if place else "",
-        "region": place.region if place else "",
-        "zone": place.zone if place else "",
-        "instance_type": place.instance_type if place else "",
+        "provider": str(place.provider),
+        "region": place.region,
+        "zone": place.zone,
+        "instance_type": place.instance_type,
         "gpus": str(node.gpus or ""),
         "health": str(node.health),
         "cordoned": _TRUE[node.cordoned is not None],
@@ -65,7 +66,8 @@ def finding_event(
             _written(c) for c in node.conditions[:CONDITIONS_MAX] if _can_be_written(c)
         ),
     }
-    facts |= {f"{_LABEL}{name}": value for name, value in _labels(node).items()}
+    if node.labels:
+        facts |= {f"{_LABEL}{name}": value for name, value in _labels(node).items()}
     facts |= {f"{_FACT}{name}": value for name, value in result.facts.items() if name != "at"}
     return Event(
         at=now,

@@ -204,22 +204,12 @@ class StageAgent:
     async def _register(self) -> None:
         self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
         found = dict(self.results)
-        gpus = [
-            Gpu(
-                index=i,
-                uuid=f"GPU-{self.machine.id}-{i}",
-                name=self.gpu_type,
-                driver_version=self.driver,
-            )
-            for i in range(self.gpus)
-        ]
-        inventory = Inventory(gpus=tuple(gpus), hostname=self.node, labels=self.labels)
         registration = Registration(
             node=self.node,
             token=self.machine.request.token if self.place is None else None,
             boot_id=self.boot_id,
             place=self.place,
-            inventory=inventory,
+            inventory=self._inventory(),
             report=self._report_of(found, self._readings()) if self._report_due else None,
         )
         welcome = await self.send(lambda: self.api().register(registration))
@@ -228,6 +218,14 @@ class StageAgent:
             self.report_interval_s = welcome.health_check_interval.total_seconds()
         if welcome.status:
             self._was_heard(found)
+
+    def _inventory(self) -> Inventory:
+        machine, name, driver = self.machine.id, self.gpu_type, self.driver
+        gpus = [
+            Gpu(index=i, uuid=f"GPU-{machine}-{i}", name=name, driver_version=driver)
+            for i in range(self.gpus)
+        ]
+        return Inventory(gpus=tuple(gpus), hostname=self.node, labels=self.labels)
 
     async def _beat(self) -> None:
         for command in await self.tell(self._heartbeat):
@@ -310,13 +308,14 @@ class StageAgent:
     async def _finish(self, command: CommandId) -> None:
         await self.api().finish(self.node, command, succeeded=True, result="done")
 
-    async def send(self, call: Callable[[], Awaitable[T]]) -> T:
+    def send(self, call: Callable[[], Awaitable[T]]) -> Awaitable[T]:
         """Send one message over a network that may lose it, repeat it, or lose the answer."""
         if self.unreachable:
             raise UnreachableError("the machine has no network")
         loss = self.loss()
-        if self.wire_s is None and not loss:
-            return await call()
+        return call() if self.wire_s is None and not loss else self._send(call, loss)
+
+    async def _send(self, call: Callable[[], Awaitable[T]], loss: float) -> T:
         wire_s = self.wire_s or (0.0, 0.0)
         await self.clock.sleep(self.entropy.uniform(*wire_s))
         fate = self.entropy.uniform(0, 3) / max(loss, 1e-9)
