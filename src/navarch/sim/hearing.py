@@ -1,5 +1,6 @@
 """Heartbeats that are computed when somebody asks, instead of being sent one by one."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
@@ -33,12 +34,15 @@ class ComputedHearing(Columns):
         self._resting = resting
         self._load = load
         self._heard_last: dict[NodeId, float] = {}
+        self._new: dict[NodeId, datetime] = {}
+        """Who has come in this moment, and when each would be overdue."""
         for node in resting:
             self._heard[self._row(node)] = np.inf
 
     def rest(self, node: NodeId, pulse: Pulse) -> None:
         """Take it that `node` beats, until it rises."""
         self._resting[node] = pulse
+        self._new.pop(node, None)
         row = self._row(node)
         self._heard_last[node] = float(self._heard[row])
         self._heard[row] = np.inf
@@ -70,6 +74,17 @@ class ComputedHearing(Columns):
                 if node in self._resting:
                     found[place] = self._load(node)
         return found
+
+    def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
+        """Tell of one that was not known, unless it goes to rest within the moment, as most do."""
+        if not self._new:
+            asyncio.get_running_loop().call_soon(self._tell_of_the_new)
+        self._new[node] = overdue_at
+
+    def _tell_of_the_new(self) -> None:
+        if self._new:
+            self._tell(min(self._new.values()))
+            self._new.clear()
 
     def _last_beat(self, pulse: Pulse) -> datetime:
         now_s = (self._clock.now() - EPOCH).total_seconds()

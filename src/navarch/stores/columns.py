@@ -89,6 +89,11 @@ class Columns:
         """Return whether `node` was heard of since this process began to listen."""
         return node in self._rows and node not in self._mute
 
+    def _welcome(self, node: NodeId, overdue_at: datetime) -> None:
+        """Tell of one that was not known: it is not overdue for a while."""
+        del node
+        self._tell(overdue_at)
+
     def _tell(self, moment: datetime) -> None:
         for listener in self._listeners:
             listener(moment)
@@ -106,9 +111,10 @@ class Columns:
             self._write(node, row, metrics)
         if node in self._mute or not 0.0 <= unheard_s < self._patience:
             self._mute.pop(node, None)
-            # Who was overdue is back; who was not known is not overdue for a while.
-            is_new = unheard_s == -inf
-            self._tell(self._overdue_at(now_s) if is_new else _moment(now_s))
+            if unheard_s == -inf:
+                self._welcome(node, self._overdue_at(now_s))
+            else:
+                self._tell(_moment(now_s))  # Who was overdue is back.
 
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
         """Take the newest of readings from before, if there are none for `node` yet."""
