@@ -60,7 +60,7 @@ class Failure:
                 return self.said is not None and self.said.fatal
         return True
 
-    @property
+    @cached_property
     def result(self) -> CheckResult | None:
         """What the machine's checks say; nothing where nobody can hear them."""
         if self.said is not None:

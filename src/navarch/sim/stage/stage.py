@@ -64,8 +64,9 @@ class Stage:
     on_injury: list[OnInjury] = field(default_factory=list)
     on_mend: list[Callable[[NodeId], None]] = field(default_factory=list)
     on_end: list[Callable[[NodeId], None]] = field(default_factory=list)
-    _around: dict[tuple[Scope, str], dict[NodeId, None]] = field(default_factory=dict)
-    """The machines that are up, by rack, zone, region and provider."""
+    _around: dict[tuple[Scope, str], dict[NodeId, None]] | None = None
+    """The machines that are up, by rack, zone, region and provider, once somebody has asked: most
+    scenarios never do."""
     _wounds: dict[NodeId, list[_Wound]] = field(default_factory=dict)
     _leases: dict[NodeId, Lease] = field(default_factory=dict)
     driver: str = ""
@@ -128,8 +129,7 @@ class Stage:
         agent.wire_s = self.wire_s
         agent.loss = lambda: self.loss
         if self.load is not None:
-            load, node = self.load, agent.node
-            agent.load = lambda: load(node)
+            agent.load = partial(self.load, agent.node)
         self.prepare(agent)
 
     def up(self, agent: StageAgent) -> None:
@@ -139,8 +139,9 @@ class Stage:
             agent.pulse = self.pulse_of(agent)
         self.agents[node] = agent
         self.roster.add(node)
-        for place in self._places(node):
-            self._around.setdefault(place, {})[node] = None
+        if self._around is not None:
+            for place in self._places(node):
+                self._around.setdefault(place, {})[node] = None
         if agent.place is not None:
             self._leases[node] = Lease(
                 node=node,
@@ -154,8 +155,9 @@ class Stage:
         """Note that a machine is gone, and with it all that was wrong with it."""
         self.agents.pop(node, None)
         self.roster.remove(node)
-        for place in self._places(node):
-            self._around.get(place, {}).pop(node, None)
+        if self._around is not None:
+            for place in self._places(node):
+                self._around.get(place, {}).pop(node, None)
         now = self.ground.clock.now()
         for wound in self._wounds.pop(node, []):
             self._close(wound, now)
@@ -214,8 +216,17 @@ class Stage:
     def within(self, scope: Scope, target: str) -> list[NodeId]:
         """Return the machines that are up in a rack, zone, region or at a provider."""
         if scope in _WIDE:
+            if self._around is None:
+                self._around = self._sorted_by_place()
             return list(self._around.get((scope, target), ()))
         return [node for node in self.agents if self.where(node, scope) == target]
+
+    def _sorted_by_place(self) -> dict[tuple[Scope, str], dict[NodeId, None]]:
+        found: dict[tuple[Scope, str], dict[NodeId, None]] = {}
+        for node in self.agents:
+            for place in self._places(node):
+                found.setdefault(place, {})[node] = None
+        return found
 
     def sound(self, node: NodeId) -> bool:
         """Return whether a machine is up and nothing is wrong with it that was done here."""
@@ -263,12 +274,13 @@ class Stage:
         if agent.lead is not None:
             return False  # It lives through its recording; nothing else befalls it.
         now = self.ground.clock.now()
-        passing = failure.harm is Health.HEALTHY
+        harm = failure.harm
+        passing = harm is Health.HEALTHY
         injury = Injury(
             node=node,
             at=now,
             kind=str(failure.kind),
-            harm=failure.harm,
+            harm=harm,
             xid=failure.xid,
             gpu=failure.gpu,
             cause=cause,
@@ -350,7 +362,8 @@ class Stage:
             agent.unreachable = True
         result = failure.result
         if result is not None:
-            agent.results[result.check] = result
+            # One of its own: what happens again while it is told of must be told of again.
+            agent.results[result.check] = evolve(result)
         agent.rouse()
 
     def _hide(self, agent: StageAgent, failure: Failure) -> None:
