@@ -66,7 +66,9 @@ class StragglerReconciler:
 
     def hear(self, node: NodeId, report: HealthReport) -> None:
         """Take in how fast the GPUs of a node work."""
-        told = [work for result in report.results for work in gpus_at_work(result.facts)]
+        told = [
+            work for result in report.results if result.facts for work in gpus_at_work(result.facts)
+        ]
         if not told:
             return  # As most where nobody compares them: there is nothing to date.
         now = self._clock.now()

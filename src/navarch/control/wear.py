@@ -58,7 +58,9 @@ class WearReconciler:
 
     def hear(self, node: NodeId, report: HealthReport) -> None:
         """Take in what a report says about spare rows."""
-        told = [spare for result in report.results for spare in spare_rows(result.facts)]
+        told = [
+            spare for result in report.results if result.facts for spare in spare_rows(result.facts)
+        ]
         if not told:
             return  # As most: there is nothing to date.
         now = self._clock.now()

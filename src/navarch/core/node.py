@@ -195,7 +195,10 @@ class Node:
 
         It outlives the node: the next that is placed on the same machine has the same.
         """
-        said = next((self.labels[name] for name in HOST_LABELS if self.labels.get(name)), "")
+        labels = self.labels
+        said = (
+            next((labels[name] for name in HOST_LABELS if labels.get(name)), "") if labels else ""
+        )
         named = said or (self.topology.host if self.topology else "")
         return f"{self.provider or ''}/{named}" if named else ""
 

@@ -313,6 +313,8 @@ def _keep(index: dict[K, dict[IncidentId, None]], name: K, incident: Incident) -
 def _moment(result: CheckResult, report: HealthReport, now: datetime) -> datetime:
     """Return when something happened: as its witness says, unless that cannot be."""
     said = result.facts.get("at", "")
+    if not said and report.at is None:
+        return now
     at = report.at or now
     try:
         known = datetime.fromisoformat(said) if said else at

@@ -155,9 +155,11 @@ def _first(incidents: Iterable[Incident]) -> Incident | None:
 
 
 def _opened(finding: Finding) -> Incident:
-    node, result, kind = finding.node, finding.result, finding.kind
-    place, gpu, slot = node.place, finding.gpu, finding.slot
+    node, result, kind, at = finding.node, finding.result, finding.kind, finding.at
+    place, slot = node.place, finding.slot
     is_program = kind is _APPLICATION
+    symptom = _symptom(finding)
+    gpu = symptom.gpu
     # With one symptom there is nothing to choose among: that is the cause.
     return Incident(
         id=_name(finding),
@@ -174,13 +176,13 @@ def _opened(finding: Finding) -> Incident:
         boot_id=node.boot_id,
         pid=finding.pid if is_program else "",
         process=result.facts.get("process", "") if is_program else "",
-        opened_at=finding.at,
-        last_at=finding.at,
+        opened_at=at,
+        last_at=at,
         title=result.reason[:TITLE_MAX],
         check=result.check,
-        code=finding.code,
+        code=symptom.code,
         action=result.action if result.action in _ACTIONS else "",
-        symptoms=(_symptom(finding),),
+        symptoms=(symptom,),
     )
 
 
@@ -259,7 +261,7 @@ _ACTIONS = frozenset(str(action) for action in Action)
 
 
 def _symptom(finding: Finding) -> Symptom:
-    result = finding.result
+    result, at = finding.result, finding.at
     times = result.facts.get("times", "")
     return Symptom(
         check=result.check,
@@ -269,8 +271,8 @@ def _symptom(finding: Finding) -> Symptom:
         reason=result.reason,
         action=result.action,
         rule=result.facts.get("rule", ""),
-        first_at=finding.at,
-        last_at=finding.at,
+        first_at=at,
+        last_at=at,
         count=int(times) if times.isascii() and times.isdecimal() else 1,
     )
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from navarch.core.drafting import drafted
-from navarch.core.health import TESTING, CheckResult, Health
+from navarch.core.health import HEALTHY, TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.phase import MachinePhase
 
@@ -98,9 +98,10 @@ def is_occurrence(result: CheckResult) -> bool:
     That a check could not look says nothing about the hardware, that all is well is no event,
     and that an agent tests its GPUs is for the scheduler to know: no rule may overrule it.
     """
-    if result.health is Health.UNKNOWN or result.check == TESTING:
+    health = result.health
+    if health is Health.UNKNOWN or result.check == TESTING:
         return False
-    return result.health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
+    return health is not HEALTHY or result.lasting or "event_type" in result.facts
 
 
 def variables(occurrence: Occurrence, names: Collection[str] = VARIABLES) -> dict[str, Any]:

@@ -20,6 +20,9 @@ class MachinePhase(StrEnum):
     DRAINING = "draining"
 
 
+_COMING = (Phase.REQUESTED, Phase.BOOTING)
+_LEAVING = (Phase.DRAINING, Phase.TERMINATING)
+
 RESETS = frozenset({"reset_gpu", "reboot", "power_cycle"})
 """What the machine may have been asked for that makes errors of our own making."""
 
@@ -39,11 +42,11 @@ def machine_phase(
     if not RESETS.isdisjoint(asked):
         return MachinePhase.RESETTING
     booted_at = node.booted_at or node.registered_at
-    if node.phase in (Phase.REQUESTED, Phase.BOOTING) or booted_at is None:
+    if booted_at is None or node.phase in _COMING:
         return MachinePhase.BOOTING
     if now - booted_at < boot_grace:
         return MachinePhase.BOOTING
-    if node.phase in (Phase.DRAINING, Phase.TERMINATING):
+    if node.phase in _LEAVING:
         return MachinePhase.DRAINING
     if utilization_pct is not None and utilization_pct < BUSY_FROM_PCT:
         return MachinePhase.IDLE

@@ -241,7 +241,7 @@ class StageAgent:
 
         One that is cut off by the end of its machine counts as nothing: nobody waited for it.
         """
-        sent = self.clock.monotonic()
+        sent = 0.0 if self.on_answer is None else self.clock.monotonic()
         self.awaits_answer = True
         try:
             answer = await self.send(heartbeat)
