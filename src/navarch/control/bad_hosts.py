@@ -72,7 +72,7 @@ class BadHostReconciler:
         now = self._clock.now()
         words: list[Event] = []
         for node in change.nodes:
-            if _begins_to_leave(node, fleet.nodes.get(node.id)):
+            if node.retiring is not None and _begins_to_leave(node, fleet.nodes.get(node.id)):
                 guilty = blame(node) if node.registered_at is not None else []
                 inventory = await self._store.inventory(node.id) if guilty else None
                 if inventory is not None:

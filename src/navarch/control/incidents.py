@@ -1,6 +1,6 @@
 """The incident reconciler: says what is done about each, closes what is over, forgets the past."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import Agenda
@@ -74,16 +74,18 @@ class IncidentReconciler:
         being mended.
         """
         now = self._clock.now()
-        found = [
-            settled(incident, {node.id: node}, fleet.recoveries, now=now)
-            for node in change.nodes
-            if node.recovery is None
-            for incident in self._alone_on(node, fleet)
-        ]
-        news = [each for each in found if each is not None]
-        if not news:
+        incidents: list[Incident] = []
+        events: list[Event] = []
+        for node in change.nodes:
+            if node.id not in self._on_node or node.recovery is not None:
+                continue
+            for incident in self._alone_on(node, fleet):
+                news = settled(incident, {node.id: node}, fleet.recoveries, now=now)
+                if news is not None:
+                    incidents.append(news[0])
+                    events.append(news[1])
+        if not incidents:
             return change
-        incidents, events = zip(*news, strict=True)
         after = evolve(
             change,
             incidents=(*change.incidents, *incidents),
@@ -93,11 +95,13 @@ class IncidentReconciler:
             self._settled = after.incidents
         return after
 
-    def _alone_on(self, node: Node, fleet: Fleet) -> Iterator[Incident]:
-        for name in self._on_node.get(node.id, ()):
+    def _alone_on(self, node: Node, fleet: Fleet) -> list[Incident]:
+        found: list[Incident] = []
+        for name in self._on_node[node.id]:
             incident = fleet.incidents[name]
             if incident.nodes == (node.id,) and incident.kind is not IncidentKind.FABRIC:
-                yield incident
+                found.append(incident)
+        return found
 
     async def _settle(self, due: list[IncidentId], now: datetime) -> None:
         fleet = self._store.fleet()

@@ -1,6 +1,6 @@
 """The remediation reconciler: what is done about nodes that are not well, as far as it may be."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO, Agenda
@@ -87,7 +87,9 @@ class RemediationReconciler:
             began = self._clock.monotonic()
             fleet = self._store.fleet()
             self._census.expire(now - self._settings().window)
-            plans = self._plan(fleet, {*due, *self._waiting()}, now)
+            plans = self._plan(
+                fleet, {*due, *self._waiting()} if self._census.waiting else due, now
+            )
             check_plans(plans, fleet)
             # What deciding took, not what the disk took: others work while we wait for that.
             thought = timedelta(seconds=self._clock.monotonic() - began)
@@ -117,6 +119,8 @@ class RemediationReconciler:
 
     def _wake(self) -> None:
         self._governed_by = self._settings()
+        if not self._census.waiting:
+            return
         oldest = self._census.next_expiry()
         moments = [] if oldest is None else [oldest + self._governed_by.window]
         now = self._clock.now()
@@ -126,39 +130,52 @@ class RemediationReconciler:
             self.agenda.wake(pool, min(moments, default=None))
 
     def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
-        pools = [fleet.pools[name] for name in sorted(names) if name in fleet.pools]
-        settings = self._settings()
+        pools: list[Pool] = []
         actions: dict[PoolName, list[Action]] = {}
-        wanted: dict[NodeId, tuple[Node, Treatment]] = {}
+        wanted: dict[NodeId, Treatment] = {}
         wishes: list[Wish] = []
-        for pool in pools:
-            nodes = _newest(fleet, self._census.pools.get(pool.name, {}))
-            notices = list(plan_notices(nodes))
-            leaving = {notice.node for notice in notices}
-            actions[pool.name] = [*notices, *plan_returns(nodes)]
-            rest = [node for node in nodes if node.id not in leaving]
-            for node, treatment in plan_treatments(pool, rest, self._remediator(pool)):
-                wanted[node.id] = (node, treatment)
-                wishes.append(
-                    Wish(
-                        node=node,
-                        action=str(treatment.remedy),
-                        reason=treatment.reason,
-                        dry_run=pool.remediation.dry_run,
-                    )
+        for name in sorted(names):
+            pool = fleet.pools.get(name)
+            if pool is None:
+                continue
+            pools.append(pool)
+            nodes = _newest(fleet, self._census.pools.get(name, ()))
+            notices = plan_notices(nodes)
+            here = actions[name] = [*notices, *plan_returns(nodes)]
+            if notices:
+                leaving = {notice.node for notice in notices}
+                nodes = [node for node in nodes if node.id not in leaving]
+            for node, treatment in plan_treatments(pool, nodes, self._remediator(pool)):
+                wanted[node.id] = treatment
+                wish = Wish(
+                    node=node,
+                    action=str(treatment.remedy),
+                    reason=treatment.reason,
+                    dry_run=pool.remediation.dry_run,
                 )
-            actions[pool.name] += _let_go(rest, wanted)
-        suspicions = find_suspicions(self._census, settings, policy=self._policy())
-        verdicts = list(govern(wishes, self._census, settings, suspicions, now=now))
-        for verdict in verdicts:
-            node, treatment = wanted[verdict.wish.node.id]
+                wishes.append(wish)
+            if self._census.waiting:
+                here += _let_go(nodes, wanted)
+        held: list[Verdict] = []
+        for verdict in self._govern(wishes, now):
+            node = verdict.wish.node
             assert node.pool is not None, node.id
-            action = self._action(fleet, node, treatment, verdict, now)
+            action = self._action(fleet, node, wanted[node.id], verdict, now)
             if action is not None:
                 actions[node.pool].append(action)
+            if verdict.held is not None:
+                held.append(verdict)
         for pool in pools:
-            actions[pool.name] += _pool_hold(pool, verdicts)
+            if held or pool.held is not None:
+                actions[pool.name] += _pool_hold(pool, held)
         return [Plan(pool=name, actions=tuple(found)) for name, found in actions.items()]
+
+    def _govern(self, wishes: Sequence[Wish], now: datetime) -> Sequence[Verdict]:
+        if not wishes:
+            return ()
+        settings = self._settings()
+        suspicions = find_suspicions(self._census, settings, policy=self._policy())
+        return govern(wishes, self._census, settings, suspicions, now=now)
 
     def _action(
         self, fleet: Fleet, node: Node, treatment: Treatment, verdict: Verdict, now: datetime
@@ -181,20 +198,20 @@ class RemediationReconciler:
 
     async def _write_down(self, plans: Sequence[Plan], fleet: Fleet, now: datetime) -> None:
         """Write actions first, all or none; then, as far as they have not moved, who waits."""
-        change = changes([_without_holds(plan) for plan in plans], fleet, now=now)
+        acting, holding = _apart(plans)
+        # Nothing is counted here but what only we do: a node that changes is conflict enough.
+        change = changes(acting, fleet, now=now, guarded=False)
         if not change.empty:
-            # Nothing is counted here but what only we do: a node that changes is conflict enough.
-            change = await self._follow(evolve(change, guards=()), fleet)
+            change = await self._follow(change, fleet)
             await self._store.commit(change, based_on=fleet.revision)
-        for plan in plans:
-            holds = [action for action in plan.actions if isinstance(action, HoldBack)]
+        for pool, holds in holding:
             for first in range(0, len(holds), HOLDS_AT_ONCE):
-                some = tuple(holds[first : first + HOLDS_AT_ONCE])
-                change = changes([Plan(pool=plan.pool, actions=some)], fleet, now=now)
+                some = Plan(pool=pool, actions=tuple(holds[first : first + HOLDS_AT_ONCE]))
+                change = changes([some], fleet, now=now, guarded=False)
                 try:
-                    await self._store.commit(evolve(change, guards=()), based_on=fleet.revision)
+                    await self._store.commit(change, based_on=fleet.revision)
                 except ConflictError:
-                    self.agenda.note(plan.pool)
+                    self.agenda.note(pool)
 
     def _changed(self, committed: Committed) -> None:
         change = committed.change
@@ -241,13 +258,16 @@ def recoveries_of(fleet: Fleet, node: NodeId) -> list[Recovery]:
     return [recovery for recovery in fleet.recoveries.values() if recovery.node == node]
 
 
-def _newest(fleet: Fleet, nodes: Iterable[NodeId]) -> list[Node]:
-    return [fleet.nodes[name] for name in nodes if name in fleet.nodes]
+def _newest(fleet: Fleet, names: Iterable[NodeId]) -> list[Node]:
+    nodes: list[Node] = []
+    for name in names:
+        node = fleet.nodes.get(name)
+        if node is not None:
+            nodes.append(node)
+    return nodes
 
 
-def _let_go(
-    nodes: Iterable[Node], wanted: dict[NodeId, tuple[Node, Treatment]]
-) -> Iterator[Action]:
+def _let_go(nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]) -> Iterator[Action]:
     """Yield the nodes about which nothing is to be done any more that could be held back."""
     for node in nodes:
         if node.held is not None and node.id not in wanted:
@@ -269,6 +289,16 @@ def _pool_hold(pool: Pool, verdicts: Iterable[Verdict]) -> Iterator[Hold]:
         yield Hold(reason=reason)
 
 
-def _without_holds(plan: Plan) -> Plan:
-    acting = tuple([action for action in plan.actions if not isinstance(action, HoldBack)])
-    return plan if acting == plan.actions else evolve(plan, actions=acting)
+def _apart(plans: Iterable[Plan]) -> tuple[list[Plan], list[tuple[PoolName, list[Action]]]]:
+    """Return the plans without the nodes that are held back, and those by pool."""
+    acting: list[Plan] = []
+    holding: list[tuple[PoolName, list[Action]]] = []
+    for plan in plans:
+        holds: list[Action] = [x for x in plan.actions if isinstance(x, HoldBack)]
+        if holds:
+            holding.append((plan.pool, holds))
+            rest = tuple([x for x in plan.actions if not isinstance(x, HoldBack)])
+            acting.append(evolve(plan, actions=rest))
+        else:
+            acting.append(plan)
+    return acting, holding

@@ -35,8 +35,8 @@ from navarch.fleet.recollection import closure_facts
 NodeAction = AskAgain | Cordon | Uncordon | Recover | HoldBack | Drain | Terminate
 
 
-def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
-    """Return the change that writes `plans` down, guarding the pools they counted."""
+def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool = True) -> Change:
+    """Return the change that writes `plans` down, guarding the pools if they counted nodes."""
     pools: list[Pool] = []
     nodes: list[Node] = []
     launches: list[Launch] = []
@@ -85,7 +85,7 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime) -> Change:
         launches=launches,
         recoveries=recoveries,
         events=events,
-        guards=guards,
+        guards=guards if guarded else (),
     )
 
 

@@ -39,12 +39,13 @@ def _check_others(plan: Plan, fleet: Fleet) -> None:
                 node = fleet.nodes[launch.node]
                 if node.phase is not Phase.REQUESTED or node.launch is not None:
                     raise InvariantError(f"{node.id} would be bought twice")
+            case Retire(node=name):
+                if not fleet.nodes[name].counts:
+                    raise InvariantError(f"{name} is retired twice")
             case Cordon(node=name) if fleet.nodes[name].cordoned is not None:
                 raise InvariantError(f"{name} is cordoned twice")
             case Recover(recovery=recovery) if fleet.nodes[recovery.node].recovery is not None:
                 raise InvariantError(f"{recovery.node} is mended twice at once")
-            case Retire(node=name) if not fleet.nodes[name].counts:
-                raise InvariantError(f"{name} is retired twice")
             case GiveUp(gang=gang, nodes=names) if any(not fleet.nodes[x].waiting for x in names):
                 raise InvariantError(f"{gang.id} is given up though it is complete")
             case Release(gang=gang, nodes=names) if len(set(names)) != gang.nodes:

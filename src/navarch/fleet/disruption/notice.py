@@ -14,7 +14,7 @@ def is_notice(condition: Condition, kind: NoticeKind) -> bool:
 
     A check of that name that failed is no notice.
     """
-    return condition.check.partition("/")[0] == kind and condition.health is Health.DEGRADED
+    return condition.health is Health.DEGRADED and condition.check.partition("/")[0] == kind
 
 
 def announced(node: Node, notices: list[Notice]) -> list[CheckResult]:

@@ -1,6 +1,6 @@
 """Nodes that their provider is about to take back."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from navarch.core.node import Node, Phase
 from navarch.core.notice import NoticeKind
@@ -11,16 +11,15 @@ _CAN_GO = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 """A machine that nobody has seen yet has no notice; one that is ending needs none."""
 
 
-def plan_notices(nodes: Iterable[Node]) -> Iterator[Retire]:
-    """Yield the nodes that have minutes to live: drained at once, replacement or not."""
+def plan_notices(nodes: Iterable[Node]) -> list[Retire]:
+    """Return the nodes that have minutes to live: drained at once, replacement or not."""
+    found: list[Retire] = []
     for node in nodes:
         if not node.counts or node.phase not in _CAN_GO:
             continue
         for condition in node.conditions:
             if is_notice(condition, NoticeKind.RECLAIM):
-                yield Retire(
-                    node=node.id,
-                    reason=f"reclaimed by its provider: {condition.reason}",
-                    urgent=True,
-                )
+                reason = f"reclaimed by its provider: {condition.reason}"
+                found.append(Retire(node=node.id, reason=reason, urgent=True))
                 break
+    return found

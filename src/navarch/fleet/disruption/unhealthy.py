@@ -1,9 +1,9 @@
 """Nodes whose hardware has failed."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from navarch.core.health import Condition, Health
-from navarch.core.node import Node, Phase
+from navarch.core.node import READY, Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
 from navarch.fleet.plan import Uncordon
@@ -88,14 +88,15 @@ def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
 
 def plan_treatments(
     pool: Pool, nodes: Iterable[Node], remediator: Remediator
-) -> Iterator[tuple[Node, Treatment]]:
-    """Yield what `remediator` wants done about the nodes of `pool` that are not well.
+) -> list[tuple[Node, Treatment]]:
+    """Return what `remediator` wants done about the nodes of `pool` that are not well.
 
     Only nodes with something held against them are put before it, and only ones in
     service: whatever it answers, no sound node comes to harm.
     """
+    wanted: list[tuple[Node, Treatment]] = []
     for node in nodes:
-        if not node.counts or node.phase is not Phase.READY or not node.conditions:
+        if not node.counts or node.phase is not READY or not node.conditions:
             continue
         if node.recovery is not None:
             continue
@@ -104,14 +105,17 @@ def plan_treatments(
             continue
         if treatment.remedy is Remedy.CORDON and node.cordoned is not None:
             continue
-        yield node, treatment
+        wanted.append((node, treatment))
+    return wanted
 
 
-def plan_returns(nodes: Iterable[Node]) -> Iterator[Uncordon]:
-    """Yield the nodes that were cordoned without being asked, and are well again."""
-    for node in nodes:
-        if node.counts and is_ours(node) and node.health is Health.HEALTHY:
-            yield Uncordon(node=node.id, reason="every check passes again")
+def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:
+    """Return the nodes that were cordoned without being asked, and are well again."""
+    return [
+        Uncordon(node=node.id, reason="every check passes again")
+        for node in nodes
+        if node.health is Health.HEALTHY and node.counts and is_ours(node)
+    ]
 
 
 def is_ours(node: Node) -> bool:

@@ -88,8 +88,10 @@ def words(incident: Incident, nodes: Mapping[NodeId, Node]) -> str:
         held = next((n.held for n in there if n.held is not None and not n.held.released), None)
         return f"held back: {held.because}" if held is not None else "held back"
     if incident.state is IncidentState.RECOVERING:
-        leaving = next((node for node in there if node.retiring is not None), None)
-        if leaving is not None and not leaving.recovery:
-            return f"{leaving.id} is being replaced"
+        for node in there:
+            if node.retiring is not None:
+                if node.recovery:
+                    break
+                return f"{node.id} is being replaced"
         return f"being mended: {incident.recovery}"
     return "nothing is being done about it"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.inventory import Inventory
@@ -15,7 +16,9 @@ MACHINE = "machine"
 REMEMBERED = timedelta(days=90)
 """For how long a machine is held to be the one it was. Providers mend what they are told of."""
 
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = re.compile(r"[Gg][Pp][Uu]-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+_uuid_of = attrgetter("uuid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,11 +32,13 @@ class GivenBack:
 
 def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
     """Return the names by which a machine can be known again: its host's, and its GPUs'."""
-    said = [inventory.labels.get(label, "") for label in HOST_LABELS]
-    told = node.topology.host if node.topology else ""
-    hosts = dict.fromkeys(f"{node.provider or ''}/{name}" for name in (*said, told) if name)
-    gpus = (gpu.uuid.lower() for gpu in inventory.gpus if _UUID.fullmatch(gpu.uuid))
-    return (*hosts, *gpus)
+    labels, topology = inventory.labels, node.topology
+    hosts = dict.fromkeys(filter(None, map(labels.get, HOST_LABELS)))
+    if topology is not None and topology.host:
+        hosts[topology.host] = None
+    named = [f"{node.provider or ''}/{host}" for host in hosts]
+    gpus = filter(_UUID.fullmatch, map(_uuid_of, inventory.gpus))
+    return (*named, *map(str.lower, gpus))
 
 
 def blame(node: Node) -> list[Condition]:

@@ -123,12 +123,20 @@ class Census:
         known = self._known.get(node.id) is node
         return self._faults.get(node.id, {}) if known else fingerprints(node)
 
+    def places_of(self, node: Node) -> tuple[Place, ...]:
+        """Return the domains that `node` is in, which have been looked for already."""
+        name = node.id
+        if self._known.get(name) is node and name in self._places:
+            return self._places[name]
+        return domains_of(node)
+
     def expire(self, before: datetime) -> None:
         """Let go of actions that are older than the window."""
         while self._queue and self._queue[0][0] <= before:
             acted_at, name = self._queue.popleft()
             if name in self._acted and self._acted[name][0] == acted_at:
-                self._recent.subtract(self._acted.pop(name)[1])
+                for place in self._acted.pop(name)[1]:
+                    self._recent[place] -= 1
 
     def next_expiry(self) -> datetime | None:
         """Return the moment of the oldest action that still counts."""

@@ -1,7 +1,7 @@
 """Who may be acted on now, and who must wait, with the reason."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
 from navarch.core.node import Node
 from navarch.fleet.disruption.governor.census import Census
-from navarch.fleet.disruption.governor.domains import Place, domains_of
+from navarch.fleet.disruption.governor.domains import Place
 from navarch.fleet.disruption.governor.suspicion import Suspicion
 
 WORDS = {
@@ -51,14 +51,14 @@ class Verdict:
 
 
 def govern(
-    wishes: Iterable[Wish],
+    wishes: Sequence[Wish],
     census: Census,
     settings: GovernorSettings,
     suspicions: Mapping[str, Suspicion],
     *,
     now: datetime,
-) -> Iterator[Verdict]:
-    """Yield the answer to each wish, the most pressing first.
+) -> list[Verdict]:
+    """Return the answer to each wish, the most pressing first.
 
     A wish passes if every domain of its node has room left in the window. Where a domain has
     none, nodes still pass one at a time, each after the one before is out of the way: if it is
@@ -66,11 +66,9 @@ def govern(
     change has broken is not mended by replacing it, and waits for people.
     """
     acted: defaultdict[Place, int] = defaultdict(int)
-    ranked = list(wishes)
-    if len(ranked) > 1:
-        ranked.sort(key=lambda wish: _pressing(wish, census))
-    for wish in ranked:
-        held, places = None, domains_of(wish.node)
+    verdicts: list[Verdict] = []
+    for wish in _ranked(wishes, census):
+        held, places = None, census.places_of(wish.node)
         if wish.dry_run:
             held = _held(wish, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
         elif not _released(wish.node):
@@ -80,7 +78,14 @@ def govern(
         if held is None:
             for place in places:
                 acted[place] += 1
-        yield Verdict(wish=wish, held=held)
+        verdicts.append(Verdict(wish=wish, held=held))
+    return verdicts
+
+
+def _ranked(wishes: Sequence[Wish], census: Census) -> Sequence[Wish]:
+    if len(wishes) < 2:
+        return wishes
+    return sorted(wishes, key=lambda wish: _pressing(wish, census))
 
 
 def _pressing(wish: Wish, census: Census) -> tuple[bool, bool, datetime, str]:
@@ -127,9 +132,10 @@ def _spent(
         budget = settings.budgets.get(kind)
         if budget is None:
             continue
-        used = census.acted_in(place) + acted[place]
-        busy = census.out_of(place) + acted[place]
-        if used >= budget.allows(census.sizes[place]) and busy > 0:
+        here = acted[place]
+        if census.acted_in(place) + here < budget.allows(census.sizes[place]):
+            continue
+        if census.out_of(place) + here > 0:
             least = f"{budget.nodes_min} node{'' if budget.nodes_min == 1 else 's'}"
             words = (
                 f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "

@@ -59,7 +59,7 @@ def find_suspicions(
     """
     found = {}
     for fault, shown in census.showing.items():
-        held = {name for name, (node, _) in shown.items() if _is_held_for(node, fault)}
+        held = _held_for(fault, shown) if census.waiting else set()
         if not held and not _is_common(shown, census, settings):
             continue
         changes = list(_changes(shown, census, settings, policy))
@@ -89,6 +89,10 @@ class _Change:
     def words(self) -> str:
         before = max(self.befores, key=lambda value: (self.befores[value], value), default="")
         return f"{self.key} {self.value}" + (f" (was {before})" if before else "")
+
+
+def _held_for(fault: str, shown: Mapping[NodeId, Shown]) -> set[NodeId]:
+    return {name for name, (node, _) in shown.items() if _is_held_for(node, fault)}
 
 
 def _is_held_for(node: Node, fault: str) -> bool:
