@@ -17,7 +17,7 @@ from navarch.core.inventory import Gpu, Inventory
 from navarch.core.node import Node, Retirement
 from navarch.core.ownership import Cluster
 from navarch.core.topology import Topology
-from navarch.health.learning.bad_hosts import MACHINE
+from navarch.health.learning.bad_hosts import MACHINE, identities
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
@@ -241,3 +241,24 @@ def test_after_three_months_a_machine_may_have_been_mended() -> None:
         assert site.held_against("b") == []
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("uuid", "names"),
+    [
+        ("GPU-0000000a-00b0-0c00-d000-00000000000e", ("gpu-0000000a-00b0-0c00-d000-00000000000e",)),
+        ("gpu-0000000A-00B0-0C00-D000-00000000000E", ("gpu-0000000a-00b0-0c00-d000-00000000000e",)),
+        ("GPU-0000000g-00b0-0c00-d000-00000000000e", ()),
+        ("GPU-0000000a-00b0-0c00-d000-00000000000e0", ()),
+        ("0", ()),
+    ],
+)
+def test_a_gpu_is_known_by_a_name_that_no_other_has(uuid: str, names: tuple[str, ...]) -> None:
+    inventory = Inventory(gpus=(Gpu(index=0, uuid=uuid),))
+    assert identities(inventory, a_node("n")) == names
+
+
+def test_a_host_is_known_once_by_each_of_its_names() -> None:
+    inventory = Inventory(labels={"serial": "s", "host_id": "h"})
+    node = a_node("n", topology=Topology(host="h"))
+    assert identities(inventory, node) == (f"{node.provider}/h", f"{node.provider}/s")
