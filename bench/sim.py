@@ -102,18 +102,14 @@ class CountedLoop(SimLoop):
 
     woken = 0
 
-    def call_soon(
-        self, callback: Callable[..., object], *args: object, context: Context | None = None
-    ) -> asyncio.Handle:
+    def call_soon(self, *call: object, context: Context | None = None) -> asyncio.Handle:
         """Call after all that is to be called already."""
-        CountedLoop.woken += isinstance(getattr(callback, "__self__", None), asyncio.Task)
-        return super().call_soon(callback, *args, context=context)
+        CountedLoop.woken += isinstance(getattr(call[0], "__self__", None), asyncio.Task)
+        return super().call_soon(*call, context=context)
 
 
 class CountedNap(Nap):
     """A sleep that counts among them."""
-
-    __slots__ = ()
 
     def add_done_callback(
         self, wake: Callable[[asyncio.Future[None]], object], *, context: Context

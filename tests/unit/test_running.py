@@ -156,3 +156,84 @@ def test_who_was_to_be_called_is_called_after_another_has_failed() -> None:
     loop.run_until_complete(asyncio.sleep(0))
     assert called == ["before", "after"]
     loop.close()
+
+
+def test_who_is_stopped_calls_whom_it_was_to_call_by_then_and_the_others_when_it_runs_again() -> (
+    None
+):
+    called: list[str] = []
+    loop = SimLoop()
+
+    def stop() -> None:
+        loop.stop()
+        loop.stop()
+        loop.call_soon(called.append, "later")
+
+    loop.call_soon(stop)
+    loop.call_soon(called.append, "now")
+    loop.run_forever()
+    assert called == ["now"]
+    loop.run_until_complete(asyncio.sleep(0))
+    assert called == ["now", "later"]
+    loop.close()
+
+
+def test_a_stop_that_something_went_wrong_before_stops_nothing_later() -> None:
+    def fail() -> None:
+        raise LookupError("lost")
+
+    loop = SimLoop()
+    loop.call_soon(loop.stop)
+    loop.call_soon(fail)
+    with pytest.raises(LookupError, match="lost"):
+        loop.run_forever()
+    loop.run_until_complete(asyncio.sleep(5))
+    assert loop.time() == 5.0
+    loop.close()
+
+
+def test_what_a_moment_brings_about_comes_before_what_is_set_for_that_moment_in_the_course() -> (
+    None
+):
+    called: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+
+        def first() -> None:
+            loop.call_at(5.0, called.append, "set for the moment that has come")
+            loop.call_soon(second)
+
+        def second() -> None:
+            called.append("called")
+            loop.call_soon(called.append, "called by the one who was called")
+
+        loop.call_at(5.0, first)
+        loop.call_at(5.0, called.append, "set before")
+        await asyncio.sleep(6)
+
+    run_simulated(story())
+    assert called == [
+        "set before",
+        "called",
+        "called by the one who was called",
+        "set for the moment that has come",
+    ]
+
+
+def test_who_was_called_off_is_not_called() -> None:
+    called: list[str] = []
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        soon, later = loop.call_soon(called.append, "soon"), loop.call_later(5, called.append, "at")
+        assert later.when() == 5.0
+        for handle in (soon, later):
+            assert not handle.cancelled()
+            handle.cancel()
+            handle.cancel()
+            assert handle.cancelled()
+        await asyncio.sleep(10)
+
+    run_simulated(story())
+    assert called == []

@@ -7,16 +7,13 @@ from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from math import ulp
-from typing import Any, NoReturn, TypeVarTuple
+from operator import length_hint
+from typing import Any, ClassVar, NoReturn
 
-Ts = TypeVarTuple("Ts")
-
+import msgspec
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 """When every simulation begins."""
-
-_make = asyncio.Handle.__new__
-_make_timer = asyncio.TimerHandle.__new__
 
 CANCELLED_MAX = 100
 """So many timers that were called off may lie about, or as many as there are others."""
@@ -32,26 +29,63 @@ class StuckError(Exception):
     """Every task waits for something that nobody is going to do."""
 
 
-class Nap(asyncio.TimerHandle):
+class _HaltError(BaseException):
+    """The loop was told to stop, and has called all that was to be called by then."""
+
+
+class Call(msgspec.Struct, eq=False):
+    """What is to be called, soon or at a moment: to those who ask, a handle of asyncio's.
+
+    Asyncio's own are written in Python. This is made without a line of it, since a call is often
+    all that there is to do about what is called.
+    """
+
+    _call: tuple[Any, ...]
+    """Whom to call, and with what."""
+    _context: Context
+    _loop: "SimLoop | None" = None
+    """Whose timer it is, if it is one."""
+    _when: float = 0.0
+    _cancelled: bool = False
+
+    _source_traceback: ClassVar[None] = None
+    """Asyncio cuts this short wherever there is one."""
+
+    def __repr__(self) -> str:
+        return f"<Call {self._call} at {self._when}>"
+
+    def cancel(self) -> None:
+        """Call nobody."""
+        if self._loop is not None and not self._cancelled:
+            self._loop._timer_handle_cancelled()
+        self._cancelled = True
+        self._call = ()
+
+    def cancelled(self) -> bool:
+        """Return whether nobody is to be called any more."""
+        return self._cancelled
+
+    def when(self) -> float:
+        """Return the moment of a timer."""
+        return self._when
+
+
+class Nap(msgspec.Struct, eq=False):
     """A moment that a task waits for: a timer to the loop, and to the task a future.
 
     Nine of ten timers of a day are somebody's sleep. A task takes whatever bears the mark of
     a future for one, so that it need not wait for one that another timer is to fulfil.
     """
 
-    __slots__ = ("_asyncio_future_blocking",)
+    _loop: "SimLoop"
+    _when: float
+    _call: tuple[Any, ...] = ()
+    _context: Context | None = None
+    _cancelled: bool = False
+    _asyncio_future_blocking: bool | None = None
 
-    _repr = None
-    _source_traceback = None
-    _args: tuple[object, ...]
-    _callback: Any
-    _asyncio_future_blocking: bool | None
-
-    def __init__(self, loop: "SimLoop", when: float) -> None:
-        self._loop = loop
-        self._when = when
-        self._cancelled = False
-        self._asyncio_future_blocking = None
+    def __repr__(self) -> str:
+        return f"<Nap until {self._when}>"
 
     def __await__(self) -> Generator[Any, None, None]:
         """Hand this to the task, once: by the time it is asked for more, the moment has come."""
@@ -64,24 +98,21 @@ class Nap(asyncio.TimerHandle):
     ) -> None:
         """Have the task that has begun to wait woken in time, by word of a future that is done."""
         loop = self._loop
-        self._callback = wake
-        self._args = loop.awake
+        self._call = wake, loop.awake
         self._context = context
-        self._scheduled = True
         heapq.heappush(loop._timers, (self._when, next(loop._numbers), self))
 
-    def cancel(self, msg: object = None) -> bool:  # type: ignore[override]
+    def cancel(self, msg: object = None) -> bool:
         """Wake the task at once, by word of a future that was cancelled."""
         if self._cancelled:
             return False
         self._cancelled = True
-        if self._scheduled:
-            self._loop._timer_handle_cancelled(self)
+        self._loop._timer_handle_cancelled()
         cancelled = self._loop.create_future()
         cancelled.cancel(msg)
-        self._loop.call_soon(self._callback, cancelled, context=self._context)
+        self._loop.call_soon(self._call[0], cancelled, context=self._context)
         # What went wrong in the task may lead back here: without this, nothing leads in a circle.
-        self._callback = None
+        self._call = ()
         return True
 
 
@@ -93,11 +124,12 @@ class SimLoop(asyncio.BaseEventLoop):
     that reaches past its ports fails at once, in every test.
 
     A day of a fleet is millions of calls and timers, so that this does itself what asyncio does
-    for every kind of loop, in the same order, with what only others need left out.
+    for every kind of loop, with what only others need left out. It does so in the same order, but
+    that what one call brings about is over before another timer of the same moment is looked for.
     """
 
     _debug: bool
-    _ready: list[asyncio.Handle]
+    _ready: list[Call | Nap]
     _stopping: bool
     _timer_cancelled_count: int
 
@@ -115,84 +147,66 @@ class SimLoop(asyncio.BaseEventLoop):
             self.get_debug = bool  # type: ignore[method-assign]
         awake: asyncio.Future[None] = asyncio.Future(loop=self)
         awake.set_result(None)
-        self.awake = (awake,)
+        self.awake = awake
         """What all who sleep are told when they wake."""
         self._numbers = count()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, Call | Nap]] = []
         """A heap. Of one moment those that were set first come first, whatever its shape."""
 
     def time(self) -> float:
         """Return virtual seconds since the simulation began."""
         return self.now_s
 
-    def call_soon(
-        self,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
-    ) -> asyncio.Handle:
+    def call_soon(self, *call: object, context: Context | None = None) -> asyncio.Handle:
         """Call after all that is to be called already."""
-        # What its `__init__` does where nobody debugs, without the two calls: half of what is
-        # called in a day is called from here.
-        handle = _make(asyncio.Handle)
-        handle._context = copy_context() if context is None else context  # type: ignore[attr-defined]
-        handle._loop = self  # type: ignore[attr-defined]
-        handle._callback = callback  # type: ignore[attr-defined]
-        handle._args = args
-        handle._cancelled = False
-        handle._repr = handle._source_traceback = None  # type: ignore[attr-defined]
-        self._ready.append(handle)
-        return handle
+        soon = Call(call, copy_context() if context is None else context)
+        self._ready.append(soon)
+        return soon  # type: ignore[return-value]
+
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]
 
     def call_at(
-        self,
-        when: float,
-        callback: Callable[[*Ts], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, when: float, *call: object, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Call at that moment, after whatever was to be called then already."""
-        timer = _make_timer(asyncio.TimerHandle)
-        timer._context = copy_context() if context is None else context  # type: ignore[attr-defined]
-        timer._loop = self  # type: ignore[attr-defined]
-        timer._callback = callback  # type: ignore[attr-defined]
-        timer._args = args
-        timer._cancelled = False
-        timer._repr = timer._source_traceback = None  # type: ignore[attr-defined]
-        timer._when = when  # type: ignore[attr-defined]
-        timer._scheduled = True  # type: ignore[attr-defined]
+        timer = Call(call, copy_context() if context is None else context, self, when)
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
-        return timer
+        return timer  # type: ignore[return-value]
 
     def _run_once(self) -> None:
         """Call everything that is ready, and let time pass whenever nothing is, until stopped."""
-        timers = self._timers
-        soon = self.now_s + self._clock_resolution
+        ready, timers = self._ready, self._timers
         while True:
-            ready = self._ready
-            if not ready and not self._stopping:
-                if timers and timers[0][2]._cancelled:
-                    self._drop_next_cancelled()
-                self._pass_time(timers[0][0] if timers else None)
-                soon = self.now_s + self._clock_resolution
-            while timers and timers[0][0] < soon:
-                timer = heapq.heappop(timers)[2]
-                timer._scheduled = False  # type: ignore[attr-defined]
-                ready.append(timer)
-            # Those that are called now may have others called, but not in this round.
-            self._ready = []
             left = iter(ready)
             try:
-                for handle in left:
-                    if not handle._cancelled:
-                        handle._context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
-            except BaseException:
+                # Those that are called may have others called, who stand in line behind them.
+                for call in left:
+                    if not call._cancelled:
+                        call._context.run(*call._call)  # type: ignore[union-attr]
+            except BaseException as error:
                 # Nothing that goes wrong in a callback goes unnoticed, nor keeps others from being
                 # called by whoever cleans up.
-                self._ready[:0] = left
+                del ready[: len(ready) - length_hint(left)]
+                if isinstance(error, _HaltError):
+                    return
                 raise
-            if self._stopping:
-                return
+            ready.clear()
+            if timers and timers[0][2]._cancelled:
+                self._drop_next_cancelled()
+            self._pass_time(timers[0][0] if timers else None)
+            soon = self.now_s + self._clock_resolution
+            while timers and timers[0][0] < soon:
+                ready.append(heapq.heappop(timers)[2])
+
+    def stop(self) -> None:
+        """Stop as soon as all has been called that is to be called already."""
+        super().stop()
+        self.call_soon(self._halt)
+
+    def _halt(self) -> None:
+        # Unless something went wrong meanwhile, and the loop has stopped for that.
+        if self._stopping:
+            raise _HaltError
 
     def run_forever(self) -> None:
         """Run until stopped."""
@@ -208,7 +222,8 @@ class SimLoop(asyncio.BaseEventLoop):
             raise StuckError(f"at t={self.now_s:.3f}s: {asyncio.all_tasks(self)}")
         if until > self.now_s:
             # To the very moment of the timer: a sum would depend on where we come from.
-            self._move_to(until)
+            self.now_s = until
+            self.now = EPOCH + timedelta(seconds=until)
             if until >= COARSE_FROM_S:
                 self._clock_resolution = max(RESOLUTION_S, 2 * ulp(until))
 
@@ -216,13 +231,11 @@ class SimLoop(asyncio.BaseEventLoop):
         self.now_s = moment_s
         self.now = EPOCH + timedelta(seconds=moment_s)
 
-    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
+    def _timer_handle_cancelled(self, _handle: object = None) -> None:
         """Count a timer that was called off, and forget all such once they are many."""
         timers = self._timers
         self._timer_cancelled_count += 1
         if self._timer_cancelled_count > max(CANCELLED_MAX, len(timers) // 2):
-            for _, _, timer in timers:
-                timer._scheduled = not timer._cancelled  # type: ignore[attr-defined]
             timers[:] = [each for each in timers if not each[2]._cancelled]
             heapq.heapify(timers)
             self._timer_cancelled_count = 0
@@ -231,7 +244,7 @@ class SimLoop(asyncio.BaseEventLoop):
         """Forget timers that were called off, as far as they are next in line."""
         timers = self._timers
         while timers and timers[0][2]._cancelled:
-            heapq.heappop(timers)[2]._scheduled = False  # type: ignore[attr-defined]
+            heapq.heappop(timers)
             self._timer_cancelled_count -= 1
 
     def _write_to_self(self) -> None:
