@@ -290,7 +290,7 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
 
 def test_nobody_is_told_anything_after_having_left() -> None:
     async def story(doors: Doors) -> None:
-        listeners = cast("Any", doors.store)._shelf.head._listeners
+        listeners = cast("Any", doors.store)._shelf.head._audience._listeners
         before = len(listeners)
         async with open_doors(doors):
             for url in (doors.http_url, doors.grpc_url):
