@@ -12,6 +12,7 @@ from navarch.app.control_plane import Opinions, Plane, build_control_plane
 from navarch.control.bringup import BringUp
 from navarch.control.loads import Loads
 from navarch.core.errors import SupersededError, UnreachableError
+from navarch.core.event import Event
 from navarch.core.fleet import Fleet
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import InstanceId, NodeId, PoolName
@@ -134,7 +135,8 @@ class World:
     control: Plane | None = None
     crashes: int = 0
     usurpations: int = 0
-    trace: list[str] = field(default_factory=list)
+    _recorded: list[tuple[float, Sequence[Event]]] = field(default_factory=list)
+    """What each commit told, and when."""
     opinions: Opinions = field(default_factory=Opinions)
     other_clouds: list[SimulatedCloud] = field(default_factory=list)
     conflicts: float | None = None
@@ -619,7 +621,7 @@ class World:
             life.cancel()
 
     def record(self, committed: Committed) -> None:
-        """Write a commit into the trace, for comparing two runs, and rouse those it is about."""
+        """Keep what a commit tells for the trace, and rouse those it is about."""
         change, on_duty = committed.change, self._on_duty
         for node in change.nodes:
             if node.id in on_duty:
@@ -630,8 +632,20 @@ class World:
             for name in incident.nodes:
                 if name in on_duty:
                     on_duty[name].hear_of_commit()
-        now = f"{self.clock.monotonic():.6f}"
-        self.trace += [f"{now} {each.about} {each.kind}: {each.reason}" for each in change.events]
+        self._recorded.append((self.clock.monotonic(), change.events))
+
+    @property
+    def trace(self) -> list[str]:
+        """Everything that was told, line by line, for comparing two runs."""
+        lines: list[str] = []
+        for at_s, events in self._recorded:
+            now = f"{at_s:.6f}"
+            lines += [f"{now} {each.about} {each.kind}: {each.reason}" for each in events]
+        return lines
+
+    def let_go(self) -> None:
+        """Drop the trace, for whoever has read it."""
+        self._recorded.clear()
 
 
 def _same(book: PolicyBook) -> PolicyBook:

@@ -345,6 +345,7 @@ class VirtualTheatre:
         if isinstance(self.world.store, MemoryStore):
             self.world.store.let_go()
         self.archive.let_go()
+        self.world.let_go()
 
     def _background(self) -> Iterator[Coroutine[Any, Any, None]]:
         world, scenario = self.world, self.scenario
