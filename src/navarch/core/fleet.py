@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from navarch.core.command import Command
 from navarch.core.drafting import drafted
 from navarch.core.event import Event
+from navarch.core.evolve import evolve
 from navarch.core.ids import CommandId, IncidentId, JobName, NodeId, PoolName, RecoveryId
 from navarch.core.incident import Incident
 from navarch.core.inventory import Inventory
@@ -131,55 +132,43 @@ def apply(
     Who has found out already which nodes it has `moved` and `forgotten` hands them in.
     """
     # Tables that stay as they are are shared, which is most of them most of the time.
-    nodes, by_pool, present = fleet.nodes, fleet.by_pool, fleet.present
     if change.nodes or change.forget_nodes:
         moves = moved(fleet, change) if moves is None else moves
         gone = forgotten(fleet, change) if gone is None else gone
-        if len(moves) == 1 and not gone:
-            nodes, by_pool, present = _with_one(fleet, *moves[0])
-        else:
-            written: dict[NodeId, Node | None] = {node.id: node for _, node in moves}
-            for node in gone:
-                written[node.id] = None
-            nodes = nodes.with_changes(written)
-            by_pool, present = _regroup(fleet, moves, gone)
-    pools, commands, incidents = fleet.pools, fleet.commands, fleet.incidents
-    recoveries, jobs = fleet.recoveries, fleet.jobs
+        only_one = len(moves) == 1 and not gone
+        after = _with_one(fleet, *moves[0]) if only_one else _with_moves(fleet, moves, gone)
+    else:
+        after = evolve(fleet, revision=fleet.revision + 1)
     if change.pools:
-        pools = pools.with_changes({pool.name: pool for pool in change.pools})
+        pools = fleet.pools.with_changes({pool.name: pool for pool in change.pools})
+        after = evolve(after, pools=pools)
     if change.commands or change.forget_commands:
-        commands = commands.with_changes(
+        commands = fleet.commands.with_changes(
             {**{each.id: each for each in change.commands}, **dict.fromkeys(change.forget_commands)}
         )
+        after = evolve(after, commands=commands)
     if change.incidents or change.forget_incidents:
-        incidents = incidents.with_changes(
+        incidents = fleet.incidents.with_changes(
             {
                 **{each.id: each for each in change.incidents},
                 **dict.fromkeys(change.forget_incidents),
             }
         )
+        after = evolve(after, incidents=incidents)
     if change.recoveries or change.forget_recoveries:
-        recoveries = recoveries.with_changes(
+        recoveries = fleet.recoveries.with_changes(
             {
                 **{each.id: each for each in change.recoveries},
                 **dict.fromkeys(change.forget_recoveries),
             }
         )
+        after = evolve(after, recoveries=recoveries)
     if change.jobs or change.forget_jobs:
-        jobs = jobs.with_changes(
+        jobs = fleet.jobs.with_changes(
             {**{job.name: job for job in change.jobs}, **dict.fromkeys(change.forget_jobs)}
         )
-    return Fleet(
-        revision=fleet.revision + 1,
-        pools=pools,
-        nodes=nodes,
-        commands=commands,
-        incidents=incidents,
-        recoveries=recoveries,
-        jobs=jobs,
-        by_pool=by_pool,
-        present=present,
-    )
+        after = evolve(after, jobs=jobs)
+    return after
 
 
 def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
@@ -199,6 +188,21 @@ def pools_touched(fleet: Fleet, change: Change) -> list[PoolName]:
 
 _ByPool = Mapping[PoolName, Table[NodeId, Node]]
 _Present = Mapping[PoolName, int]
+
+
+def _with_moves(fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]) -> Fleet:
+    """Return `fleet` one revision later, after some nodes moved and others are forgotten."""
+    written: dict[NodeId, Node | None] = {node.id: node for _, node in moves}
+    for node in gone:
+        written[node.id] = None
+    by_pool, present = _regroup(fleet, moves, gone)
+    return evolve(
+        fleet,
+        revision=fleet.revision + 1,
+        nodes=fleet.nodes.with_changes(written),
+        by_pool=by_pool,
+        present=present,
+    )
 
 
 def _regroup(fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]) -> tuple[_ByPool, _Present]:
@@ -234,20 +238,19 @@ def _regroup(fleet: Fleet, moves: Sequence[Move], gone: Sequence[Node]) -> tuple
     return grouped, present
 
 
-def _with_one(
-    fleet: Fleet, before: Node | None, node: Node
-) -> tuple[Table[NodeId, Node], _ByPool, _Present]:
-    """Return all nodes, and the same, after one of them moved, as it is with most commits."""
-    pool, by_pool, present = node.pool, fleet.by_pool, fleet.present
+def _with_one(fleet: Fleet, before: Node | None, node: Node) -> Fleet:
+    """Return `fleet` one revision later, after one node moved, as it is with most commits."""
+    pool, by_pool, revision = node.pool, fleet.by_pool, fleet.revision + 1
     assert before is None or before.pool == pool, f"{node.id} changed pool"
     written: dict[NodeId, Node | None] = {node.id: node}
     nodes = fleet.nodes.with_changes(written)
     if pool is None:
-        return nodes, by_pool, present
+        return evolve(fleet, revision=revision, nodes=nodes)
     here = by_pool.get(pool, NO_NODES).with_changes(written)
     by_pool = {**by_pool, pool: here}
     was_here = before is not None and before.phase is not GONE
     is_here = node.phase is not GONE
-    if was_here is not is_here:
-        present = {**present, pool: fleet.present_in(pool) + is_here - was_here}
-    return nodes, by_pool, present
+    if was_here is is_here:
+        return evolve(fleet, revision=revision, nodes=nodes, by_pool=by_pool)
+    present = {**fleet.present, pool: fleet.present_in(pool) + is_here - was_here}
+    return evolve(fleet, revision=revision, nodes=nodes, by_pool=by_pool, present=present)
