@@ -236,8 +236,9 @@ class RemediationReconciler:
 
 def _is_decided(before: Node | None, node: Node) -> bool:
     """Return whether `node` is on its way out, and nothing was held back before it was."""
-    was_held = before is not None and before.held is not None
-    return node.retiring is not None and node.held is None and not was_held
+    if node.retiring is None or node.held is not None:
+        return False
+    return before is None or before.held is None
 
 
 def ground_of(fleet: Fleet, node: Node, providers: Providers, *, now: datetime) -> Ground:

@@ -23,32 +23,34 @@ class Head:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self._recent: deque[tuple[int, frozenset[str]]] = deque()
+        self._recent: deque[tuple[int, Set[str]]] = deque()
         self._moved: dict[str, int] = {}
         """In which of the recent revisions each thing moved last, so that a change asks for
         what it depends on and not for every commit since: a fleet that registers at once makes
         thousands between a reading and its commit."""
         self._audience = Audience()
 
-    def check(
-        self, change: Change, based_on: int, *, beside: Set[str] = frozenset()
-    ) -> frozenset[str]:
+    def check(self, change: Change, based_on: int, *, beside: Set[str] = frozenset()) -> Set[str]:
         """Return everything that `change` moves; `advance` wants to know.
 
         Raises ConflictError if what it depends on has moved since `based_on`. What is about to
         be written `beside` it, and before it, has as good as moved.
         """
-        oldest = self._recent[0][0] if self._recent else self.fleet.revision + 1
-        if based_on > self.fleet.revision or based_on < oldest - 1:
-            raise ConflictError(f"based on {based_on}, store is at {self.fleet.revision}")
-        written = _written(change)
+        written, fleet = _written(change), self.fleet
         # Since the newest revision nothing can have moved, and most changes are based on that.
-        if beside or based_on < self.fleet.revision:
+        if beside or based_on != fleet.revision:
+            self._check_remembered(based_on)
             guarded = [f"members of {pool}" for pool in change.guards]
             self._check_unmoved([*written, *guarded], based_on, beside)
-        for pool in pools_touched(self.fleet, change):
+        for pool in pools_touched(fleet, change):
             written.add(f"members of {pool}")
-        return frozenset(written)
+        return written
+
+    def _check_remembered(self, based_on: int) -> None:
+        newest = self.fleet.revision
+        oldest = self._recent[0][0] if self._recent else newest + 1
+        if based_on > newest or based_on < oldest - 1:
+            raise ConflictError(f"based on {based_on}, store is at {newest}")
 
     def _check_unmoved(self, wanted: list[str], based_on: int, beside: Set[str]) -> None:
         if beside and not beside.isdisjoint(wanted):
@@ -63,7 +65,7 @@ class Head:
             names = ", ".join(sorted(late))
             raise ConflictError(f"based on {based_on}, but revision {newest} moved {names}")
 
-    def advance(self, change: Change, touched: frozenset[str]) -> Fleet:
+    def advance(self, change: Change, touched: Set[str]) -> Fleet:
         """Make `change`, which is durable by now and moves what is `touched`, the newest."""
         before = self.fleet
         moves, gone = moved(before, change), forgotten(before, change)
@@ -80,7 +82,7 @@ class Head:
         self._audience.tell(committed)
         return after
 
-    def _remember(self, revision: int, touched: frozenset[str]) -> None:
+    def _remember(self, revision: int, touched: Set[str]) -> None:
         self._recent.append((revision, touched))
         self._moved.update(dict.fromkeys(touched, revision))
         if len(self._recent) > RECENT_MAX:

@@ -5,7 +5,7 @@ import fcntl
 import gc
 import os
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -51,7 +51,7 @@ class _Waiting:
     change: Change
     based_on: int
     written: asyncio.Future[Fleet]
-    touched: frozenset[str] = frozenset()
+    touched: Set[str] = frozenset()
     """What it moves, once it is accepted."""
 
     def succeed(self, fleet: Fleet) -> None:
