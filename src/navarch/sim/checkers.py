@@ -73,7 +73,8 @@ class Checkers:
                 was, now = _weights(old), _weights(node)
                 if was != now:
                     had.setdefault(pool, self._count_in(pool, before, was, now))
-                if node.retiring is not None and _is_too_many(old, node):
+                leaving = node.retiring
+                if leaving is not None and leaving.surplus and _is_too_many(old, node):
                     shrinks.add(pool)
         for node in committed.forgotten:
             self._check_birth(node)
@@ -138,7 +139,5 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
 
 
 def _is_too_many(old: Node | None, node: Node) -> bool:
-    """Return whether a node is too many from now on."""
-    if node.gone or node.retiring is None or not node.retiring.surplus:
-        return False
-    return old is None or old.retiring is None
+    """Return whether a node that leaves because it is too many does so from now on."""
+    return node.phase is not GONE and (old is None or old.retiring is None)

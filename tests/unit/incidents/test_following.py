@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from incident_world import CHECK, INCIDENT, NAME
 
 from navarch.control.agenda import LONG_AGO
@@ -12,10 +15,12 @@ from navarch.control.incidents import IncidentReconciler
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.core.health import Condition, Health
+from navarch.core.held import Held, HeldBy
 from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
+from navarch.health.incidents.settling import settled
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
@@ -23,6 +28,7 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True)
 NODE = a_node(NAME, conditions=(BROKEN,), health=Health.UNHEALTHY, registered_at=NOW)
+HELD = Held(action="replace", reason="r", because="b", by=HeldBy.BUDGET, since=NOW)
 LEAVING = replace(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 
 
@@ -84,3 +90,29 @@ def test_an_incident_whose_node_is_being_mended_waits_for_its_own_round() -> Non
 
     assert kinds(change.events) == ["node.moved"]
     assert reconciler.agenda.due_at() == LONG_AGO
+
+
+@given(
+    state=st.sampled_from([IncidentState.OPEN, IncidentState.RECOVERING, IncidentState.HELD]),
+    conditions=st.sampled_from([(), (BROKEN,)]),
+    retiring=st.sampled_from([None, LEAVING.retiring, Retirement(reason="x", surplus=True)]),
+    held=st.sampled_from([None, HELD]),
+    phase=st.sampled_from(list(Phase)),
+    minutes=st.integers(0, 30),
+)
+def test_what_was_settled_once_for_a_change_is_settled_when_it_is_written(
+    state: IncidentState,
+    conditions: tuple[Condition, ...],
+    retiring: Retirement | None,
+    held: Held | None,
+    phase: Phase,
+    minutes: int,
+) -> None:
+    incident = replace(INCIDENT, state=state)
+    node = replace(NODE, conditions=conditions, retiring=retiring, held=held, phase=phase)
+    now = NOW + timedelta(minutes=minutes)
+
+    news = settled(incident, {NAME: node}, {}, now=now)
+
+    if news is not None and news[0].is_open:
+        assert settled(news[0], {NAME: node}, {}, now=now) is None
