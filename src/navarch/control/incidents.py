@@ -77,9 +77,12 @@ class IncidentReconciler:
         incidents: list[Incident] = []
         events: list[Event] = []
         for node in change.nodes:
-            if node.id not in self._on_node or node.recovery is not None:
+            if node.recovery is not None:
                 continue
-            for incident in self._alone_on(node, fleet):
+            for name in self._on_node.get(node.id, ()):
+                incident = fleet.incidents[name]
+                if incident.nodes != (node.id,) or incident.kind is IncidentKind.FABRIC:
+                    continue
                 news = settled(incident, {node.id: node}, fleet.recoveries, now=now)
                 if news is not None:
                     incidents.append(news[0])
@@ -94,14 +97,6 @@ class IncidentReconciler:
         if not change.incidents:
             self._settled = after.incidents
         return after
-
-    def _alone_on(self, node: Node, fleet: Fleet) -> list[Incident]:
-        found: list[Incident] = []
-        for name in self._on_node[node.id]:
-            incident = fleet.incidents[name]
-            if incident.nodes == (node.id,) and incident.kind is not IncidentKind.FABRIC:
-                found.append(incident)
-        return found
 
     async def _settle(self, due: list[IncidentId], now: datetime) -> None:
         fleet = self._store.fleet()

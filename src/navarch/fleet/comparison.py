@@ -12,18 +12,18 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import InstanceId, NodeId, PoolName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase
+from navarch.core.node import GONE, TERMINATING, Node
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
 from navarch.fleet.reality import (
     Listing,
-    Standing,
+    can_be_taken_back,
     claims_to_be_ours,
     expected,
     gone,
+    is_machine_of,
     next_index_after,
     seen,
-    standing,
     stray_launch,
     taken_back,
 )
@@ -47,6 +47,7 @@ class Seen:
     """Machines of others, reported already."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lesson:
     """What a listing teaches: a change to write down, and then machines to end."""
@@ -107,7 +108,7 @@ class Comparison:
             events=self._events,
             guards=list(self._pools),
         )
-        strangers = frozenset(instance.id for instance in self._strangers)
+        strangers = frozenset([instance.id for instance in self._strangers])
         after = Seen(
             strays=self._strays, closed=self._closed, missed=self._missed, strangers=strangers
         )
@@ -122,29 +123,36 @@ class Comparison:
         return missing.values()
 
     def _place(self, instance: Instance) -> None:
-        kind, owner = standing(instance, self._fleet, self._cluster)
+        owner = self._cluster.owner(instance.labels)
         if owner is None:
             self._strangers.append(instance)
             return
-        # Two machines under one token: the first is the node's, the second must not stay.
-        wanted = kind is not Standing.LEAKED
-        if wanted and self._claimed.setdefault(owner.token, instance.id) != instance.id:
-            kind = Standing.LEAKED
-        if kind is Standing.OURS:
-            self._ours(self._fleet.nodes[owner.node], instance)
-        elif kind is Standing.LOST and self._room_for(owner.pool):
+        node = self._fleet.nodes.get(owner.node)
+        if node is not None:
+            if is_machine_of(node, owner, instance) and self._claims(owner, instance):
+                self._ours(node, instance)
+                return
+        elif (
+            can_be_taken_back(owner, instance, self._fleet)
+            and self._claims(owner, instance)
+            and self._room_for(owner.pool)
+        ):
             self._take_back(owner, instance)
-        else:
-            self._leaked(owner, instance)
+            return
+        self._leaked(owner, instance)
+
+    def _claims(self, owner: Owner, instance: Instance) -> bool:
+        """Return whether it is the first machine under its token: a second must not stay."""
+        return self._claimed.setdefault(owner.token, instance.id) == instance.id
 
     def _ours(self, node: Node, instance: Instance) -> None:
-        if node.gone:
+        if node.phase is GONE:
             return
         after = seen(node, instance, now=self._now)
         if after is node:
             return
         self._nodes[node.id] = after
-        if after.gone:
+        if after.phase is GONE:
             self._note(after, "node.gone", _why_gone(node, "the provider ended the machine"))
             self._archive(after)
         elif after.phase is not node.phase:
@@ -233,6 +241,6 @@ class Comparison:
 
 
 def _why_gone(node: Node, reason: str) -> str:
-    if node.phase is Phase.TERMINATING and node.retiring is not None:
+    if node.phase is TERMINATING and node.retiring is not None:
         return f"{reason}, as intended: {node.retiring.reason}"
     return reason

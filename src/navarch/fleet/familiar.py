@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from itertools import chain, compress, count, repeat
 from operator import attrgetter, is_, is_not
 
+from navarch.core.drafting import drafted
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance
 from navarch.core.node import Node
 from navarch.core.stretches import Stretches
-from navarch.fleet.reality import are_alike_to_a_listing, taught_by
+from navarch.fleet.reality import are_alike_to_a_listing, teach_alike
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Novelties:
     """The part of a listing that is worth a look."""
@@ -21,6 +23,9 @@ class Novelties:
     missing: Sequence[NodeId]
     """Nodes whose machines should have been listed."""
 
+
+Pair = tuple[Instance, Instance]
+"""One machine as two listings describe it."""
 
 Part = tuple[Sequence[Instance], Sequence[Instance]]
 """Of two listings what the one has and what the other has in its place."""
@@ -126,12 +131,21 @@ class Familiar:
 
     def _take(self, listed: Sequence[Instance], fleet: Fleet) -> None:
         """Take in a listing, but for what is described as before, which nearly everything is."""
-        parts = _apart(self._listed, listed)
-        if len(self._by_id) != len(self._listed):
+        if len(self._by_id) == len(self._listed):
+            anew, parts = _apart(self._listed, listed)
+        else:
             # Some machine was listed twice: which of its descriptions counts is not for parts.
-            parts = [(self._listed, listed)]
+            anew, parts = [], [(self._listed, listed)]
         self._listed = listed
-        self._places.follow(parts)
+        for was, instance in anew:
+            self._by_id[instance.id] = instance
+            if not teach_alike(was, instance):
+                self._unfamiliar[instance.id] = None
+        if parts:
+            self._places.follow(parts)
+            self._take_parts(parts, fleet)
+
+    def _take_parts(self, parts: Sequence[Part], fleet: Fleet) -> None:
         old: dict[InstanceId, Instance] = {}
         for gone, _ in parts:
             for instance in gone:
@@ -139,7 +153,7 @@ class Familiar:
         for _, come in parts:
             for instance in come:
                 was = old.pop(instance.id, None)
-                if was is None or (was is not instance and taught_by(was) != taught_by(instance)):
+                if was is None or (was is not instance and not teach_alike(was, instance)):
                     self._unfamiliar[instance.id] = None
                 self._by_id[instance.id] = instance
         for vanished in old:
@@ -204,25 +218,47 @@ class _Places:
         return sorted(names, key=self._numbers.__getitem__)
 
 
-def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
-    """Return both without what is alike in both. The last part reaches to the end; it may be empty.
+def _apart(before: Sequence[Instance], after: Sequence[Instance]) -> tuple[list[Pair], list[Part]]:
+    """Return who is described anew where it stands, and where anybody came or went.
 
-    Of listings that share their stretches only those are read that are not shared.
+    The latter are parts of both, of which the last reaches to the end; it may be empty. Of listings
+    that share their stretches only those are read that are not shared.
     """
     if not isinstance(before, Stretches) or not isinstance(after, Stretches):
-        return _apart_one_by_one(before, after)
+        found = _anew(before, after)
+        return ([], _apart_one_by_one(before, after)) if found is None else (found, [])
     olds, news = before.stretches, after.stretches
     if len(olds) != len(news):
         # What reaches beyond the shorter of both is put in, or taken out, at its end.
         last = max(min(len(olds), len(news)) - 1, 0)
         olds = (*olds[:last], tuple(chain.from_iterable(olds[last:])))
         news = (*news[:last], tuple(chain.from_iterable(news[last:])))
+    anew: list[Pair] = []
     parts: list[Part] = []
+    ends_with: object = None
     for was, now in compress(zip(olds, news, strict=True), map(is_not, olds, news)):
-        parts += _apart_one_by_one(was, now)
-    if not parts or now is not news[-1]:
+        found = _anew(was, now)
+        if found is None:
+            parts += _apart_one_by_one(was, now)
+            ends_with = now
+        else:
+            anew += found
+    if parts and ends_with is not news[-1]:
         parts.append(((), ()))
-    return parts
+    return anew, parts
+
+
+def _anew(before: Sequence[Instance], after: Sequence[Instance]) -> list[Pair] | None:
+    """Return who is described anew where it stands; None where more than a few are, or others."""
+    if len(before) != len(after):
+        return None
+    changed = list(compress(zip(before, after, strict=True), map(is_not, before, after)))
+    if len(changed) > FEW:
+        return None
+    for was, now in changed:
+        if was.id != now.id:
+            return None
+    return changed
 
 
 def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> list[Part]:
@@ -231,11 +267,6 @@ def _apart_one_by_one(before: Sequence[Instance], after: Sequence[Instance]) -> 
     Machines are taken out, described anew where they stand, put in or appended. Where that explains
     little, as when another order was chosen, the rest of both is the last part.
     """
-    if len(before) == len(after):
-        changed = list(compress(count(), map(is_not, before, after)))
-        if len(changed) <= FEW:
-            # Nearly always somebody is described anew where it stands, and nobody came or went.
-            return [*[(before[at : at + 1], after[at : at + 1]) for at in changed], ((), ())]
     parts: list[Part] = []
     here = there = 0
     for _ in range(FEW):

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
+from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import Node, Phase, Retirement
+from navarch.core.node import GONE, REQUESTED, TERMINATING, Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, Cluster, Owner
 
@@ -18,6 +18,7 @@ SEEN_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
 """Phases in which a listing can teach something about a machine that it could not in others."""
 
 
+@drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
     """Everything one provider had, as of the moment it was asked."""
@@ -27,41 +28,24 @@ class Listing:
     instances: Sequence[Instance]
 
 
-class Standing(StrEnum):
-    """What a listed machine is to us."""
-
-    OURS = "ours"
-    """The machine of a node that we know."""
-    LEAKED = "leaked"
-    """Ours by proof, but no node wants it."""
-    LOST = "lost"
-    """Ours by proof, its node forgotten, its pool still there: it can be taken back."""
-    STRANGER = "stranger"
-    """Not ours, or not provably ours."""
+def is_machine_of(node: Node, owner: Owner, instance: Instance) -> bool:
+    """Return whether `instance`, which says so with proof, is the machine of `node`."""
+    launch = node.launch
+    if launch is None or launch.token != owner.token or launch.refused is not None:
+        return False
+    if launch.instance is not None and launch.instance != instance.id:
+        return False
+    return node.phase is not GONE or not instance.status.alive
 
 
-def standing(instance: Instance, fleet: Fleet, cluster: Cluster) -> tuple[Standing, Owner | None]:
-    """Return what `instance` is to us, and what its labels prove."""
-    owner = cluster.owner(instance.labels)
-    if owner is None:
-        return Standing.STRANGER, None
-    node = fleet.nodes.get(owner.node)
-    if node is not None:
-        launch = node.launch
-        if launch is None or launch.token != owner.token or launch.refused is not None:
-            return Standing.LEAKED, owner
-        if launch.instance not in (None, instance.id):
-            return Standing.LEAKED, owner
-        if node.gone and instance.status.alive:
-            return Standing.LEAKED, owner
-        return Standing.OURS, owner
+def can_be_taken_back(owner: Owner, instance: Instance, fleet: Fleet) -> bool:
+    """Return whether a machine of ours has lost its node by no will of ours."""
     pool = fleet.pools.get(owner.pool)
     if pool is None or pool.deleted or not instance.status.alive:
-        return Standing.LEAKED, owner
+        return False
     index = _index(owner)
     # A number below the counter was given out by this store, which has since seen that node go.
-    forgotten = index is not None and index >= pool.next_index
-    return (Standing.LOST if forgotten else Standing.LEAKED), owner
+    return index is not None and index >= pool.next_index
 
 
 def claims_to_be_ours(instance: Instance, cluster: Cluster) -> bool:
@@ -73,12 +57,14 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     """Return `node` after its machine was listed as `instance`: itself if that changes nothing."""
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
-    if instance.status is InstanceStatus.TERMINATED:
-        return _gone(node, launch, "the provider ended the machine", now)
-    if instance.status is InstanceStatus.TERMINATING and node.phase is not Phase.TERMINATING:
-        leaving = node.retiring or Retirement(reason="the provider is taking the machine away")
-        return node.to(Phase.TERMINATING, at=now, launch=launch, retiring=leaving)
-    if node.phase is Phase.REQUESTED:
+    status = instance.status
+    if not status.alive:
+        if status is InstanceStatus.TERMINATED:
+            return _gone(node, launch, "the provider ended the machine", now)
+        if node.phase is not TERMINATING:
+            leaving = node.retiring or Retirement(reason="the provider is taking the machine away")
+            return node.to(TERMINATING, at=now, launch=launch, retiring=leaving)
+    if node.phase is REQUESTED:
         return node.to(Phase.BOOTING, at=now, launch=launch)
     return node if launch is node.launch else evolve(node, launch=launch)
 
@@ -95,18 +81,16 @@ def are_alike_to_a_listing(before: Node, node: Node) -> bool:
     return before.launch is node.launch or before.launch == node.launch
 
 
-def taught_by(instance: Instance) -> object:
-    """Return what a listing can teach by `instance`: where nothing of it changes, it is no news.
+def teach_alike(was: Instance, instance: Instance) -> bool:
+    """Return whether a machine as it is described now teaches nothing that it did not before.
 
-    Whether a machine that lives has come up yet is for its agent to say.
+    Whether one that lives has come up yet is for its agent to say.
     """
-    return (
-        None if instance.status.alive else instance.status,
-        instance.labels,
-        (instance.public_address, instance.private_address),
-        (instance.launched_at, instance.ended_at, instance.price_per_hour),
-        (instance.provider, instance.instance_type, instance.region, instance.zone),
-    )
+    if was.status is not instance.status:
+        if not was.status.alive or not instance.status.alive:
+            return False
+        was = evolve(was, status=instance.status)
+    return was == instance
 
 
 def gone(node: Node, reason: str, *, now: datetime) -> Node:
@@ -118,7 +102,7 @@ def _gone(node: Node, launch: Launch | None, reason: str, now: datetime) -> Node
     if launch is not None and launch.launched_at is not None and launch.ended_at is None:
         launch = evolve(launch, ended_at=now)
     retiring = node.retiring or Retirement(reason=reason)
-    return node.to(Phase.GONE, at=now, launch=launch, retiring=retiring)
+    return node.to(GONE, at=now, launch=launch, retiring=retiring)
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
