@@ -233,6 +233,8 @@ class Node:
         return evolve(self, phase=phase, since=at, **along)
 
 
+_ACTIVE, _CORDONED = NodeStatus.ACTIVE, NodeStatus.CORDONED
+_UNHEALTHY = NodeStatus.UNHEALTHY
 _STATUS_OF_THE_LEAVING = {
     Phase.DRAINING: NodeStatus.DRAINING,
     Phase.TERMINATING: NodeStatus.DRAINING,
@@ -248,10 +250,8 @@ def node_status(node: Node) -> NodeStatus | None:
     if leaving is not None:
         return leaving
     if node.health is UNHEALTHY:
-        return NodeStatus.UNHEALTHY
-    if node.cordoned is not None:
-        return NodeStatus.CORDONED
-    return NodeStatus.ACTIVE
+        return _UNHEALTHY
+    return _CORDONED if node.cordoned is not None else _ACTIVE
 
 
 _INSTANCE_STATES = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from navarch.core.event import BY_HAND, Event, Subject, about
 from navarch.core.evolve import evolve
@@ -9,6 +10,8 @@ from navarch.core.health import BOOT, HEALTHY, CheckResult, Health
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import is_ours
 from navarch.health.judgement import explain, weigh, worst
+
+_check_of = attrgetter("check")
 
 
 def with_results(
@@ -20,8 +23,10 @@ def with_results(
     """
     conditions = weigh(node.conditions, results, now=now, boot_id=node.boot_id)
     health = worst(conditions)
-    vouched = BOOT in [result.check for result in results if result.health is HEALTHY]
-    boot = node.boot_id if vouched else node.vouched_boot
+    boot = node.vouched_boot
+    for result in results:
+        if result.check == BOOT and result.health is HEALTHY:
+            boot = node.boot_id
     if (conditions, health, boot) == (node.conditions, node.health, node.vouched_boot):
         return node, []
     after = evolve(node, conditions=conditions, health=health, vouched_boot=boot)
@@ -73,7 +78,7 @@ def _event(
     node: Node, reason: str, now: datetime, *, because: tuple[Subject, ...] = (), by: str = ""
 ) -> Event:
     facts = {"health": str(node.health)}
-    if failing := " ".join(sorted([condition.check for condition in node.conditions])):
+    if failing := " ".join(sorted(map(_check_of, node.conditions))):
         # Which checks have something against the node, for those who read the journal.
         facts["checks"] = failing
     if by:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 
 from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, HEALTHY, CheckResult, Condition, Health
@@ -9,6 +10,7 @@ from navarch.core.health import BOOT, HEALTHY, CheckResult, Condition, Health
 TIMES_MAX = 10
 """Reports in a row are counted up to here; after that a condition that goes on is no news."""
 
+_health_of = attrgetter("health")
 _WRONG = (Health.DEGRADED, Health.UNHEALTHY)
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
@@ -42,7 +44,7 @@ def weigh(
 
 def worst(conditions: Iterable[Condition]) -> Health:
     """Return the one word for a node with `conditions`."""
-    return max([c.health for c in conditions], key=_SEVERITY.__getitem__, default=HEALTHY)
+    return max(map(_health_of, conditions), key=_SEVERITY.__getitem__, default=HEALTHY)
 
 
 def is_proven(condition: Condition, unhealthy_after: int) -> bool:
@@ -58,17 +60,15 @@ def explain(conditions: Sequence[Condition]) -> str:
         conditions = sorted(
             conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check)
         )
-    return "; ".join([f"{_what(c)}{_again(c)}" for c in conditions])
+    return "; ".join(map(_what, conditions))
 
 
 def _what(condition: Condition) -> str:
     kind = condition.check.partition("/")[0]
     reason = condition.reason or str(condition.health)
-    return reason if reason.lower().startswith(kind.lower()) else f"{kind}: {reason}"
-
-
-def _again(condition: Condition) -> str:
-    return f" ({condition.times} times in a row)" if condition.times > 1 else ""
+    if not reason.lower().startswith(kind.lower()):
+        reason = f"{kind}: {reason}"
+    return f"{reason} ({condition.times} times in a row)" if condition.times > 1 else reason
 
 
 def _condition(

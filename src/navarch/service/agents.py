@@ -13,7 +13,7 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import GONE, Node, NodeStatus, Phase, node_status
+from navarch.core.node import BOOTING, GONE, READY, REQUESTED, Node, NodeStatus, node_status
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.traits import traits_after
 from navarch.fleet.verdicts import with_results
@@ -341,7 +341,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
         stranger = Node(
             id=registration.node,
             pool=None,
-            phase=Phase.READY,
+            phase=READY,
             since=now,
             created_at=now,
             registered_at=now,
@@ -365,8 +365,8 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
     )
     if before.pool is None:
         after = evolve(after, offering=registration.place or before.offering)
-    if before.phase in (Phase.REQUESTED, Phase.BOOTING):
-        return after.to(Phase.READY, at=now), "the agent reported in"
+    if before.phase is BOOTING or before.phase is REQUESTED:
+        return after.to(READY, at=now), "the agent reported in"
     if before.boot_id != registration.boot_id:
         return after, "the agent is back, after a reboot of the machine"
     return after, "the agent is back"

@@ -9,12 +9,12 @@ import structlog
 
 from navarch.core.command import Command
 from navarch.core.drafting import drafted
-from navarch.core.event import Event, about
+from navarch.core.event import Event, Subject, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.health import HEALTHY, CheckResult, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId
-from navarch.core.incident import Incident, IncidentKind
+from navarch.core.incident import APPLICATION, FABRIC, Incident
 from navarch.core.node import GONE, Node
 from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.incidents.finding import NVLINK_LABEL, Finding
@@ -129,11 +129,12 @@ class Weighing:
         found = await self._judge(node, report, now)
         news, results = self._sorted_out(found, node, report)
         incidents: Sequence[Incident] = ()
+        behind: tuple[Subject, ...] = ()
         if news:
             where = evolve(node, boot_id=report.boot_id) if is_past else node
             findings = [Finding(node=where, result=x.result, at=x.occurrence.at) for x in news]
             incidents = group(self._open.around(fleet, node, findings), findings)
-        behind = tuple([about("incident", each.id) for each in incidents if each.is_open])
+            behind = tuple([about("incident", each.id) for each in incidents if each.is_open])
         if is_past:
             boot = report.boot_id
             after, events = with_past_results(node, results, boot_id=boot, now=now, because=behind)
@@ -159,15 +160,17 @@ class Weighing:
         if not found:
             return [], report.results
         news: list[_Judged] = []
-        results: list[CheckResult | None] = [*report.results]
+        again: set[int] = set()
+        results = list(report.results)
         for item in found:
-            if _is_told_again(item, node, self._told):
-                results[item.place] = None
-                continue
             results[item.place] = item.result
-            if _is_news(item, node):
+            if _is_told_again(item, node, self._told):
+                again.add(item.place)
+            elif _is_news(item, node):
                 news.append(item)
-        return news, [result for result in results if result is not None]
+        if again:
+            results = [result for place, result in enumerate(results) if place not in again]
+        return news, results
 
     def is_familiar(self, fleet: Fleet, node: Node, report: HealthReport) -> bool:
         """Return whether `report` says of `node` what was weighed before and changed nothing.
@@ -285,7 +288,7 @@ class OpenIncidents:
         names = dict(self._by_node.get(node.id, {}))
         if self._by_domain:
             for finding in findings:
-                if finding.kind is IncidentKind.FABRIC:
+                if finding.kind is FABRIC:
                     names |= self._by_domain.get(finding.domain, {})
         return [fleet.incidents[name] for name in names if name in fleet.incidents]
 
@@ -351,7 +354,7 @@ def _is_told_again(item: _Judged, node: Node, told: Told) -> bool:
     before = next((c for c in node.conditions if c.check == item.result.check), None)
     if before is not None and before.facts.get("at") == at:
         return (before.health, before.fatal) == (verdict.health, verdict.fatal)
-    if verdict.health is not Health.HEALTHY:
+    if verdict.health is not HEALTHY:
         return False
     return told.knows(node.id, item.result.check, item.occurrence.at)
 
@@ -361,7 +364,7 @@ def _is_news(item: _Judged, node: Node) -> bool:
     before = next((c for c in node.conditions if c.check == item.result.check), None)
     if item.result.lasting and (before is None or item.result.facts.get("at")):
         return True
-    if item.verdict.health is Health.HEALTHY:
+    if item.verdict.health is HEALTHY:
         return False
     return before is None or (before.health, before.fatal) != (
         item.verdict.health,
@@ -370,16 +373,11 @@ def _is_news(item: _Judged, node: Node) -> bool:
 
 
 def _told(news: Iterable[_Judged], incidents: Sequence[Incident], now: datetime) -> list[Event]:
-    return [
-        finding_event(
-            item.occurrence,
-            item.verdict,
-            item.engine.policy,
-            now=now,
-            incident=_home(incidents, item),
-        )
-        for item in news
-    ]
+    told: list[Event] = []
+    for item in news:
+        policy, home = item.engine.policy, _home(incidents, item)
+        told.append(finding_event(item.occurrence, item.verdict, policy, now=now, incident=home))
+    return told
 
 
 def _home(incidents: Iterable[Incident], item: _Judged) -> str:
@@ -389,7 +387,7 @@ def _home(incidents: Iterable[Incident], item: _Judged) -> str:
     for incident in incidents:
         if not incident.is_open:
             continue
-        if incident.kind is IncidentKind.APPLICATION and pid and incident.pid != pid:
+        if incident.kind is APPLICATION and pid and incident.pid != pid:
             continue
         for symptom in incident.symptoms:
             if symptom.check == result.check and symptom.node == node:

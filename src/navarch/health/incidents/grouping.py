@@ -12,7 +12,15 @@ from typing import TypeVar
 
 from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
-from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState, Symptom
+from navarch.core.incident import (
+    APPLICATION,
+    FABRIC,
+    SILENCE,
+    Incident,
+    IncidentKind,
+    IncidentState,
+    Symptom,
+)
 from navarch.health.incidents.finding import Finding, rank_of
 from navarch.health.xid.action import Action, strongest
 
@@ -28,8 +36,7 @@ TITLE_MAX = 200
 
 OFF_THE_BUS = "79"
 
-_APPLICATION = IncidentKind.APPLICATION
-_DEVICES = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC})
+_DEVICES = frozenset({IncidentKind.HARDWARE, FABRIC})
 
 
 def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[Incident]:
@@ -41,7 +48,10 @@ def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[In
     faults = [finding for finding in findings if not finding.is_notice]
     if len(faults) > 1:
         faults.sort(key=lambda f: (f.at, f.rank, f.result.check))
-    known = {incident.id: incident for incident in incidents if incident.is_open}
+    known: dict[IncidentId, Incident] = {}
+    for incident in incidents:
+        if incident.is_open:
+            known[incident.id] = incident
     changed: dict[IncidentId, None] = {}
     for finding in faults:
         for incident in _placed(list(known.values()), finding):
@@ -55,13 +65,13 @@ def _placed(known: Sequence[Incident], finding: Finding) -> list[Incident]:
     if home is None:
         return [_opened(finding)] if finding.opens else []
     grown = _grown(home, finding)
-    if home.kind is not _APPLICATION or finding.kind is _APPLICATION:
+    if home.kind is not APPLICATION or finding.kind is APPLICATION:
         return [grown]
     # What looked like a program's fault was a sign of the device's.
     others = [
         incident
         for incident in _settling(known, finding)
-        if incident.id != home.id and incident.kind is _APPLICATION
+        if incident.id != home.id and incident.kind is APPLICATION
     ]
     for other in others:
         grown = _merged(grown, other)
@@ -74,7 +84,7 @@ def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
         return None
     here = [incident for incident in known if finding.node.id in incident.nodes]
     kind = finding.kind
-    if kind is _APPLICATION:
+    if kind is APPLICATION:
         # A process that dies while its device breaks is no story of its own.
         breaking = (i for i in _covering(here, finding) if _fresh(i, finding))
         return (
@@ -82,8 +92,8 @@ def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
             or _first(breaking)
             or _first(_without_process(here, finding))
         )
-    if kind is IncidentKind.FABRIC:
-        fabric = (i for i in known if i.kind is IncidentKind.FABRIC and i.domain == finding.domain)
+    if kind is FABRIC:
+        fabric = (i for i in known if i.kind is FABRIC and i.domain == finding.domain)
         return (
             _first(_covering(here, finding))
             or _first(_lost_peer(here, finding))
@@ -100,14 +110,14 @@ def _of_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident
     """Yield incidents of the same process, still fresh."""
     for incident in here:
         is_same = incident.pid == finding.pid and incident.boot_id == finding.node.boot_id
-        if finding.pid and is_same and incident.kind is _APPLICATION and _fresh(incident, finding):
+        if finding.pid and is_same and incident.kind is APPLICATION and _fresh(incident, finding):
             yield incident
 
 
 def _without_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
     """Yield incidents of a moment ago on the same GPU, where one side does not name a process."""
     for incident in _settling(list(here), finding):
-        if incident.kind is _APPLICATION and not (incident.pid and finding.pid):
+        if incident.kind is APPLICATION and not (incident.pid and finding.pid):
             yield incident
 
 
@@ -132,7 +142,7 @@ def _lost_peer(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]
 
 def _settled(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
     """Yield what looked like a program's fault a moment ago, on the same device."""
-    return (i for i in _settling(list(here), finding) if i.kind is _APPLICATION)
+    return (i for i in _settling(list(here), finding) if i.kind is APPLICATION)
 
 
 def _settling(known: Sequence[Incident], finding: Finding) -> list[Incident]:
@@ -157,7 +167,7 @@ def _first(incidents: Iterable[Incident]) -> Incident | None:
 def _opened(finding: Finding) -> Incident:
     node, result, kind, at = finding.node, finding.result, finding.kind, finding.at
     place, slot = node.place, finding.slot
-    is_program = kind is _APPLICATION
+    is_program = kind is APPLICATION
     symptom = _symptom(finding)
     gpu = symptom.gpu
     # With one symptom there is nothing to choose among: that is the cause.
@@ -167,7 +177,7 @@ def _opened(finding: Finding) -> Incident:
         node=node.id,
         nodes=(node.id,),
         pool=node.pool,
-        domain=finding.domain if kind is IncidentKind.FABRIC else "",
+        domain=finding.domain if kind is FABRIC else "",
         gpus=(gpu,) if gpu else (),
         slots=(slot,) if slot else (),
         host=node.host,
@@ -188,7 +198,7 @@ def _opened(finding: Finding) -> Incident:
 
 def _grown(incident: Incident, finding: Finding) -> Incident:
     kind = _kind_after(incident, finding)
-    is_program = kind is _APPLICATION
+    is_program = kind is APPLICATION
     return _concluded(
         evolve(
             incident,
@@ -196,7 +206,7 @@ def _grown(incident: Incident, finding: Finding) -> Incident:
             nodes=_with(incident.nodes, finding.node.id),
             gpus=_with(incident.gpus, finding.gpu) if finding.gpu else incident.gpus,
             slots=_with(incident.slots, finding.slot) if finding.slot else incident.slots,
-            domain=incident.domain or (finding.domain if kind is IncidentKind.FABRIC else ""),
+            domain=incident.domain or (finding.domain if kind is FABRIC else ""),
             pid=(incident.pid or finding.pid) if is_program else "",
             process=(incident.process or finding.result.facts.get("process", ""))
             if is_program
@@ -214,7 +224,7 @@ def _kind_after(incident: Incident, finding: Finding) -> IncidentKind:
     # A number says more than a check that only saw that something is wrong.
     is_vague = incident.kind is IncidentKind.HARDWARE and not incident.code and bool(finding.code)
     return (
-        finding.kind if is_device and (incident.kind is _APPLICATION or is_vague) else incident.kind
+        finding.kind if is_device and (incident.kind is APPLICATION or is_vague) else incident.kind
     )
 
 

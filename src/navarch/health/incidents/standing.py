@@ -9,6 +9,9 @@ from navarch.core.incident import Incident, IncidentState
 from navarch.core.node import GONE, Node
 from navarch.core.recovery import Recovery
 
+_OPEN, _RECOVERING = IncidentState.OPEN, IncidentState.RECOVERING
+_HELD = IncidentState.HELD
+
 check_of = attrgetter("check")
 """Returns what has found a symptom, or a condition."""
 
@@ -39,10 +42,10 @@ def standing(
             is_mended = True
         elif node.held is not None and not node.held.released:
             is_held = True
-    state = IncidentState.RECOVERING if is_mended else IncidentState.OPEN
+    state = _RECOVERING if is_mended else _OPEN
     if is_held:
         # Of several nodes, those that wait are what somebody should look at.
-        state = IncidentState.HELD
+        state = _HELD
     if state is incident.state and recovery == incident.recovery:
         return incident
     return evolve(incident, state=state, recovery=recovery)
@@ -84,10 +87,10 @@ def linked(
 def words(incident: Incident, nodes: Mapping[NodeId, Node]) -> str:
     """Return why an incident stands as it does, for people."""
     there = [nodes[name] for name in incident.nodes if name in nodes]
-    if incident.state is IncidentState.HELD:
+    if incident.state is _HELD:
         held = next((n.held for n in there if n.held is not None and not n.held.released), None)
         return f"held back: {held.because}" if held is not None else "held back"
-    if incident.state is IncidentState.RECOVERING:
+    if incident.state is _RECOVERING:
         for node in there:
             if node.retiring is not None:
                 if node.recovery:

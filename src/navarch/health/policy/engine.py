@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
-from navarch.core.health import CheckResult, Health
+from navarch.core.health import UNHEALTHY, CheckResult, Health
 from navarch.health.policy.expression import (
     Expressions,
     asks_when,
@@ -150,7 +150,7 @@ def _decided(rule: Rule, result: CheckResult) -> Verdict:
         fatal = result.fatal or result.lasting
     return Verdict(
         health=rule.result,
-        fatal=fatal and rule.result is Health.UNHEALTHY,
+        fatal=fatal and rule.result is UNHEALTHY,
         action=result.action if rule.action is None else rule.action,
         rule=rule.name,
     )

@@ -62,9 +62,7 @@ def finding_event(
         "gpus": str(node.gpus or ""),
         "health": str(node.health),
         "cordoned": _TRUE[node.cordoned is not None],
-        "conditions": ";".join(
-            _written(c) for c in node.conditions[:CONDITIONS_MAX] if _can_be_written(c)
-        ),
+        "conditions": _conditions(node) if node.conditions else "",
     }
     if node.labels:
         facts |= {f"{_LABEL}{name}": value for name, value in _labels(node).items()}
@@ -130,6 +128,10 @@ def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
 def _labels(node: Node) -> dict[str, str]:
     kept = list(node.labels.items())[:LABELS_MAX]
     return {name: value for name, value in kept if len(name) + len(value) <= LABEL_MAX}
+
+
+def _conditions(node: Node) -> str:
+    return ";".join(_written(c) for c in node.conditions[:CONDITIONS_MAX] if _can_be_written(c))
 
 
 def _can_be_written(condition: Condition) -> bool:

@@ -60,6 +60,7 @@ _TYPES = {
 }
 """The reference's words for what our checks find."""
 
+_UNKNOWN = Health.UNKNOWN
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d+\.\d*(e-?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS = {"true": True, "false": False}
@@ -99,7 +100,7 @@ def is_occurrence(result: CheckResult) -> bool:
     and that an agent tests its GPUs is for the scheduler to know: no rule may overrule it.
     """
     health = result.health
-    if health is Health.UNKNOWN or result.check == TESTING:
+    if health is _UNKNOWN or result.check == TESTING:
         return False
     return health is not HEALTHY or result.lasting or "event_type" in result.facts
 

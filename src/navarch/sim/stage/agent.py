@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
-from navarch.core.health import BOOT, CheckResult, Health, HealthReport
+from navarch.core.health import BOOT, HEALTHY, CheckResult, HealthReport
 from navarch.core.ids import CommandId, NodeId
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.metrics import GpuMetrics, NodeMetrics
@@ -199,10 +199,10 @@ class StageAgent:
         self.boot_id = boot_id
         self.registered = False
         self.said = None
-        self.results = {BOOT: CheckResult(check=BOOT, health=Health.HEALTHY)}
+        self.results = {BOOT: CheckResult(check=BOOT, health=HEALTHY)}
 
     async def _register(self) -> None:
-        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=Health.HEALTHY))
+        self.results.setdefault(BOOT, CheckResult(check=BOOT, health=HEALTHY))
         found = dict(self.results)
         registration = Registration(
             node=self.node,
@@ -282,7 +282,7 @@ class StageAgent:
         self._report_due = False
         # What happened and passed is told of once; what is wrong, until it is over.
         for check, result in list(found.items()):
-            if result.lasting and result.health is Health.HEALTHY:
+            if result.lasting and result.health is HEALTHY:
                 del found[check]
                 if self.results.get(check) is result:
                     del self.results[check]
@@ -292,7 +292,7 @@ class StageAgent:
         facts = self.work() if self.work is not None else {}
         if not facts:
             return ()
-        return (CheckResult(check="work", health=Health.HEALTHY, facts=facts),)
+        return (CheckResult(check="work", health=HEALTHY, facts=facts),)
 
     async def _heartbeat(self) -> Sequence[Command]:
         metrics = None
@@ -330,7 +330,7 @@ class StageAgent:
         return answer
 
 
-_WELL = frozenset({Health.HEALTHY})
+_WELL = frozenset({HEALTHY})
 
 
 def _all_well(results: Mapping[str, CheckResult]) -> bool:

@@ -32,7 +32,7 @@ class Failure:
         assert self.xid is not None, self
         return judge_xid(self.xid, self.message)
 
-    @property
+    @cached_property
     def harm(self) -> Health:
         """What a sound judge would say of the machine: by the catalogue, for an XID."""
         if self.kind is FailureType.XID_ERROR:
@@ -41,12 +41,12 @@ class Failure:
             return self.said.health
         return Health.DEGRADED if self.kind in _ONLY_WORSE else Health.UNHEALTHY
 
-    @property
+    @cached_property
     def fatal(self) -> bool:
         """Whether it is an XID that does not pass by itself."""
         return self.kind is FailureType.XID_ERROR and self._ruling.fatal
 
-    @property
+    @cached_property
     def stops_work(self) -> bool:
         """Whether the program on the machine ends with it."""
         match self.kind:
