@@ -1,8 +1,8 @@
 """The coat every provider is dressed in: time limits, and one way to fail."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from navarch.control.time_limit import TimeLimit
 from navarch.core.errors import (
@@ -56,13 +56,13 @@ class DressedProvider:
         self.can_power_cycle = isinstance(provider, PowerCycles)
         self._porter = provider if isinstance(provider, DescribesLogins) else None
 
-    async def provision(self, request: ProvisionRequest) -> Instance:
+    def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine; whatever goes wrong unexpectedly may have had an effect."""
-        return await self._in_time("answer", OutcomeUnknownError, self._provider.provision, request)
+        return self._in_time("answer", OutcomeUnknownError, self._provider.provision, request)
 
-    async def terminate(self, instance: InstanceId) -> None:
+    def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Stop paying for one machine."""
-        await self._in_time("answer", OutcomeUnknownError, self._provider.terminate, instance)
+        return self._in_time("answer", OutcomeUnknownError, self._provider.terminate, instance)
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart the operating system of one machine."""
@@ -78,9 +78,9 @@ class DressedProvider:
             raise RejectedError(f"{self.name} cannot switch machines off and on")
         await self._in_time("answer", OutcomeUnknownError, provider.power_cycle, instance)
 
-    async def list_instances(self) -> Sequence[Instance]:
+    def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
         """Return every machine, or raise; never a part."""
-        return await self._in_time("list", TransientError, self._provider.list_instances)
+        return self._in_time("list", TransientError, self._provider.list_instances)
 
     @property
     def announces(self) -> bool:

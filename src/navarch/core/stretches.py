@@ -20,14 +20,13 @@ STRETCH_MAX = 64
 class Stretches(Sequence[T_co]):
     """An immutable sequence, one stretch after another; as an object equal to itself only."""
 
-    __slots__ = ("_length", "stretches")
+    __slots__ = ("stretches",)
 
     def __init__(self, stretches: tuple[tuple[T_co, ...], ...] = ()) -> None:
         self.stretches = stretches
-        self._length = sum(map(len, stretches))
 
     def __len__(self) -> int:
-        return self._length
+        return sum(map(len, self.stretches))
 
     def __iter__(self) -> Iterator[T_co]:
         return chain.from_iterable(self.stretches)
@@ -52,6 +51,11 @@ class Register(Generic[K, T]):
         self._stale: set[int] = set()
         """Shelves that are not what their stretches say."""
         self._listing: Stretches[T] = Stretches()
+
+    def get(self, key: K) -> T | None:
+        """Return the value of a key, if it stands here."""
+        number = self._shelf_of.get(key)
+        return None if number is None else self._shelves[number][key]
 
     def put(self, key: K, value: T) -> None:
         """Write a value down where its key stands; one that is new stands behind all others."""

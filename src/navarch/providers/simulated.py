@@ -7,7 +7,7 @@ repeats it.
 
 import asyncio
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,6 +20,7 @@ from navarch.core.errors import (
     RejectedError,
     TransientError,
 )
+from navarch.core.evolve import evolve
 from navarch.core.ids import InstanceId, ProviderName, Token
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.money import cost
@@ -388,8 +389,8 @@ class SimulatedCloud:
         for what in sorted(orphaned):
             orphaned[what]()
 
-    async def _answer(self) -> None:
-        await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
+    def _answer(self) -> Awaitable[None]:
+        return self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
 
     def _launch(self, request: ProvisionRequest) -> Machine:
         known = self.tokens.get(request.token)
@@ -428,7 +429,15 @@ class SimulatedCloud:
             if status is None:
                 self._listed.drop(name)
             else:
-                self._listed.put(name, self._instance(machine, status))
+                self._listed.put(name, self._described(machine, status))
+
+    def _described(self, machine: Machine, status: InstanceStatus) -> Instance:
+        """Return what is listed of a machine that does not stand where it stood."""
+        known = self._listed.get(machine.id)
+        if known is None:
+            return self._instance(machine, status)
+        ended = status is InstanceStatus.TERMINATED
+        return evolve(known, status=status, ended_at=machine.ended_at if ended else None)
 
     def _price(self, request: ProvisionRequest) -> Decimal:
         price = self.prices.get(request.instance_type, self.price_per_hour)
