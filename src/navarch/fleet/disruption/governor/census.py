@@ -79,7 +79,8 @@ class Census:
         self._known[name] = node
         before = known if name in self._places else None
         is_here = node.registered_at is not None and node.phase is not GONE
-        was_shown = before is not None and self._hide(before)
+        shows_the_same = before is not None and is_here and _show_the_same(before, node)
+        was_shown = before is not None and not shows_the_same and self._hide(before)
         if before is not None and is_here and _are_counted_alike(before, node):
             # Most of what happens to a node changes no count.
             if before.acted_at is not None or node.acted_at is not None:
@@ -91,7 +92,7 @@ class Census:
                 self._count_no_more(before)
             if is_here:
                 self._count(node)
-        is_shown = is_here and self._show(node)
+        is_shown = self._show_again(node) if shows_the_same else is_here and self._show(node)
         if node.acted_at is not None and (known is None or known.acted_at != node.acted_at):
             self._note_act(node, node.acted_at)
         if node.traits and (known is None or known.traits is not node.traits):
@@ -206,6 +207,23 @@ class Census:
                 self.showing[fault][name] = (node, condition)
         return is_looked_at
 
+    def _show_again(self, node: Node) -> bool:
+        """Do what `_hide` and `_show` come to for a node that shows the same fault as before."""
+        name, pool = node.id, node.pool
+        if node.health is UNHEALTHY:
+            del self.unwell[name]
+            self.unwell[name] = node
+            for fault, condition in self._faults[name].items():
+                showing = self.showing[fault]
+                del showing[name]
+                showing[name] = (node, condition)
+        if pool is None:
+            return False
+        looked_at = self.pools[pool]
+        del looked_at[name]
+        looked_at[name] = node
+        return True
+
     def _hide(self, node: Node) -> bool:
         """Take back what was noted by `_show`, of which this returns what that did."""
         held, is_unwell = node.held, node.health is UNHEALTHY
@@ -248,6 +266,17 @@ class Census:
 
 def _is_present(node: Node) -> bool:
     return node.registered_at is not None and node.phase is not GONE
+
+
+def _show_the_same(before: Node, node: Node) -> bool:
+    """Return whether a node has the very conditions that it had, and nothing is held back."""
+    return (
+        bool(node.conditions)
+        and before.conditions is node.conditions
+        and before.health is node.health
+        and before.held is None
+        and node.held is None
+    )
 
 
 def _are_counted_alike(before: Node, node: Node) -> bool:
