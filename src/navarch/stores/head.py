@@ -1,6 +1,5 @@
 """The newest revision of a fleet: what it is, what changed lately, and who wants to know."""
 
-from collections import deque
 from collections.abc import Callable, Collection, Set
 
 from navarch.core.errors import ConflictError
@@ -23,11 +22,17 @@ class Head:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self._recent: deque[tuple[int, Set[str]]] = deque()
+        self._known_since = fleet.revision
+        """Of whatever moved after this revision it is known."""
         self._moved: dict[str, int] = {}
         """In which of the recent revisions each thing moved last, so that a change asks for
         what it depends on and not for every commit since: a fleet that registers at once makes
         thousands between a reading and its commit."""
+        self._moved_before: dict[str, int] = {}
+        """The same of as many revisions before those. It is forgotten as a whole once all of it is
+        too old: name by name that took every commit as long as to remember its own."""
+        self._turned_at = fleet.revision
+        """The last revision that is in there."""
         self._audience = Audience()
 
     def check(self, change: Change, based_on: int, *, beside: Set[str] = frozenset()) -> Set[str]:
@@ -48,8 +53,7 @@ class Head:
 
     def _check_remembered(self, based_on: int) -> None:
         newest = self.fleet.revision
-        oldest = self._recent[0][0] if self._recent else newest + 1
-        if based_on > newest or based_on < oldest - 1:
+        if based_on > newest or based_on < self._known_since:
             raise ConflictError(f"based on {based_on}, store is at {newest}")
 
     def _check_unmoved(self, wanted: list[str], based_on: int, beside: Set[str]) -> None:
@@ -58,12 +62,14 @@ class Head:
             raise ConflictError(f"based on {based_on}, but somebody is moving {names}")
         newest = based_on
         for what in wanted:
-            if what in self._moved and self._moved[what] > newest:
-                newest = self._moved[what]
+            newest = max(newest, self._moved_at(what))
         if newest > based_on:
-            late = {what for what in wanted if self._moved.get(what) == newest}
-            names = ", ".join(sorted(late))
+            names = ", ".join(sorted({what for what in wanted if self._moved_at(what) == newest}))
             raise ConflictError(f"based on {based_on}, but revision {newest} moved {names}")
+
+    def _moved_at(self, what: str) -> int:
+        """Return in which revision something moved last, as far as that is known; else 0."""
+        return self._moved.get(what) or self._moved_before.get(what, 0)
 
     def advance(self, change: Change, touched: Set[str]) -> Fleet:
         """Make `change`, which is durable by now and moves what is `touched`, the newest."""
@@ -83,13 +89,11 @@ class Head:
         return after
 
     def _remember(self, revision: int, touched: Set[str]) -> None:
-        self._recent.append((revision, touched))
         self._moved.update(dict.fromkeys(touched, revision))
-        if len(self._recent) > RECENT_MAX:
-            forgotten, things = self._recent.popleft()
-            for what in things:
-                if self._moved[what] == forgotten:
-                    del self._moved[what]
+        if revision - self._known_since > RECENT_MAX:
+            self._known_since = revision - RECENT_MAX
+        if revision - self._turned_at >= RECENT_MAX:
+            self._moved_before, self._moved, self._turned_at = self._moved, {}, revision
 
     def subscribe(
         self, listener: Listener, about: Collection[Topic] | None = None
