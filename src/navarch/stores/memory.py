@@ -85,8 +85,9 @@ class MemoryStore:
         """Write `change`, or raise ConflictError."""
         self._check_term()
         shelf = self._shelf
-        touched = shelf.head.check(change, based_on)
-        revision = shelf.head.fleet.revision + 1
+        head = shelf.head
+        touched = head.check(change, based_on)
+        revision = head.fleet.revision + 1
         shelf.journal += [
             Recorded(number=number, revision=revision, event=event)
             for number, event in enumerate(change.events, start=shelf.events_ever + 1)
@@ -94,11 +95,13 @@ class MemoryStore:
         shelf.events_ever += len(change.events)
         for launch in change.launches:
             shelf.launches[launch.token, launch.instance or ""] = launch
-        shelf.inventories.update(change.inventories)
-        shelf.bookmarks.update(change.bookmarks)
+        if change.inventories:
+            shelf.inventories.update(change.inventories)
+        if change.bookmarks:
+            shelf.bookmarks.update(change.bookmarks)
         for node in change.forget_nodes:
             shelf.inventories.pop(node, None)
-        return shelf.head.advance(change, touched)
+        return head.advance(change, touched)
 
     def _check_term(self) -> None:
         if self._term != self._shelf.terms:
