@@ -94,11 +94,15 @@ def pools(draw: st.DrawFn) -> Pool:
 def size_plan(pool: Pool, shown: Iterable[Node], beside: Beside) -> tuple[Plan, object]:
     known = [node for node in shown if not node.gone or was_lost(pool, node)]
     tokens = (Token(f"t-{i}") for i in itertools.count())
-    replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
+    replacements, again_at = None, None
+    if beside is NOBODY or any(node.counts for node in known):
+        undercut = beside is NOBODY and may_be_undercut(pool)
+        replacements = plan_replacements(pool, known, for_sale=None, now=NOW)
+        again_at = look_again(pool, known, undercut=undercut, now=NOW)
     plan = plan_pool(
         pool, known, now=NOW, new_tokens=tokens, replacements=replacements, beside=beside
     )
-    return plan, look_again(pool, known, undercut=may_be_undercut(pool), now=NOW)
+    return plan, again_at
 
 
 def same_plan(found: tuple[Plan, object]) -> tuple[Plan, object]:

@@ -407,13 +407,18 @@ def _plan_size(
             avoided = shunned(pool, everybody, now=now)
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
-        # Where somebody is not shown, nobody's price matters.
-        watched = beside is NOBODY and may_be_undercut(pool)
-        for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
+        replacements, again_at = None, None
+        # Where somebody is not shown, nobody's price matters; and where nobody who is shown counts,
+        # there is nobody to replace.
+        if beside is NOBODY or any(node.counts for node in known):
+            watched = beside is NOBODY and may_be_undercut(pool)
+            for_sale = market.for_sale(pool, scheduler, {}, shunned=avoided) if watched else None
+            replacements = plan_replacements(pool, known, for_sale=for_sale, now=now)
+            again_at = look_again(pool, known, undercut=watched, now=now)
         plan = plan_pool(
             pool,
             known,
-            replacements=plan_replacements(pool, known, for_sale=for_sale, now=now),
+            replacements=replacements,
             now=now,
             new_tokens=new_tokens(),
             scheduler=scheduler,
@@ -424,7 +429,6 @@ def _plan_size(
             shunned=avoided,
             beside=beside,
         )
-        again_at = look_again(pool, known, undercut=watched, now=now)
         if again_at is None:
             return plan
         return evolve(plan, wake_at=_sooner(plan.wake_at, again_at), at_rest=False)

@@ -9,7 +9,7 @@ at once. The place is left alone for a while, and then tried with one machine at
 comes up elsewhere.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -77,9 +77,11 @@ def too_late(pool: Pool) -> str:
     return f"did not register within {pool.boot_deadline}"
 
 
-def may_be_braked(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> bool:
+def may_be_braked(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
     """Return whether so many of `nodes` never came up that there may be a brake on `pool`."""
-    return not pool.deleted and len(_failures(pool, nodes, now)) >= MACHINES_MAX
+    if pool.deleted or len(nodes) < MACHINES_MAX:
+        return False
+    return len(_failures(pool, nodes, now)) >= MACHINES_MAX
 
 
 def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | None:

@@ -111,7 +111,14 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
     The price is the one it was first seen at: what a later listing asks of newcomers is not
     what this machine costs.
     """
-    if _is_known(instance, launch):
+    if (
+        launch.instance == instance.id
+        and launch.launched_at is not None
+        and instance.launched_at in (None, launch.launched_at)
+        and instance.ended_at in (None, launch.ended_at)
+        and instance.public_address in ("", launch.public_address)
+        and instance.private_address in ("", launch.private_address)
+    ):
         return launch
     price = instance.price_per_hour if launch.instance is None else None
     return evolve(
@@ -122,17 +129,6 @@ def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:
         price_per_hour=launch.price_per_hour if price is None else price,
         launched_at=instance.launched_at or launch.launched_at or now,
         ended_at=instance.ended_at or launch.ended_at,
-    )
-
-
-def _is_known(instance: Instance, launch: Launch) -> bool:
-    return (
-        launch.instance == instance.id
-        and launch.launched_at is not None
-        and instance.launched_at in (None, launch.launched_at)
-        and instance.ended_at in (None, launch.ended_at)
-        and instance.public_address in ("", launch.public_address)
-        and instance.private_address in ("", launch.private_address)
     )
 
 

@@ -119,17 +119,12 @@ class Row:
     shunned: bool = False
     """Whether machines did not come up there lately: it is taken if there is nothing else."""
 
-    @property
-    def obstacle(self) -> str | None:
-        """Why it cannot be had now, in words; None if it can."""
-        return None if self.bar is None else str(self.bar)
-
     def __str__(self) -> str:
         offering = self.option.offering
-        verdict = self.obstacle or "can be asked for"
+        verdict = "can be asked for" if self.bar is None else str(self.bar)
         if self.shunned and self.bar is None:
             verdict += ", but machines did not come up there lately"
-        terms = "" if offering.capacity_type == "on demand" else f", {offering.capacity_type}"
+        terms = f", {offering.capacity_type}" if offering.spot or offering.reservation else ""
         terms += f" {offering.reservation}" if offering.reservation else ""
         price = f"{offering.price_per_hour}/h" if offering.price_per_hour else "price unknown"
         return f"{offering}{terms}, {price}, {self.score}, odds {self.option.odds:.0%}: {verdict}"

@@ -58,9 +58,10 @@ def find_suspicions(
     those that still have it are no more to blame than when all had it.
     """
     found = {}
+    many = max(settings.suspect_nodes, DOMINANCE_MIN * len(census.unwell))
     for fault, shown in census.showing.items():
         held = _held_for(fault, shown) if census.waiting else set()
-        if not held and not _is_common(shown, census, settings):
+        if not held and len(shown) < many:
             continue
         changes = list(_changes(shown, census, settings, policy))
         suspects = _still_suspect(changes, held) or [
@@ -97,11 +98,6 @@ def _held_for(fault: str, shown: Mapping[NodeId, Shown]) -> set[NodeId]:
 
 def _is_held_for(node: Node, fault: str) -> bool:
     return node.held is not None and not node.held.released and fault in node.held.faults
-
-
-def _is_common(shown: Mapping[NodeId, Shown], census: Census, settings: GovernorSettings) -> bool:
-    enough = max(settings.suspect_nodes, DOMINANCE_MIN * len(census.unwell))
-    return len(shown) >= enough
 
 
 def _changes(
