@@ -46,7 +46,7 @@ from navarch.core.governor import GovernorSettings, default_settings
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import GONE, Node, Phase
+from navarch.core.node import GONE, Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
@@ -441,7 +441,7 @@ def _present(nodes: Iterable[Node], pool: Pool) -> list[Node]:
 
     A pool that churns remembers many that are gone, which concern no plan any more.
     """
-    return [node for node in nodes if node.phase is not Phase.GONE or was_lost(pool, node)]
+    return [node for node in nodes if node.phase is not GONE or was_lost(pool, node)]
 
 
 def _sooner(*moments: datetime | None) -> datetime | None:

@@ -114,7 +114,7 @@ class ObservationReconciler:
         self._evidence.listed_at[listing.provider] = listing.begun_at
         self._evidence.seen[listing.provider] = lesson.seen
         for node in lesson.change.nodes:
-            if node.gone:
+            if node.phase is GONE:
                 self._evidence.forget(node.id, node.launch.token if node.launch else None)
             elif node.launch is not None and not node.launch.open:
                 self._evidence.unsure_since.pop(node.launch.token, None)
@@ -160,7 +160,7 @@ class ObservationReconciler:
 
     def _awaits(self, node: Node) -> bool:
         """Return whether the machine of `node` is about to appear here, or to go."""
-        if node.gone or node.launch is None or node.provider != self._provider.name:
+        if node.phase is GONE or node.launch is None or node.provider != self._provider.name:
             return False
         doubtful = node.launch.open and node.launch.token in self._evidence.unsure_since
         return node.phase is TERMINATING or doubtful

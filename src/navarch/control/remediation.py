@@ -165,10 +165,13 @@ class RemediationReconciler:
                 actions[node.pool].append(action)
             if verdict.held is not None:
                 held.append(verdict)
+        plans: list[Plan] = []
         for pool in pools:
+            here = actions[pool.name]
             if held or pool.held is not None:
-                actions[pool.name] += _pool_hold(pool, held)
-        return [Plan(pool=name, actions=tuple(found)) for name, found in actions.items()]
+                here += _pool_hold(pool, held)
+            plans.append(Plan(pool=pool.name, actions=tuple(here)))
+        return plans
 
     def _govern(self, wishes: Sequence[Wish], now: datetime) -> Sequence[Verdict]:
         if not wishes:

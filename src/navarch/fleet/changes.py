@@ -9,7 +9,16 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, REQUESTED, Along, Node, Phase, Retirement
+from navarch.core.node import (
+    DRAINING,
+    GONE,
+    REQUESTED,
+    TERMINATING,
+    Along,
+    Node,
+    Phase,
+    Retirement,
+)
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
@@ -101,7 +110,7 @@ def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
 
 def let_go(node: Node, reason: str, *, now: datetime, **along: Unpack[Along]) -> tuple[Node, Event]:
     """Return `node` as one whose machine is to be ended, and the news of that."""
-    after = node.to(Phase.TERMINATING, at=now, **along)
+    after = node.to(TERMINATING, at=now, **along)
     return after, _event(after, "node.terminating", reason, now)
 
 
@@ -144,7 +153,7 @@ def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> 
         return after
     # There is nothing to wait for, so that nobody need come by to find that out.
     after = node.to(
-        Phase.DRAINING,
+        DRAINING,
         at=now,
         retiring=retirement,
         cordoned=node.cordoned or reason,

@@ -536,8 +536,11 @@ def _wake_at(pool: Pool, kept: Sequence[Node], now: datetime) -> datetime | None
 
 
 def _first(*moments: datetime | None) -> datetime | None:
-    known = [moment for moment in moments if moment is not None]
-    return min(known) if known else None
+    first = None
+    for moment in moments:
+        if moment is not None and (first is None or moment < first):
+            first = moment
+    return first
 
 
 def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:
@@ -546,7 +549,7 @@ def _unreplaced(pool: Pool, known: Sequence[Node]) -> Iterator[Node]:
     for node in known:
         if node.id in replaced:
             continue
-        if was_lost(pool, node) or (not node.gone and _is_replaced(node)):
+        if was_lost(pool, node) or (node.phase is not GONE and _is_replaced(node)):
             yield node
 
 
@@ -559,7 +562,7 @@ def was_lost(pool: Pool, node: Node) -> bool:
 
     A change of size draws a line: what was lost before it is not missed any more.
     """
-    if not node.gone or node.registered_at is None:
+    if node.phase is not GONE or node.registered_at is None:
         return False
     if pool.scaled_at is not None and node.since < pool.scaled_at:
         return False

@@ -297,13 +297,12 @@ class Market:
         held = self._standings.get((pool.name, gang))
         if held is not None and held[0] is pool:
             return held[1]
-        found = [
-            _Standing(
-                offering=offering,
-                against=tuple(self._stockouts.against(offering, self._now, gang)),
-            )
-            for offering in pool.offerings
-        ]
+        found: list[_Standing] = []
+        for offering in pool.offerings:
+            against: tuple[tuple[Scope, Closure], ...] = ()
+            if self._stockouts.closures:
+                against = tuple(self._stockouts.against(offering, self._now, gang))
+            found.append(_Standing(offering=offering, against=against))
         self._standings[pool.name, gang] = (pool, found)
         return found
 

@@ -249,8 +249,6 @@ class Stockouts:
         self, offering: Offering, now: datetime, gang: int = 0
     ) -> Iterator[tuple[Scope, Closure]]:
         """Yield what stands against asking for `offering`, whether closed or half open."""
-        if not self.closures:
-            return
         for scope in scopes(offering, gang):
             closure = self._live(scope, now)
             if closure is not None:

@@ -53,8 +53,13 @@ def _fell_back(pool: Pool, node: Node, for_sale: Offering) -> bool:
 
 def _prefers_spot(pool: Pool) -> bool:
     """Return whether spot machines stand first on the list, and others stand in for them."""
-    usual = [offering for offering in pool.offerings if not offering.reservation]
-    return bool(usual) and usual[0].spot and not all(offering.spot for offering in usual)
+    spot_came_first = False
+    for offering in pool.offerings:
+        if not offering.reservation:
+            if not offering.spot:
+                return spot_came_first
+            spot_came_first = True
+    return False
 
 
 def _has_no_price(offering: Offering) -> bool:

@@ -7,6 +7,8 @@ from navarch.core.notice import NoticeKind
 from navarch.fleet.disruption.notice import is_notice
 from navarch.fleet.plan import Retire
 
+_RECLAIM = NoticeKind.RECLAIM
+
 _CAN_GO = (Phase.BOOTING, Phase.READY, Phase.DRAINING)
 """A machine that nobody has seen yet has no notice; one that is ending needs none."""
 
@@ -15,11 +17,11 @@ def plan_notices(nodes: Iterable[Node]) -> list[Retire]:
     """Return the nodes that have minutes to live: drained at once, replacement or not."""
     found: list[Retire] = []
     for node in nodes:
-        if not node.counts or node.phase not in _CAN_GO:
-            continue
         for condition in node.conditions:
-            if is_notice(condition, NoticeKind.RECLAIM):
+            if not is_notice(condition, _RECLAIM):
+                continue
+            if node.phase in _CAN_GO and node.counts:
                 reason = f"reclaimed by its provider: {condition.reason}"
                 found.append(Retire(node=node.id, reason=reason, urgent=True))
-                break
+            break
     return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from navarch.core.health import Condition, Health
+from navarch.core.health import HEALTHY, UNHEALTHY, Condition
 from navarch.core.node import READY, Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
@@ -79,7 +79,7 @@ def step_for(condition: Condition) -> RecoveryStep:
 
 def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
     """Return what is held against `node` and must be acted on."""
-    if node.health is not Health.UNHEALTHY:
+    if node.health is not UNHEALTHY:
         return ()
     return [
         c for c in node.conditions if is_proven(c, pool.unhealthy_after) and not _is_late(c, node)
@@ -114,7 +114,7 @@ def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:
     return [
         Uncordon(node=node.id, reason="every check passes again")
         for node in nodes
-        if node.health is Health.HEALTHY and node.counts and is_ours(node)
+        if node.health is HEALTHY and node.counts and is_ours(node)
     ]
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from navarch.core.evolve import evolve
 from navarch.core.ids import RecoveryId
-from navarch.core.incident import SILENCE, Incident, IncidentState
+from navarch.core.incident import HELD, RECOVERING, RESOLVED, SILENCE, Incident
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery, RecoveryState
 from navarch.health.incidents.standing import check_of
@@ -16,7 +16,7 @@ def quiet_at(incident: Incident) -> datetime:
     return incident.last_at + SILENCE
 
 
-_SEEN_TO = (IncidentState.RECOVERING, IncidentState.HELD)
+_SEEN_TO = (RECOVERING, HELD)
 """The states in which somebody does something about it, or would."""
 
 NONE_KNOWN: Mapping[RecoveryId, Recovery] = {}
@@ -63,4 +63,4 @@ def ended(
     if why is None:
         return None
     note = f"{incident.note}; {why}" if incident.note else why
-    return evolve(incident, state=IncidentState.RESOLVED, closed_at=now, note=note)
+    return evolve(incident, state=RESOLVED, closed_at=now, note=note)

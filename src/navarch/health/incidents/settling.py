@@ -5,7 +5,7 @@ from datetime import datetime
 
 from navarch.core.event import Event, about
 from navarch.core.ids import NodeId, RecoveryId
-from navarch.core.incident import Incident, IncidentState
+from navarch.core.incident import RESOLVED, Incident
 from navarch.core.node import Node
 from navarch.core.recovery import Recovery
 from navarch.health.incidents.ending import ended
@@ -38,7 +38,7 @@ def _closed_event(incident: Incident, now: datetime) -> Event:
         kind="incident.closed",
         reason=incident.note,
         because=(about("node", incident.node),),
-        facts={"kind": str(incident.kind), "state": str(IncidentState.RESOLVED)},
+        facts={"kind": str(incident.kind), "state": str(RESOLVED)},
     )
 
 

@@ -5,12 +5,12 @@ from operator import attrgetter
 
 from navarch.core.evolve import evolve
 from navarch.core.ids import NodeId, RecoveryId
-from navarch.core.incident import Incident, IncidentState
+from navarch.core.incident import HELD, OPEN, RECOVERING, Incident
 from navarch.core.node import GONE, Node
 from navarch.core.recovery import Recovery
 
-_OPEN, _RECOVERING = IncidentState.OPEN, IncidentState.RECOVERING
-_HELD = IncidentState.HELD
+_OPEN, _RECOVERING = OPEN, RECOVERING
+_HELD = HELD
 
 check_of = attrgetter("check")
 """Returns what has found a symptom, or a condition."""
