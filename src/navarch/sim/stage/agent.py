@@ -100,8 +100,8 @@ class StageAgent:
     """Whether something has happened, since the last beat began, that the next may be about."""
     _rests: asyncio.Future[None] | None = None
     """What it waits for while it rests."""
-    _life: asyncio.Task[None] | None = None
-    """The task in which it speaks."""
+    _speaks: asyncio.Task[None] | None = None
+    """The task in which it speaks, while it does."""
 
     def __post_init__(self) -> None:
         self.node = NodeId(self.machine.request.name)
@@ -124,20 +124,25 @@ class StageAgent:
     def hear_of_commit(self) -> None:
         """Have the next beat carried out, unless this very agent's message was written down.
 
-        What becomes of its beats after that it has yet to ask, before it rests.
+        What becomes of its beats after that it has yet to ask, before it rests. And while it
+        neither rests nor speaks, its next beat is carried out anyway.
         """
-        if self._rests is not None or asyncio.current_task() is not self._life:
+        if self._rests is not None:
             self.rouse()
+        elif self._speaks is not None and asyncio.current_task() is not self._speaks:
+            self._roused = True
 
     async def _run_by_pulse(self, pulse: Pulse) -> None:
         """Beat at moments that only the pulse decides, whoever carries them out."""
-        self._life = asyncio.current_task()
+        life = asyncio.current_task()
         beat, starts_s = 0, pulse.started_s
         while not self.hung:
             self._roused = False
             span_s = self.report_interval_s
             self._report_due |= span_s is None or pulse.begins_span(beat, starts_s, span_s)
+            self._speaks = life
             settled = await self._speak()
+            self._speaks = None
             if self.computed and settled and not self._roused:
                 await self._rest()
             beat, starts_s = pulse.next_start(self.clock.monotonic(), after=beat)
