@@ -61,7 +61,7 @@ class Tripwire:
             # Whatever still runs here runs in a process that no longer exists.
             raise Crash(what)
         number = self.calls
-        self.calls += 1
+        self.calls = number + 1
         if self.keeps_log:
             self.log.append(what)
         if self.after:
