@@ -134,7 +134,8 @@ class StageAgent:
 
     async def _run_by_pulse(self, pulse: Pulse) -> None:
         """Beat at moments that only the pulse decides, whoever carries them out."""
-        life = asyncio.current_task()
+        life, clock = asyncio.current_task(), self.clock
+        assert isinstance(clock, SimClock), clock
         beat, starts_s = 0, pulse.started_s
         while not self.hung:
             self._roused = False
@@ -145,9 +146,8 @@ class StageAgent:
             self._speaks = None
             if self.computed and settled and not self._roused:
                 await self._rest()
-            beat, starts_s = pulse.next_start(self.clock.monotonic(), after=beat)
-            assert isinstance(self.clock, SimClock), self.clock
-            await self.clock.sleep_until(starts_s)
+            beat, starts_s = pulse.next_start(clock.monotonic(), after=beat)
+            await clock.sleep_until(starts_s)
 
     async def _speak(self) -> bool:
         """Make one beat; return whether another would change nothing, as things are."""
