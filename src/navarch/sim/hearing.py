@@ -12,12 +12,16 @@ from navarch.sim.loop import EPOCH
 from navarch.sim.pulse import Pulse
 from navarch.stores.columns import Columns
 
+AWAKE_MAX = 100
+"""Of so many the first to be overdue is found one by one; a scan of all takes as long."""
+
 
 class ComputedHearing(Columns):
     """The product's columns, in which agents at rest are known to be beating.
 
     An agent rests while its beats would change nothing. It cannot fall silent then, so its
     time is infinite; once it is roused, the time is that of the last beat it was to make.
+    The few that are awake are known by their rows, so that nobody need look for them among all.
     """
 
     def __init__(
@@ -29,6 +33,7 @@ class ComputedHearing(Columns):
         resting: dict[NodeId, Pulse],
         load: Callable[[NodeId], float] | None = None,
     ) -> None:
+        self._awake: set[int] = set()
         super().__init__(clock, timeout=timeout, nodes=nodes)
         self._started_at = clock.now()
         self._resting = resting
@@ -37,7 +42,9 @@ class ComputedHearing(Columns):
         self._new: dict[NodeId, datetime] = {}
         """Who has come in this moment, and when each would be overdue."""
         for node in resting:
-            self._heard[self._row(node)] = np.inf
+            row = self._row(node)
+            self._heard[row] = np.inf
+            self._awake.discard(row)
 
     def rest(self, node: NodeId, pulse: Pulse) -> None:
         """Take it that `node` beats, until it rises."""
@@ -46,16 +53,40 @@ class ComputedHearing(Columns):
         row = self._row(node)
         self._heard_last[node] = float(self._heard[row])
         self._heard[row] = np.inf
+        self._awake.discard(row)
 
     def rise(self, node: NodeId, pulse: Pulse) -> None:
         """Note when `node`, whose beats count singly from now on, was last heard of."""
         del self._resting[node]
         heard = self._heard_last.pop(node, 0.0)
-        if node in self._rows:
+        row = self._rows.get(node)
+        if row is not None:
             # A beat that was lost and made again was heard later than its turn.
-            self._heard[self._rows[node]] = max(heard, self._last_beat(pulse).timestamp())
+            heard = self._heard[row] = max(heard, self._last_beat(pulse).timestamp())
+            self._awake.add(row)
             # While it was at rest it could not fall silent, so nobody looks for that yet.
-            self._tell(self._overdue_at(self._heard[self._rows[node]]))
+            self._tell(self._overdue_at(heard))
+
+    def overdue_from(self) -> datetime | None:
+        """Return when the first node is overdue if nothing more is heard, or since when one is."""
+        if len(self._awake) > AWAKE_MAX:
+            return super().overdue_from()
+        self._now_s()
+        first_s = min(map(self._heard.item, self._awake), default=np.inf)
+        return None if first_s == np.inf else self._overdue_at(first_s)
+
+    def _new_row(self, name: NodeId | None) -> int:
+        row = super()._new_row(name)
+        if name is not None:
+            self._awake.add(row)
+        return row
+
+    def forget(self, node: NodeId) -> None:
+        """Drop a node that is gone."""
+        row = self._rows.get(node)
+        super().forget(node)
+        if row is not None:
+            self._awake.discard(row)
 
     def last_heard(self, node: NodeId) -> datetime | None:
         """Return when `node` was last heard of by this process."""

@@ -1,0 +1,56 @@
+"""Laws of computed heartbeats: who is awake is known, whatever came before."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from navarch.core.ids import NodeId
+from navarch.sim.clock import SimClock
+from navarch.sim.hearing import ComputedHearing
+from navarch.sim.pulse import Pulse
+from navarch.sim.running import run_simulated
+from navarch.stores.columns import Columns
+
+NAMES = [NodeId(name) for name in "abcde"]
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(NAMES),
+        st.sampled_from(["heard", "rest", "rise", "forget", "restart"]),
+        st.floats(0, 100, allow_nan=False),
+    ),
+    max_size=60,
+)
+
+
+@given(steps)
+def test_the_first_to_be_overdue_is_found_as_if_all_were_looked_at(
+    steps: list[tuple[NodeId, str, float]],
+) -> None:
+    async def story() -> None:
+        clock, resting = SimClock(), dict[NodeId, Pulse]()
+
+        def begin(nodes: list[NodeId]) -> ComputedHearing:
+            timeout = timedelta(seconds=90)
+            return ComputedHearing(clock, timeout=timeout, nodes=nodes, resting=resting)
+
+        hearing = begin(NAMES[:2])
+        known = set(NAMES[:2])
+        for node, what, pause_s in steps:
+            await clock.sleep(pause_s)
+            if what == "restart":
+                hearing = begin(sorted(known))
+            elif what == "forget":
+                hearing.forget(node)
+                known.discard(node)
+            elif node in resting:
+                if what == "rise":
+                    hearing.rise(node, resting[node])
+            elif what == "heard":
+                hearing.heard(node)
+                known.add(node)
+            elif what == "rest" and node in known:
+                hearing.rest(node, Pulse.of(node, started_s=0.0, interval_s=10.0))
+            assert hearing.overdue_from() == Columns.overdue_from(hearing)
+
+    run_simulated(story())
