@@ -9,9 +9,6 @@ from navarch.core.incident import HELD, OPEN, RECOVERING, Incident
 from navarch.core.node import GONE, Node
 from navarch.core.recovery import Recovery
 
-_OPEN, _RECOVERING = OPEN, RECOVERING
-_HELD = HELD
-
 check_of = attrgetter("check")
 """Returns what has found a symptom, or a condition."""
 
@@ -42,10 +39,10 @@ def standing(
             is_mended = True
         elif node.held is not None and not node.held.released:
             is_held = True
-    state = _RECOVERING if is_mended else _OPEN
+    state = RECOVERING if is_mended else OPEN
     if is_held:
         # Of several nodes, those that wait are what somebody should look at.
-        state = _HELD
+        state = HELD
     if state is incident.state and recovery == incident.recovery:
         return incident
     return evolve(incident, state=state, recovery=recovery)
@@ -87,10 +84,10 @@ def linked(
 def words(incident: Incident, nodes: Mapping[NodeId, Node]) -> str:
     """Return why an incident stands as it does, for people."""
     there = [nodes[name] for name in incident.nodes if name in nodes]
-    if incident.state is _HELD:
+    if incident.state is HELD:
         held = next((n.held for n in there if n.held is not None and not n.held.released), None)
         return f"held back: {held.because}" if held is not None else "held back"
-    if incident.state is _RECOVERING:
+    if incident.state is RECOVERING:
         for node in there:
             if node.retiring is not None:
                 if node.recovery:
