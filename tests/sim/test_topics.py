@@ -1,0 +1,97 @@
+"""Who listens to the store for some topics only decides as if he had heard of every commit."""
+
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import PoolName
+from navarch.core.recovery import RecoveryStep
+from navarch.core.remediation import Remediation
+from navarch.ports.store import Topic
+from navarch.sim.scenario.loading import load_scenario
+from navarch.sim.stage.virtual import run_scenario
+from navarch.sim.world import World, simulate
+from navarch.stores.audience import Audience, Listener
+from navarch.testing.worlds import STORMY, a_pool
+
+LIBRARY = Path(__file__).parents[2] / "scenarios"
+SCENARIOS = (
+    "autoscaling",
+    "control-plane-crash",
+    "cordon-drain",
+    "failover",
+    "pool-replacement",
+    "stock-out",
+    "zone-partition",
+    "incidents/bad-driver-rollout",
+    "incidents/spot-storm",
+    "stress/quick-test",
+)
+
+MENDED = PoolName("mended")
+FALLEN = CheckResult(
+    check="xid/79/GPU-0",
+    health=Health.UNHEALTHY,
+    reason="XID 79",
+    fatal=True,
+    lasting=True,
+    action="reboot_node",
+    facts={"code": "79", "kind": "xid", "gpu": "GPU-0"},
+)
+
+
+def tell_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have whoever joins hear of every commit, whatever he asked for."""
+    join = Audience.join
+
+    def join_for_all(
+        self: Audience, listener: Listener, about: Collection[Topic] | None
+    ) -> Callable[[], None]:
+        del about
+        return join(self, listener, None)
+
+    monkeypatch.setattr(Audience, "join", join_for_all)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_is_played_alike_whoever_hears_more_than_he_asked_for(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario = load_scenario(LIBRARY / f"{name}.yaml")
+    traces = [run_scenario(scenario, seed=seed).trace for seed in range(3)]
+    tell_everybody(monkeypatch)
+    assert [run_scenario(scenario, seed=seed).trace for seed in range(3)] == traces
+
+
+def stormy_story(seed: int) -> list[str]:
+    """Return what is told of gangs, machines that are mended and crashes in a bad network."""
+
+    async def story(world: World) -> None:
+        await world.clock.sleep(1800)
+        if serving := world.serving(MENDED):
+            world.break_down(serving[0], FALLEN, mended_by=RecoveryStep.REBOOT)
+        if serving := world.serving(PoolName("gangs")):
+            world.fail(serving[0], "XID 79")
+        await world.clock.sleep(600)
+        world.crash()
+        await world.clock.sleep(3600)
+        await world.converge()
+
+    pools = [
+        a_pool("mended", size=2, nodes_max=3, remediation=Remediation(strategy="ladder")),
+        a_pool("gangs", size=4, nodes_max=8, gang=4, gang_hold=timedelta(minutes=10)),
+    ]
+    return simulate(story, seed=seed, pools=pools, habits=STORMY, trouble=0.2).trace
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_story_with_every_kind_of_trouble_is_told_alike(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = stormy_story(seed)
+    assert told
+    tell_everybody(monkeypatch)
+    assert stormy_story(seed) == told
