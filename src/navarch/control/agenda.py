@@ -68,9 +68,12 @@ class Agenda(Generic[K]):
     def next_at(self) -> datetime | None:
         """Return when something comes due next."""
         queue = self._queue
-        if queue and self._wake_at.get(queue[0][1]) != queue[0][0]:
-            self._drop_stale()
-        return queue[0][0] if queue else None
+        while queue:
+            at, key = queue[0]
+            if self._wake_at.get(key) == at:
+                return at
+            heapq.heappop(queue)
+        return None
 
     def due_at(self) -> datetime | None:
         """Return from when on a look is needed: long ago, if something is noted already."""

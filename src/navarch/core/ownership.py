@@ -64,4 +64,12 @@ class Cluster:
 def _signature(secret: bytes, message: str) -> str:
     # The same machine is asked about whenever something has become of it.
     # A label value may hold 63 characters on the strictest cloud; 128 bits are plenty.
-    return hmac.digest(secret, message.encode(), "sha256").hex()[:32]
+    signing = _keyed(secret).copy()
+    signing.update(message.encode())
+    return signing.hexdigest()[:32]
+
+
+@lru_cache(maxsize=10)
+def _keyed(secret: bytes) -> hmac.HMAC:
+    # To find the digest by its name and to take in the key takes longer than a message does.
+    return hmac.new(secret, digestmod="sha256")
