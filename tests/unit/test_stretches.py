@@ -30,6 +30,7 @@ def test_a_register_lists_what_a_dictionary_would(
             assert list(listing) == list(plain.values())
             assert len(listing) == len(plain)
             assert listing[1:] == tuple(plain.values())[1:]
+            assert [register.get(each) for each in range(13)] == [*map(plain.get, range(13))]
     finally:
         stretches.STRETCH_MAX = usual
 
