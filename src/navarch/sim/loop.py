@@ -222,8 +222,7 @@ class SimLoop(asyncio.BaseEventLoop):
             raise StuckError(f"at t={self.now_s:.3f}s: {asyncio.all_tasks(self)}")
         if until > self.now_s:
             # To the very moment of the timer: a sum would depend on where we come from.
-            self.now_s = until
-            self.now = EPOCH + timedelta(seconds=until)
+            self._move_to(until)
             if until >= COARSE_FROM_S:
                 self._clock_resolution = max(RESOLUTION_S, 2 * ulp(until))
 
