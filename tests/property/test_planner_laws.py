@@ -136,7 +136,7 @@ def test_no_name_is_planned_twice(fleet: Fleet) -> None:
 def test_only_unhealthy_nodes_are_replaced(fleet: Fleet) -> None:
     pool = the_pool(fleet)
     nodes = fleet.in_pool(pool.name).values()
-    treated = list(plan_treatments(pool, nodes, CordonAndReplace()))
+    treated = list(plan_treatments(pool, nodes, CordonAndReplace(), now=NOW))
     actions = tuple(Retire(node=node.id, reason=treatment.reason) for node, treatment in treated)
     check_plans([Plan(pool=pool.name, actions=actions)], fleet)
     assert all(node.health is Health.UNHEALTHY for node, _ in treated)

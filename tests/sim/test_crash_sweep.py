@@ -35,8 +35,9 @@ async def a_busy_hour(world: World) -> None:
     await world.clock.sleep(300)
     if serving := world.serving(TRAINING):
         world.silence(NodeId(serving[-1]))
-    await world.clock.sleep(300)
+    await world.clock.sleep(1200)
     await world.converge()
+    await world.clock.sleep(10)  # So that the last call has ended, and a crash after it counts.
 
 
 def calls_of_an_untouched_run() -> int:

@@ -62,7 +62,7 @@ def test_spares_take_over_before_a_replacement_has_booted(seed: int) -> None:
         assert next(low) == 6
         for victim in world.serving(TRAINING)[:2]:
             world.fail(victim, "XID 79")
-        await world.clock.sleep(3600)
+        await world.clock.sleep(2 * 3600)
         assert next(low) == 4
         assert len(world.serving(TRAINING)) == 6
 

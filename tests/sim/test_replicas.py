@@ -17,7 +17,7 @@ FAILOVER = """
 name: failover
 timing: {heartbeat_interval: 5s, heartbeat_timeout: 30s, health_check_interval: 5s}
 providers: {cloud: {boot_min: 1m, boot_max: 2m}}
-pools: {training: {provider: cloud, instance_type: h100-8x, min_nodes: 4, max_nodes: 6}}
+pools: {training: {provider: cloud, instance_type: h100-8x, min_nodes: 40, max_nodes: 42}}
 control_plane: {replicas: 1, crashes: [{at: 10m, down_for: 5m}, {at: 20m, down_for: 5m}]}
 duration: 40m
 events:
@@ -26,7 +26,7 @@ events:
   - {at: 1201s, action: inject_failure, target: training-2,
      params: {failure_type: xid_error, xid_code: 79}}
 assertions:
-  - {type: node_count, target: training, expected: "4"}
+  - {type: node_count, target: training, expected: "40"}
 """
 
 

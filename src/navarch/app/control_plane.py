@@ -58,6 +58,7 @@ from navarch.fleet.disruption.unhealthy import AlertOnly, CordonAndReplace, Ladd
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.fleet.plan import Plan
 from navarch.fleet.planner import matters_to_size, plan_pool, was_lost
+from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.roll import NOBODY
 from navarch.fleet.selection import NOTHING_SHUNNED
 from navarch.fleet.stockouts import SPANS, Spans
@@ -405,6 +406,9 @@ def _plan_size(
             everybody = roll.everybody()
             brake = find_brake(pool, everybody, now=now)
             avoided = shunned(pool, everybody, now=now)
+        loop = find_replacement_loop(pool, roll.everybody(), now=now)
+        if loop is not None and (brake is None or loop.until > brake.until):
+            brake = loop
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
         replacements, again_at = None, None

@@ -26,9 +26,12 @@ COLUMNS = (
 )
 
 
-@click.group("held", cls=Group)
-def held() -> None:
-    """What automation would have done, had it been allowed to."""
+@click.group("held", cls=Group, invoke_without_command=True)
+@click.pass_context
+def held(context: click.Context) -> None:
+    """List the nodes that automation holds back, or release them."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_held)
 
 
 @held.command("list")
@@ -52,7 +55,7 @@ def release(
 ) -> None:
     """Let automation go ahead with nodes that wait, or with all of a pool.
 
-    They go at once, whatever the budgets say.
+    They go at once, whatever the budgets say. A pool that stopped buying or replacing goes on.
     """
     release_held(session, nodes, pool=pool, reason=reason, yes=yes)
 
@@ -79,7 +82,7 @@ def release_held(
         for each in found:
             click.echo(f"Node {each.node} released: to be dealt with ({each.held.action})")
         if not found:
-            click.echo(f"Pool {name} released: it buys machines again")
+            click.echo(f"Pool {name} released: it buys and replaces machines again")
         return
     session.show(found, lambda canvas: render_held(found, canvas))
 

@@ -115,6 +115,12 @@ def hourly(text: str) -> Decimal:
     default=2,
     help="Unhealthy verdicts in a row that make a node be replaced.  [2]",
 )
+@click.option(
+    "--silent-after",
+    type=duration,
+    default="10m",
+    help="How long a node may be silent before it is replaced.  [10m]",
+)
 @click.option("--boot-deadline", type=duration, default="10m", help="To register within.  [10m]")
 @click.option("--drain-timeout", type=duration, default="5m", help="For work to leave.  [5m]")
 @click.option(
@@ -150,6 +156,7 @@ def create(
     ssh_keys: tuple[str, ...],
     auto_replace: bool,
     unhealthy_after: int,
+    silent_after: timedelta,
     boot_deadline: timedelta,
     drain_timeout: timedelta,
     strategy: str | None,
@@ -185,6 +192,7 @@ def create(
         ssh_keys=ssh_keys,
         auto_replace=auto_replace,
         unhealthy_after=unhealthy_after,
+        silent_after=silent_after,
         boot_deadline=boot_deadline,
         drain_timeout=drain_timeout,
         autoscaling=STRATEGIES[strategy] if strategy else None,

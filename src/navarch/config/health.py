@@ -1,6 +1,8 @@
 """Health: when a pool's node is given up."""
 
-from navarch.config.kinds import BOOLEAN, PATH, Integer
+from datetime import timedelta
+
+from navarch.config.kinds import BOOLEAN, DURATION, PATH, Integer
 from navarch.config.schema import block, key
 from navarch.health.judgement import TIMES_MAX
 
@@ -18,6 +20,11 @@ class HealthConfig:
         Integer(least=1, most=TIMES_MAX, example="2"),
         default=2,
         doc="how many unhealthy verdicts in a row, none of them fatal, make a node be replaced",
+    )
+    silent_after: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=10),
+        doc="how long a node may be silent, with nothing else wrong, before it is replaced",
     )
     auto_replace: bool = key(
         BOOLEAN, default=True, doc="replace unhealthy nodes without being asked"

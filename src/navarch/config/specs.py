@@ -30,6 +30,7 @@ def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> Pool
         ssh_keys=pool.ssh_keys,
         auto_replace=pool.health.auto_replace,
         unhealthy_after=pool.health.unhealthy_after,
+        silent_after=pool.health.silent_after,
         boot_deadline=pool.boot_deadline,
         drain_timeout=pool.drain_timeout,
         autoscaling=None if pool.autoscaling is None else to_autoscaling(pool.autoscaling),

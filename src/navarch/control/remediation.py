@@ -1,6 +1,7 @@
 """The remediation reconciler: what is done about nodes that are not well, as far as it may be."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO, Agenda
@@ -9,22 +10,38 @@ from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Fleet, pools_touched
-from navarch.core.governor import GovernorSettings, default_settings
+from navarch.core.governor import DAY, GovernorSettings, default_settings
 from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
+from navarch.fleet.brake import Brake
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.governor.census import Census
-from navarch.fleet.disruption.governor.governor import SILENCE_MAX, Verdict, Wish, govern
+from navarch.fleet.disruption.governor.governor import (
+    SILENCE_MAX,
+    Obstacles,
+    Verdict,
+    Wish,
+    govern,
+)
+from navarch.fleet.disruption.governor.outage import Outage, Scope, find_outages, outage_of
 from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
 from navarch.fleet.disruption.spot_notice import plan_notices
-from navarch.fleet.disruption.unhealthy import AUTOMATIC, plan_returns, plan_treatments
+from navarch.fleet.disruption.unhealthy import (
+    AUTOMATIC,
+    is_only_silent,
+    plan_returns,
+    plan_treatments,
+    silence_due_at,
+)
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import Action, Cordon, Hold, HoldBack, Plan, Recover, Retire
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import Ground
+from navarch.fleet.replacement_loop import find_replacement_loop
+from navarch.fleet.silence import heartbeat_condition
 from navarch.ports.clock import Clock
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.ports.store import Committed, Store
@@ -73,6 +90,10 @@ class RemediationReconciler:
         for pool in fleet.pools:
             self.agenda.note(pool)
         self._not_before = clock.now()
+        self._held: set[PoolName] = {name for name, pool in fleet.pools.items() if pool.held}
+        """Pools that were held back, which may end by what happens in other pools."""
+        self._wakes: dict[PoolName, datetime] = {}
+        """When the next decision about a pool is due that only waits for time to pass."""
         self._governed_by: GovernorSettings | None = None
         """The settings by which the nodes that wait were last given a date."""
         store.subscribe(self._changed)
@@ -86,10 +107,7 @@ class RemediationReconciler:
         if due:
             began = self._clock.monotonic()
             fleet = self._store.fleet()
-            self._census.expire(now - self._settings().window)
-            plans = self._plan(
-                fleet, {*due, *self._waiting()} if self._census.waiting else due, now
-            )
+            plans = self._plan(fleet, {*due, *self._waiting(), *self._held}, now)
             check_plans(plans, fleet)
             # What deciding took, not what the disk took: others work while we wait for that.
             thought = timedelta(seconds=self._clock.monotonic() - began)
@@ -119,22 +137,27 @@ class RemediationReconciler:
 
     def _wake(self) -> None:
         self._governed_by = self._settings()
+        for pool, at in self._wakes.items():
+            self.agenda.wake_by(pool, at)
         if not self._census.waiting:
             return
-        oldest = self._census.next_expiry()
-        moments = [] if oldest is None else [oldest + self._governed_by.window]
         now = self._clock.now()
+        next_expiry = self._census.next_expiry(now, [self._governed_by.window, DAY])
+        moments = [] if next_expiry is None else [next_expiry]
         ends = (since + SILENCE_MAX for since in self._census.silent.values())
         moments += [end for end in ends if end > now]
         for pool in self._waiting():
-            self.agenda.wake(pool, min(moments, default=None))
+            mine = [*moments, self._wakes[pool]] if pool in self._wakes else moments
+            self.agenda.wake(pool, min(mine, default=None))
 
     def _plan(self, fleet: Fleet, names: Iterable[PoolName], now: datetime) -> list[Plan]:
         pools: list[Pool] = []
         actions: dict[PoolName, list[Action]] = {}
         wanted: dict[NodeId, Treatment] = {}
         wishes: list[Wish] = []
+        outages = self._find_outages(fleet)
         for name in sorted(names):
+            self._wakes.pop(name, None)
             pool = fleet.pools.get(name)
             if pool is None:
                 continue
@@ -145,19 +168,27 @@ class RemediationReconciler:
             if notices:
                 leaving = {notice.node for notice in notices}
                 nodes = [node for node in nodes if node.id not in leaving]
-            for node, treatment in plan_treatments(pool, nodes, self._remediator(pool)):
+            unreachable = _unreachable(nodes, outages)
+            reached = pool
+            if pool.unreachable and not unreachable:
+                # The outage ends with this plan, which is not written down yet.
+                reached = evolve(pool, reachable_since=now)
+            self._wake_for_silence(reached, nodes, now)
+            for node, treatment in plan_treatments(reached, nodes, self._remediator(pool), now=now):
                 wanted[node.id] = treatment
                 wish = Wish(
                     node=node,
                     action=str(treatment.remedy),
                     reason=treatment.reason,
                     dry_run=pool.remediation.dry_run,
+                    for_silence=is_only_silent(pool, node),
                 )
                 wishes.append(wish)
             if self._census.waiting:
                 here += _let_go(nodes, wanted)
         held: list[Verdict] = []
-        for verdict in self._govern(wishes, now):
+        loops = self._find_loops(fleet, wishes, now)
+        for verdict in self._govern(fleet, wishes, outages, loops, now):
             node = verdict.wish.node
             assert node.pool is not None, node.id
             action = self._action(fleet, node, wanted[node.id], verdict, now)
@@ -168,17 +199,95 @@ class RemediationReconciler:
         plans: list[Plan] = []
         for pool in pools:
             here = actions[pool.name]
-            if held or pool.held is not None:
-                here += _pool_hold(pool, held)
+            here += self._pool_hold(fleet, pool, held, outages, loops)
             plans.append(Plan(pool=pool.name, actions=tuple(here)))
         return plans
 
-    def _govern(self, wishes: Sequence[Wish], now: datetime) -> Sequence[Verdict]:
+    def _govern(
+        self,
+        fleet: Fleet,
+        wishes: Sequence[Wish],
+        outages: Mapping[Scope, Outage],
+        loops: Mapping[PoolName, Brake],
+        now: datetime,
+    ) -> Sequence[Verdict]:
         if not wishes:
             return ()
         settings = self._settings()
         suspicions = find_suspicions(self._census, settings, policy=self._policy())
-        return govern(wishes, self._census, settings, suspicions, now=now)
+        obstacles = Obstacles(suspicions=suspicions, outages=outages, loops=loops)
+        return govern(
+            wishes,
+            self._census,
+            settings,
+            obstacles,
+            is_missed=lambda node: _is_missed(fleet, node),
+            now=now,
+        )
+
+    def _find_outages(self, fleet: Fleet) -> Mapping[Scope, Outage]:
+        """Return where many nodes are silent; most of the time none is."""
+        if not any(heartbeat_condition(node) for node in self._census.unwell.values()):
+            return {}
+        return find_outages(fleet.nodes.values())
+
+    def _find_loops(
+        self, fleet: Fleet, wishes: Iterable[Wish], now: datetime
+    ) -> Mapping[PoolName, Brake]:
+        """Return the pools with wishes that must pause, and decide about them when that ends."""
+        loops: dict[PoolName, Brake] = {}
+        for name in dict.fromkeys(wish.node.pool for wish in wishes):
+            if name is None:
+                continue
+            nodes = fleet.in_pool(name).values()
+            loop = find_replacement_loop(fleet.pools[name], nodes, now=now)
+            if loop is None:
+                continue
+            missing = max(fleet.pools[name].target - sum(node.counts for node in nodes), 0)
+            # A machine that is missing already is the one to try.
+            loops[name] = replace(loop, allowance=max(loop.allowance - missing, 0))
+            if loop.until > now:
+                self._wake_at(name, loop.until)
+        return loops
+
+    def _wake_for_silence(self, pool: Pool, nodes: Iterable[Node], now: datetime) -> None:
+        for node in nodes:
+            due_at = silence_due_at(pool, node)
+            if due_at is not None and due_at > now:
+                self._wake_at(pool.name, due_at)
+
+    def _wake_at(self, pool: PoolName, at: datetime) -> None:
+        self._wakes[pool] = min(at, self._wakes.get(pool, at))
+
+    def _pool_hold(
+        self,
+        fleet: Fleet,
+        pool: Pool,
+        verdicts: Iterable[Verdict],
+        outages: Mapping[Scope, Outage],
+        loops: Mapping[PoolName, Brake],
+    ) -> Iterator[Hold]:
+        """Yield the pool's new reason to hold back, the one that says most, if it is another."""
+        held = [
+            verdict.held.because
+            for verdict in verdicts
+            if verdict.held is not None
+            and verdict.held.by not in (HeldBy.DRY_RUN, HeldBy.REPLACEMENT_LOOP)
+            and verdict.wish.node.pool == pool.name
+        ]
+        if pool.name in loops:
+            held.append(loops[pool.name].reason)
+        nodes = _newest(fleet, self._census.pools.get(pool.name, ())) if outages else []
+        unreachable = _unreachable(nodes, outages)
+        held += [outage.words for outage in unreachable]
+        # A change that is suspected says more than a budget that is spent.
+        reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
+        if reason is None:
+            self._held.discard(pool.name)
+        else:
+            self._held.add(pool.name)
+        if reason != pool.held or bool(unreachable) is not pool.unreachable:
+            yield Hold(reason=reason, unreachable=bool(unreachable))
 
     def _action(
         self, fleet: Fleet, node: Node, treatment: Treatment, verdict: Verdict, now: datetime
@@ -226,6 +335,8 @@ class RemediationReconciler:
                 self.agenda.note(node.pool)
         for name in change.forget_nodes:
             self._census.drop(name)
+        for pool in self._held:
+            self.agenda.note(pool)
         if self._census.waiting:
             # Any node that moves may make room, and so may whoever sets other bounds.
             for pool in pools_touched(committed.before, change):
@@ -279,18 +390,20 @@ def _let_go(nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]) -> Iterat
             yield HoldBack(node=node.id, held=None, reason=reason)
 
 
-def _pool_hold(pool: Pool, verdicts: Iterable[Verdict]) -> Iterator[Hold]:
-    held = [
-        verdict.held.because
-        for verdict in verdicts
-        if verdict.held is not None
-        and verdict.held.by is not HeldBy.DRY_RUN
-        and verdict.wish.node.pool == pool.name
-    ]
-    # A change that is suspected says more than a budget that is spent.
-    reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
-    if reason != pool.held:
-        yield Hold(reason=reason)
+def _unreachable(nodes: Iterable[Node], outages: Mapping[Scope, Outage]) -> list[Outage]:
+    """Return the outages that silent nodes among `nodes` are part of."""
+    if not outages:
+        return []
+    found = [outage_of(node, outages) for node in nodes if heartbeat_condition(node) is not None]
+    return [outage for outage in found if outage is not None]
+
+
+def _is_missed(fleet: Fleet, node: Node) -> bool:
+    """Return whether the pool of `node` has fewer nodes that serve than it should."""
+    pool = fleet.pools.get(node.pool) if node.pool is not None else None
+    if pool is None:
+        return False
+    return sum(each.serving for each in fleet.in_pool(pool.name).values()) < pool.target
 
 
 def _apart(plans: Iterable[Plan]) -> tuple[list[Plan], list[tuple[PoolName, list[Action]]]]:

@@ -17,6 +17,12 @@ class Domain(StrEnum):
     IMAGE = "image"
 
 
+DAY = timedelta(days=1)
+
+NODES_IN_A_DAY_MIN = 3
+"""A small pool may lose a few nodes in a day without an operator, one after another."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainBudget:
     """How many nodes of one domain may be acted on within the window."""
@@ -27,8 +33,12 @@ class DomainBudget:
     """Of the domain's nodes; the larger of the two counts."""
 
     def allows(self, size: int) -> int:
-        """Return how many of `size` nodes may be acted on."""
+        """Return how many of `size` nodes may be acted on within the window."""
         return max(self.nodes_min, int(size * self.share_max))
+
+    def allows_in_a_day(self, size: int) -> int:
+        """Return how many of `size` nodes may be acted on within a day."""
+        return max(NODES_IN_A_DAY_MIN, self.allows(size))
 
 
 def default_budgets() -> dict[Domain, DomainBudget]:

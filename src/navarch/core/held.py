@@ -14,6 +14,10 @@ class HeldBy(StrEnum):
     """Enough has been done in some domain for now."""
     CHANGE = "change"
     """Many nodes that had the same change show the same fault: it is hardly the machines."""
+    SILENCE = "silence"
+    """Many nodes stopped reporting: the network or the control plane may be at fault."""
+    REPLACEMENT_LOOP = "replacement_loop"
+    """The machines that replaced others in the pool fell ill as well."""
     DRY_RUN = "dry_run"
     """The pool only wants to know what would be done."""
 

@@ -48,6 +48,9 @@ class Pool:
     auto_replace: bool = True
     unhealthy_after: int = 2
     """How many unhealthy verdicts in a row, none of them fatal, make a node be replaced."""
+    silent_after: timedelta = timedelta(minutes=10)
+    """How long a node must be silent, with nothing else wrong, before it is replaced. Networks and
+    control planes fail more often than machines, and most come back within minutes."""
     boot_deadline: timedelta = timedelta(minutes=10)
     """Past this a machine that has not registered is given up. Waiting too long costs an idle
     slot; giving up too early pays for two machines."""
@@ -73,6 +76,10 @@ class Pool:
     """What is done about nodes that are not well."""
     held: str | None = None
     """Why something that should be done about its nodes is not done at present."""
+    unreachable: bool = False
+    """Whether many nodes stopped reporting at once, some of this pool among them."""
+    reachable_since: datetime | None = None
+    """When that last ended. A node that is still silent has `silent_after` from then on."""
     braked: str | None = None
     """Why no machines are bought for it at present: those before did not come up."""
     brake_released_at: datetime | None = None

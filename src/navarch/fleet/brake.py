@@ -55,8 +55,8 @@ class Shunned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Failure:
-    """One machine that never came up."""
+class Failure:
+    """One machine that never came up, or fell ill as soon as it did."""
 
     node: Node
     at: datetime
@@ -64,6 +64,7 @@ class _Failure:
 
     @property
     def asked_at(self) -> datetime:
+        """When its machine was asked for."""
         return _asked_at(self.node)
 
 
@@ -95,8 +96,8 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
         failures = [each for each in failures if each.at > came_up_at]
     if len(failures) < MACHINES_MAX:
         return None
-    strikes, since = _strikes(failures)
-    pause = _pause(strikes)
+    strikes, since = strikes_of(failures)
+    pause = pause_after(strikes)
     coming = [node for node in known if _is_coming(node) and not came_too_late(pool, node, now)]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
@@ -132,7 +133,7 @@ def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> dict[Scope, 
         if node.registered_at is not None:
             place = _place(node)
             came_up_at[place] = max(node.registered_at, came_up_at.get(place, node.registered_at))
-    failures_at: dict[Scope, list[_Failure]] = {}
+    failures_at: dict[Scope, list[Failure]] = {}
     for failure in failures:
         failed_at = _place(failure.node)
         mended_at = came_up_at.get(failed_at)
@@ -146,11 +147,11 @@ def shunned(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> dict[Scope, 
 
 
 def _shunned(
-    pool: Pool, place: Scope, failures: Sequence[_Failure], known: Iterable[Node], now: datetime
+    pool: Pool, place: Scope, failures: Sequence[Failure], known: Iterable[Node], now: datetime
 ) -> Shunned:
-    strikes, since = _strikes(failures)
+    strikes, since = strikes_of(failures)
     return Shunned(
-        tried_at=since + _pause(strikes),
+        tried_at=since + pause_after(strikes),
         last_until=failures[-1].at + LONGEST_PAUSE,
         trying=any(
             _place(node) == place
@@ -162,7 +163,7 @@ def _shunned(
     )
 
 
-def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[_Failure]:
+def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[Failure]:
     """Return what never came up, in the order in which it was given up."""
     since = pool.brake_released_at
     found = []
@@ -174,7 +175,7 @@ def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[_Failure
         else:
             continue
         if at is not None and (since is None or at > since):
-            found.append(_Failure(node=node, at=at, reason=reason))
+            found.append(Failure(node=node, at=at, reason=reason))
     return sorted(found, key=lambda each: (each.at, each.node.id))
 
 
@@ -186,7 +187,7 @@ def _place(node: Node) -> Scope | None:
     return None if node.launch is None else scopes(node.launch.offering)[0]
 
 
-def _strikes(failures: Sequence[_Failure]) -> tuple[int, datetime]:
+def strikes_of(failures: Sequence[Failure]) -> tuple[int, datetime]:
     """Return how often the brake has closed, and when it last did.
 
     What was asked for before it closed has nothing new to say when it fails too.
@@ -198,7 +199,7 @@ def _strikes(failures: Sequence[_Failure]) -> tuple[int, datetime]:
     return strikes, since
 
 
-def _pause(strikes: int) -> timedelta:
+def pause_after(strikes: int) -> timedelta:
     """Return how long nothing is tried after so many strikes."""
     return min(FIRST_PAUSE * (1 << min(strikes - 1, 16)), LONGEST_PAUSE)
 

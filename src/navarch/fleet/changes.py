@@ -268,7 +268,9 @@ def _event(
 def _pool_written(pool: Pool, action: Hold | SetBrake, now: datetime) -> tuple[Pool, Event]:
     reason = action.reason
     if isinstance(action, Hold):
-        after = evolve(pool, held=reason)
+        after = evolve(pool, held=reason, unreachable=action.unreachable)
+        if pool.unreachable and not action.unreachable:
+            after = evolve(after, reachable_since=now)
         kind = "pool.released" if reason is None else "pool.held"
         words = reason or "nothing is held back any more"
     else:

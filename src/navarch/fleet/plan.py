@@ -103,6 +103,8 @@ class Hold:
     """Note that automation holds back in this pool while `reason` holds; None: no longer."""
 
     reason: str | None
+    unreachable: bool = False
+    """Whether nodes of the pool are part of an outage."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

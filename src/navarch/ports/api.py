@@ -116,6 +116,7 @@ class PoolSpec:
     user_data: str = ""
     auto_replace: bool = True
     unhealthy_after: int = 2
+    silent_after: timedelta = timedelta(minutes=10)
     boot_deadline: timedelta = timedelta(minutes=10)
     drain_timeout: timedelta = timedelta(minutes=5)
     autoscaling: Autoscaling | None = None

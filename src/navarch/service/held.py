@@ -51,7 +51,8 @@ class HeldService:
         else:
             held = await self.list_held(pool=pool)
             waiting = [fleet.nodes[x.node] for x in held if x.held.by is not HeldBy.DRY_RUN]
-            braked = [fleet.pools[pool]] if fleet.pools[pool].braked else []
+            paused = fleet.pools[pool].braked or fleet.pools[pool].held
+            braked = [fleet.pools[pool]] if paused else []
             if not waiting and not braked:
                 dry = " but a dry run" if held else ""
                 raise NotPossibleError(f"nothing is held back in pool {pool}{dry}")

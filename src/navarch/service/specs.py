@@ -14,6 +14,15 @@ from navarch.health.judgement import TIMES_MAX
 from navarch.ports.api import PoolSpec
 from navarch.service.autoscaling import check_autoscaling
 
+_DURATIONS = (
+    "silent_after",
+    "boot_deadline",
+    "drain_timeout",
+    "cooldown",
+    "shrink_after",
+    "gang_hold",
+)
+
 
 def check_spec(spec: PoolSpec) -> None:
     """Raise InvalidError, naming the field, if no pool can be made of `spec`."""
@@ -35,7 +44,7 @@ def check_spec(spec: PoolSpec) -> None:
     _check_gangs(spec)
     if not 1 <= spec.unhealthy_after <= TIMES_MAX:
         raise InvalidError(f"unhealthy_after: must be 1 to {TIMES_MAX}")
-    for name in ("boot_deadline", "drain_timeout", "cooldown", "shrink_after", "gang_hold"):
+    for name in _DURATIONS:
         if getattr(spec, name) < timedelta(0):
             raise InvalidError(f"{name}: must not be negative")
     if spec.spares < 0:
@@ -140,6 +149,8 @@ def pool_from(spec: PoolSpec, before: Pool | None) -> Pool:
         next_index=before.next_index if before else 0,
         scaled_at=before.scaled_at if before else None,
         held=before.held if before and not before.deleted else None,
+        unreachable=before.unreachable if before and not before.deleted else False,
+        reachable_since=before.reachable_since if before else None,
         braked=before.braked if before and not before.deleted else None,
         brake_released_at=before.brake_released_at if before else None,
     )

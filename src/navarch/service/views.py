@@ -120,6 +120,7 @@ def pool_spec(pool: Pool) -> PoolSpec:
         user_data=pool.user_data,
         auto_replace=pool.auto_replace,
         unhealthy_after=pool.unhealthy_after,
+        silent_after=pool.silent_after,
         boot_deadline=pool.boot_deadline,
         drain_timeout=pool.drain_timeout,
         autoscaling=pool.autoscaling,

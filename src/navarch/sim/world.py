@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -32,6 +33,7 @@ from navarch.ports.store import Committed, Store
 from navarch.providers.simulated import Habits, Machine, SimulatedCloud
 from navarch.service.agents import Timing
 from navarch.service.fleet import FleetService
+from navarch.service.held import HeldService
 from navarch.service.views import pool_spec
 from navarch.sim.agent import SimAgent
 from navarch.sim.checkers import Checkers
@@ -325,14 +327,29 @@ class World:
             await self.clock.sleep(step_s)
 
     async def converge(self, *, within_s: float = 5400.0) -> None:
-        """Stop the faults; the fleet must come to rest where it should be."""
+        """Stop the faults; the fleet must come to rest where it should be.
+
+        An operator releases the nodes that automation holds back.
+        """
         for cloud in self.clouds:
             cloud.habits = cloud.habits.calm()
         self.workloads.trouble = self.trouble = 0.0
         self.cut_off.clear()
+        operator = self.tasks.create_task(self._release_held())
         await self.until(self.at_rest, within_s=within_s)
         await self.settle()
         await self.until(self.at_rest, within_s=within_s)
+        operator.cancel()
+
+    async def _release_held(self) -> None:
+        while True:
+            if self.control is not None and not self.wire.dead:
+                held = HeldService(self.clock, self.control.store)
+                waiting = [each.node for each in await held.list_held() if not each.held.released]
+                if waiting:
+                    with suppress(Crash, SupersededError):
+                        await held.release_held(waiting, reason="the story")
+            await self.clock.sleep(60.0)
 
     async def settle(self) -> None:
         """Let the listings catch up: the ledger learns from them what began and what ended."""

@@ -8,11 +8,13 @@ import pytest
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
-from navarch.core.ids import NodeId
+from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
+from navarch.fleet.brake import Brake
 from navarch.fleet.disruption.governor.census import Census, fingerprints
-from navarch.fleet.disruption.governor.governor import Verdict, Wish, govern
+from navarch.fleet.disruption.governor.governor import Obstacles, Verdict, Wish, govern
+from navarch.fleet.disruption.governor.outage import find_outages
 from navarch.fleet.disruption.governor.suspicion import PolicyChange, find_suspicions
 from navarch.testing.worlds import NOW, a_node
 
@@ -41,17 +43,32 @@ def fleet(count: int, *, pool: str = "training", **facts: object) -> list[Node]:
 
 
 def decide(
-    nodes: list[Node], *, settings: GovernorSettings = SETTINGS, now: datetime = NOW
+    nodes: list[Node],
+    *,
+    settings: GovernorSettings = SETTINGS,
+    now: datetime = NOW,
+    short_of_nodes: bool = True,
+    loops: dict[PoolName, Brake] | None = None,
 ) -> dict[NodeId, Verdict]:
     census = Census(nodes)
-    census.expire(now - settings.window)
     wishes = [
-        Wish(node=node, action="replace", reason="unhealthy")
+        Wish(
+            node=node,
+            action="replace",
+            reason="unhealthy",
+            for_silence=all(x.check == HEARTBEAT for x in node.conditions),
+        )
         for node in nodes
         if node.health is Health.UNHEALTHY and node.counts
     ]
-    suspicions = find_suspicions(census, settings)
-    verdicts = govern(wishes, census, settings, suspicions, now=now)
+    obstacles = Obstacles(
+        suspicions=find_suspicions(census, settings),
+        outages=find_outages(nodes),
+        loops=loops or {},
+    )
+    verdicts = govern(
+        wishes, census, settings, obstacles, is_missed=lambda _: short_of_nodes, now=now
+    )
     return {verdict.wish.node.id: verdict for verdict in verdicts}
 
 
@@ -75,28 +92,138 @@ def test_what_waits_says_which_domain_it_waits_for() -> None:
     assert waiting.because.startswith("pool training: automation may act on 5% of it, or 1 node")
 
 
-def test_a_spent_budget_lets_one_go_at_a_time_so_that_a_fleet_comes_back_slowly() -> None:
-    gone = replace(a_node("training-0", phase=Phase.GONE), acted_at=NOW)
-    nodes = [gone, *[sick(a_node(f"training-{i}")) for i in range(1, 4)]]
-    assert len(passed(decide(nodes))) == 1
-
-    leaving = replace(
-        sick(a_node("training-9")), acted_at=NOW, retiring=Retirement(reason="unhealthy")
+def acted_on(name: str, *, minutes_ago: float, phase: Phase = Phase.GONE) -> Node:
+    return replace(
+        sick(a_node(name, phase=phase)),
+        acted_at=NOW - timedelta(minutes=minutes_ago),
+        retiring=Retirement(reason="unhealthy"),
     )
-    assert passed(decide([*nodes, leaving])) == []
 
 
-def test_a_budget_is_whole_again_after_its_window() -> None:
-    out = [
-        replace(
-            sick(a_node(f"training-{i}")),
-            acted_at=NOW - timedelta(minutes=70),
-            retiring=Retirement(reason="unhealthy"),
-        )
-        for i in range(5)
-    ]
+def test_nothing_passes_a_spent_budget_even_when_the_last_node_is_gone() -> None:
+    gone = acted_on("training-0", minutes_ago=20)
+    nodes = [gone, *[sick(a_node(f"training-{i}")) for i in range(1, 4)]]
+    assert passed(decide(nodes)) == []
+
+
+def test_a_node_counts_until_its_successor_serves_however_long_that_takes() -> None:
+    out = [acted_on(f"training-{i}", minutes_ago=600) for i in range(5)]
     rest = [sick(a_node(f"training-{i}")) for i in range(5, 100)]
-    assert len(passed(decide([*out, *rest]))) == 5
+    booting = [
+        a_node(f"training-{i}", phase=Phase.BOOTING, replaces=NodeId(f"training-{i - 100}"))
+        for i in range(100, 105)
+    ]
+    assert passed(decide([*out, *booting, *rest])) == []
+
+    serving = [
+        a_node(f"training-{i}", replaces=NodeId(f"training-{i - 100}")) for i in range(100, 105)
+    ]
+    yesterday = [replace(node, acted_at=NOW - timedelta(hours=25)) for node in out]
+    assert passed(decide([*yesterday, *booting, *rest])) == []
+    assert len(passed(decide([*yesterday, *serving, *rest]))) == 5
+
+
+def test_a_successor_of_a_successor_makes_a_node_good() -> None:
+    out = acted_on("training-0", minutes_ago=600)
+    again = replace(acted_on("training-1", minutes_ago=300), replaces=out.id)
+    broken = sick(a_node("training-3"))
+    assert passed(decide([out, again, broken])) == []
+    serving = a_node("training-2", replaces=again.id)
+    assert passed(decide([out, again, serving, broken])) == ["training-3"]
+
+
+def test_a_pool_that_is_not_short_of_nodes_waits_for_no_successor() -> None:
+    out = acted_on("training-0", minutes_ago=61)
+    broken = sick(a_node("training-1"))
+    assert passed(decide([out, broken], short_of_nodes=True)) == []
+    assert passed(decide([out, broken], short_of_nodes=False)) == ["training-1"]
+
+
+def test_a_day_costs_no_more_than_the_budget_however_slowly_nodes_fail() -> None:
+    out = [acted_on(f"training-{i}", minutes_ago=90 + i) for i in range(5)]
+    new = [a_node(f"training-{i + 100}", replaces=out[i].id) for i in range(5)]
+    rest = [sick(a_node("training-50")), *[a_node(f"training-{i}") for i in range(5, 50)]]
+    others = [a_node(f"training-{i}") for i in range(51, 100)]
+    verdicts = decide([*out, *new, *rest, *others])
+    assert passed(verdicts) == []
+    (held,) = [v.held for v in verdicts.values() if v.held]
+    assert held.because == "pool training: automation may act on 5% of it, or 3 nodes, in 24 h"
+    assert passed(decide([*out[1:], *new, *rest, *others])) == ["training-50"]
+
+
+def test_a_small_pool_may_lose_three_nodes_in_a_day_one_an_hour() -> None:
+    out = [acted_on(f"training-{i}", minutes_ago=61 * (i + 1)) for i in range(2)]
+    new = [a_node(f"training-{i + 10}", replaces=out[i].id) for i in range(2)]
+    broken = sick(a_node("training-2"))
+    assert passed(decide([*out, *new, broken])) == ["training-2"]
+    third = acted_on("training-3", minutes_ago=200)
+    fourth = a_node("training-13", replaces=third.id)
+    assert passed(decide([*out, third, *new, fourth, broken])) == []
+
+
+def test_the_successor_of_a_counted_node_that_falls_ill_at_once_needs_no_budget() -> None:
+    out = acted_on("training-0", minutes_ago=20)
+    ill = sick(
+        a_node("training-1", replaces=out.id, registered_at=NOW - timedelta(minutes=5)),
+    )
+    other = sick(a_node("training-2"))
+    assert passed(decide([out, ill, other])) == ["training-1"]
+
+    later = replace(ill, registered_at=NOW - timedelta(minutes=31))
+    assert passed(decide([out, later, other])) == []
+
+
+def test_a_pool_whose_replacements_fall_ill_replaces_no_more_than_it_may_try() -> None:
+    nodes = [sick(node) if i < 5 else node for i, node in enumerate(fleet(100))]
+    loop = Brake(reason="they fall ill", until=NOW, allowance=0)
+    verdicts = decide(nodes, loops={PoolName("training"): loop})
+    assert passed(verdicts) == []
+    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.REPLACEMENT_LOOP}
+    one = replace(loop, allowance=1)
+    assert len(passed(decide(nodes, loops={PoolName("training"): one}))) == 1
+
+
+# Silence
+
+
+def mute(node: Node) -> Node:
+    return silent(replace(node, health=Health.UNHEALTHY), since=NOW)
+
+
+@pytest.mark.parametrize(("silent_nodes", "of", "replaced"), [(1, 3, 1), (2, 20, 1), (10, 100, 5)])
+def test_a_few_silent_nodes_are_replaced(silent_nodes: int, of: int, replaced: int) -> None:
+    nodes = [mute(x) if i < silent_nodes else x for i, x in enumerate(fleet(of))]
+    assert len(passed(decide(nodes))) == replaced
+
+
+@pytest.mark.parametrize(("silent_nodes", "of"), [(2, 3), (3, 20), (11, 100), (100, 100)])
+def test_no_node_is_replaced_for_silence_while_many_are_silent(silent_nodes: int, of: int) -> None:
+    nodes = [mute(x) if i < silent_nodes else x for i, x in enumerate(fleet(of))]
+    verdicts = decide(nodes)
+    assert passed(verdicts) == []
+    assert {v.held.by for v in verdicts.values() if v.held} == {HeldBy.SILENCE}
+    (because,) = {v.held.because for v in verdicts.values() if v.held}
+    assert because.startswith("more than 10% of pool training does not report")
+
+
+def test_a_zone_that_is_silent_holds_the_few_nodes_of_each_pool_in_it() -> None:
+    def at(node: Node, zone: str) -> Node:
+        assert node.launch is not None
+        launch = replace(node.launch, offering=replace(node.launch.offering, zone=zone))
+        return replace(node, launch=launch)
+
+    far = [at(a_node(f"p{i}-{j}", f"p{i}"), "a") for i in range(20) for j in range(20)]
+    near = [mute(at(a_node(f"p{i}-20", f"p{i}"), "b")) for i in range(20)]
+    verdicts = decide([*far, *near])
+    assert passed(verdicts) == []
+    (because,) = {v.held.because for v in verdicts.values() if v.held}
+    assert because.startswith("more than 10% of zone sim/region-1/b does not report")
+
+
+def test_a_silent_node_that_is_broken_as_well_is_replaced_during_an_outage() -> None:
+    nodes = [mute(x) if i < 50 else x for i, x in enumerate(fleet(100))]
+    nodes[7] = sick(nodes[7])
+    assert passed(decide(nodes)) == ["training-7"]
 
 
 @pytest.mark.parametrize(

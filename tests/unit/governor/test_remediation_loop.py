@@ -95,7 +95,7 @@ IDS = [action for _, action, _ in ACTIONS]
 def test_a_dry_run_does_nothing_whatever_the_action_and_says_what_it_would_have_done(
     remediator: Remediator, action: str, words: str, check: str
 ) -> None:
-    sick = broken(a_node("training-0"), fault(check))
+    sick = broken(a_node("training-0"), replace(fault(check), since=NOW - timedelta(days=1)))
     dry = a_pool(size=1, remediation=Remediation(dry_run=True))
 
     after, told = decide([dry], [sick], remediator)

@@ -81,6 +81,7 @@ def _facts(pool: PoolView) -> Iterator[tuple[str, str]]:
     yield "Waiting for", printable(pool.note)
     yield "Auto Replace", "yes" if spec.auto_replace else "no"
     yield "Unhealthy After", f"{spec.unhealthy_after} verdicts in a row"
+    yield "Silent After", exact_duration(spec.silent_after)
     yield "Boot Deadline", exact_duration(spec.boot_deadline)
     yield "Drain Timeout", exact_duration(spec.drain_timeout)
     yield "Autoscaling", _autoscaling(spec.autoscaling)

@@ -1,12 +1,14 @@
 """Nodes whose hardware has failed."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
-from navarch.core.health import HEALTHY, UNHEALTHY, Condition
+from navarch.core.health import HEALTHY, HEARTBEAT, UNHEALTHY, Condition
 from navarch.core.node import READY, Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
 from navarch.fleet.plan import Uncordon
+from navarch.fleet.silence import heartbeat_condition
 from navarch.health.judgement import explain, is_proven
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 
@@ -87,18 +89,22 @@ def grave_conditions(pool: Pool, node: Node) -> Sequence[Condition]:
 
 
 def plan_treatments(
-    pool: Pool, nodes: Iterable[Node], remediator: Remediator
+    pool: Pool, nodes: Iterable[Node], remediator: Remediator, *, now: datetime
 ) -> list[tuple[Node, Treatment]]:
     """Return what `remediator` wants done about the nodes of `pool` that are not well.
 
     Only nodes with something held against them are put before it, and only ones in
-    service: whatever it answers, no sound node comes to harm.
+    service: whatever it answers, no sound node comes to harm. A node that is only silent is
+    put before it once it has been silent for as long as the pool allows.
     """
     wanted: list[tuple[Node, Treatment]] = []
     for node in nodes:
         if not node.counts or node.phase is not READY or not node.conditions:
             continue
         if node.recovery is not None:
+            continue
+        due_at = silence_due_at(pool, node)
+        if due_at is not None and now < due_at:
             continue
         treatment = remediator.remediate(pool, node)
         if treatment is None:
@@ -107,6 +113,24 @@ def plan_treatments(
             continue
         wanted.append((node, treatment))
     return wanted
+
+
+def silence_due_at(pool: Pool, node: Node) -> datetime | None:
+    """Return when `node` may be treated for its silence; None if more is wrong than that."""
+    silence = heartbeat_condition(node)
+    if silence is None or not is_only_silent(pool, node):
+        return None
+    since = silence.since
+    if pool.reachable_since is not None:
+        # Nodes return from an outage one after another; the last ones need time as well.
+        since = max(since, pool.reachable_since)
+    return since + pool.silent_after
+
+
+def is_only_silent(pool: Pool, node: Node) -> bool:
+    """Return whether nothing but its silence can be the reason to act on `node`."""
+    evidence = grave_conditions(pool, node) or node.conditions
+    return all(condition.check == HEARTBEAT for condition in evidence)
 
 
 def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:

@@ -235,6 +235,7 @@ class _Trace:
             "spares": spec.spares,
             "health": {
                 "unhealthy_after": spec.unhealthy_after,
+                "silent_after": render_duration(spec.silent_after),
                 "auto_replace": spec.auto_replace,
             },
             **self._remediation(spec),

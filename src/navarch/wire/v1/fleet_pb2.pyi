@@ -56,6 +56,8 @@ class HeldBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HELD_BY_BUDGET: _ClassVar[HeldBy]
     HELD_BY_CHANGE: _ClassVar[HeldBy]
     HELD_BY_DRY_RUN: _ClassVar[HeldBy]
+    HELD_BY_SILENCE: _ClassVar[HeldBy]
+    HELD_BY_REPLACEMENT_LOOP: _ClassVar[HeldBy]
 
 class RecoveryStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -156,6 +158,8 @@ HELD_BY_UNSPECIFIED: HeldBy
 HELD_BY_BUDGET: HeldBy
 HELD_BY_CHANGE: HeldBy
 HELD_BY_DRY_RUN: HeldBy
+HELD_BY_SILENCE: HeldBy
+HELD_BY_REPLACEMENT_LOOP: HeldBy
 RECOVERY_STEP_UNSPECIFIED: RecoveryStep
 RECOVERY_STEP_RESTART_APP: RecoveryStep
 RECOVERY_STEP_RESET_GPU: RecoveryStep
@@ -424,7 +428,7 @@ class InstanceView(_message.Message):
     def __init__(self, id: _Optional[str] = ..., provider: _Optional[str] = ..., region: _Optional[str] = ..., zone: _Optional[str] = ..., instance_type: _Optional[str] = ..., state: _Optional[_Union[InstanceState, str]] = ..., pool: _Optional[str] = ..., node: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ready_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., terminated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class PoolSpec(_message.Message):
-    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "autoscaling", "cooldown", "shrink_after", "spares", "disruption", "gang", "gang_hold", "remediation")
+    __slots__ = ("name", "offerings", "nodes_min", "nodes_max", "nodes_wanted", "labels", "ssh_keys", "user_data", "auto_replace", "unhealthy_after", "boot_deadline", "drain_timeout", "silent_after", "autoscaling", "cooldown", "shrink_after", "spares", "disruption", "gang", "gang_hold", "remediation")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -444,6 +448,7 @@ class PoolSpec(_message.Message):
     UNHEALTHY_AFTER_FIELD_NUMBER: _ClassVar[int]
     BOOT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     DRAIN_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    SILENT_AFTER_FIELD_NUMBER: _ClassVar[int]
     AUTOSCALING_FIELD_NUMBER: _ClassVar[int]
     COOLDOWN_FIELD_NUMBER: _ClassVar[int]
     SHRINK_AFTER_FIELD_NUMBER: _ClassVar[int]
@@ -464,6 +469,7 @@ class PoolSpec(_message.Message):
     unhealthy_after: int
     boot_deadline: _duration_pb2.Duration
     drain_timeout: _duration_pb2.Duration
+    silent_after: _duration_pb2.Duration
     autoscaling: Autoscaling
     cooldown: _duration_pb2.Duration
     shrink_after: _duration_pb2.Duration
@@ -472,7 +478,7 @@ class PoolSpec(_message.Message):
     gang: int
     gang_hold: _duration_pb2.Duration
     remediation: Remediation
-    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., remediation: _Optional[_Union[Remediation, _Mapping]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., offerings: _Optional[_Iterable[_Union[_agent_pb2.Offering, _Mapping]]] = ..., nodes_min: _Optional[int] = ..., nodes_max: _Optional[int] = ..., nodes_wanted: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., ssh_keys: _Optional[_Iterable[str]] = ..., user_data: _Optional[str] = ..., auto_replace: _Optional[bool] = ..., unhealthy_after: _Optional[int] = ..., boot_deadline: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., drain_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., silent_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., autoscaling: _Optional[_Union[Autoscaling, _Mapping]] = ..., cooldown: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., shrink_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., spares: _Optional[int] = ..., disruption: _Optional[_Union[Disruption, _Mapping]] = ..., gang: _Optional[int] = ..., gang_hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., remediation: _Optional[_Union[Remediation, _Mapping]] = ...) -> None: ...
 
 class DisruptionBudget(_message.Message):
     __slots__ = ("nodes_max", "share_max", "causes", "days", "hours", "time_zone")

@@ -3,9 +3,9 @@
 Everything counted is on the nodes themselves, so that a restart counts the same again.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 
 from navarch.core.health import UNHEALTHY, Condition
 from navarch.core.ids import NodeId, PoolName
@@ -60,9 +60,9 @@ class Census:
         """Where each node is counted that is there."""
         self._faults: dict[NodeId, dict[str, Condition]] = {}
         self._acted: dict[NodeId, tuple[datetime, tuple[Place, ...]]] = {}
-        self._recent: Counter[Place] = Counter()
-        self._queue: deque[tuple[datetime, NodeId]] = deque()
-        self._out: Counter[Place] = Counter()
+        """When automation last acted on each node, and in which domains that counts."""
+        self._successors: dict[NodeId, NodeId] = {}
+        """The newest node that was requested in place of another, by the name of the other."""
         self._with_people: set[NodeId] = set()
         for recovery in recoveries:
             self.note_recovery(recovery)
@@ -81,13 +81,8 @@ class Census:
         is_here = node.registered_at is not None and node.phase is not GONE
         shows_the_same = before is not None and is_here and _show_the_same(before, node)
         was_shown = before is not None and not shows_the_same and self._hide(before)
-        if before is not None and is_here and _are_counted_alike(before, node):
-            # Most of what happens to a node changes no count.
-            if before.acted_at is not None or node.acted_at is not None:
-                was_out, is_out = self._is_out(before), self._is_out(node)
-                if was_out is not is_out:
-                    self._count_out(self._places[name], 1 if is_out else -1)
-        else:
+        # Most of what happens to a node changes no count.
+        if before is None or not is_here or not _are_counted_alike(before, node):
             if before is not None:
                 self._count_no_more(before)
             if is_here:
@@ -97,6 +92,8 @@ class Census:
             self._note_act(node, node.acted_at)
         if node.traits and (known is None or known.traits is not node.traits):
             self._note_traits(node)
+        if node.replaces is not None:
+            self._successors[node.replaces] = name
         return was_shown or is_shown
 
     def note_recovery(self, recovery: Recovery) -> None:
@@ -118,6 +115,8 @@ class Census:
         if before is not None:
             self._forget_present(before)
         self._with_people.discard(node)
+        self._successors.pop(node, None)
+        self._acted.pop(node, None)
 
     def faults_of(self, node: Node) -> Mapping[str, Condition]:
         """Return the faults that make `node` unhealthy, which have been looked for already."""
@@ -131,25 +130,25 @@ class Census:
             return self._places[name]
         return domains_of(node)
 
-    def expire(self, before: datetime) -> None:
-        """Let go of actions that are older than the window."""
-        while self._queue and self._queue[0][0] <= before:
-            acted_at, name = self._queue.popleft()
-            if name in self._acted and self._acted[name][0] == acted_at:
-                for place in self._acted.pop(name)[1]:
-                    self._recent[place] -= 1
+    def acted_since(
+        self, since: datetime, is_missed: Callable[[Node], bool]
+    ) -> dict[NodeId, tuple[Place, ...]]:
+        """Return the nodes acted on after `since` or not made good yet, with their domains.
 
-    def next_expiry(self) -> datetime | None:
-        """Return the moment of the oldest action that still counts."""
-        return self._queue[0][0] if self._queue else None
+        A node that is replaced is made good when its successor serves, and one that is repaired
+        when the repair ends. `is_missed` returns whether the pool of a node is short of nodes; a
+        pool that is not needs no successor.
+        """
+        return {
+            name: places
+            for name, (acted_at, places) in self._acted.items()
+            if acted_at > since or self._is_outstanding(name, is_missed)
+        }
 
-    def acted_in(self, place: Place) -> int:
-        """Return how many nodes of a domain were acted on within the window."""
-        return self._recent[place]
-
-    def out_of(self, place: Place) -> int:
-        """Return how many nodes of a domain are on their way out, or being mended, by us."""
-        return self._out[place]
+    def next_expiry(self, now: datetime, windows: Iterable[timedelta]) -> datetime | None:
+        """Return when the next action leaves one of `windows`."""
+        ends = [acted_at + window for window in windows for acted_at, _ in self._acted.values()]
+        return min((end for end in ends if end > now), default=None)
 
     def __len__(self) -> int:
         """Return how many nodes there are."""
@@ -174,13 +173,6 @@ class Census:
             self.sizes[place] += change
         for key, trait in node.traits.items():
             self.having[key, trait.value] += change
-        if node.acted_at is not None and self._is_out(node):
-            self._count_out(places, change)
-
-    def _count_out(self, places: Iterable[Place], change: int) -> None:
-        """Count one node more, or one less, in those places that is out by our doing."""
-        for place in places:
-            self._out[place] += change
 
     def _show(self, node: Node) -> bool:
         """Note a node where there is something to look at; return whether there is, in its pool."""
@@ -239,21 +231,25 @@ class Census:
                 del self.showing[fault][name]
         return pool in self.pools and self.pools[pool].pop(name, None) is not None
 
-    def _is_out(self, node: Node) -> bool:
-        if node.acted_at is None or node.id in self._with_people:
+    def _is_outstanding(self, name: NodeId, is_missed: Callable[[Node], bool]) -> bool:
+        node = self._known.get(name)
+        if node is None or name in self._with_people:
             return False
-        leaving = node.retiring is not None and not node.retiring.surplus
-        return leaving or node.recovery is not None
+        if node.retiring is None:
+            return node.recovery is not None and node.phase is not GONE
+        return not node.retiring.surplus and not self._is_succeeded(name) and is_missed(node)
+
+    def _is_succeeded(self, name: NodeId) -> bool:
+        """Return whether a successor of `name` serves, or a successor of its successor."""
+        while name in self._successors:
+            name = self._successors[name]
+            successor = self._known.get(name)
+            if successor is None or successor.serving:
+                return True
+        return False
 
     def _note_act(self, node: Node, acted_at: datetime) -> None:
-        before = self._acted.get(node.id)
-        if before is not None:
-            self._recent.subtract(before[1])
-        places = self._places.get(node.id) or domains_of(node)
-        self._acted[node.id] = (acted_at, places)
-        for place in places:
-            self._recent[place] += 1
-        self._queue.append((acted_at, node.id))
+        self._acted[node.id] = (acted_at, self._places.get(node.id) or domains_of(node))
 
     def _note_traits(self, node: Node) -> None:
         for key in CHANGING:

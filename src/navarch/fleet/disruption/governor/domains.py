@@ -13,7 +13,7 @@ Place = tuple[Domain, str]
 
 def domains_of(node: Node) -> tuple[Place, ...]:
     """Return the domains that `node` is in; what is not known of it, it shares with nobody."""
-    zone, labels, topology, traits = _zone(node), node.labels, node.topology, node.traits
+    zone, labels, topology, traits = zone_of(node), node.labels, node.topology, node.traits
     found: list[Place] = []
     if node.pool:
         found.append((Domain.POOL, node.pool))
@@ -39,7 +39,8 @@ def _within(zone: str, name: str) -> str:
     return f"{zone}/{name}" if zone else name
 
 
-def _zone(node: Node) -> str:
+def zone_of(node: Node) -> str:
+    """Return the zone of `node` by its full name, or its region where no zone is known."""
     place = node.place
     if place is None or not (place.zone or place.region):
         return ""

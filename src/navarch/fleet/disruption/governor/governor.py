@@ -1,18 +1,22 @@
 """Who may be acted on now, and who must wait, with the reason."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 
 from navarch.core.drafting import drafted
-from navarch.core.governor import Domain, GovernorSettings
+from navarch.core.governor import DAY, NODES_IN_A_DAY_MIN, Domain, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition
 from navarch.core.held import Held, HeldBy
+from navarch.core.ids import PoolName
 from navarch.core.node import Node
+from navarch.fleet.brake import Brake
 from navarch.fleet.disruption.governor.census import Census
-from navarch.fleet.disruption.governor.domains import Place
+from navarch.fleet.disruption.governor.outage import Outage, Scope, outage_of
 from navarch.fleet.disruption.governor.suspicion import Suspicion
+from navarch.fleet.replacement_loop import fell_ill_at
 
 WORDS = {
     Domain.POOL: "pool",
@@ -38,6 +42,8 @@ class Wish:
     """cordon, replace or recover."""
     reason: str
     dry_run: bool = False
+    for_silence: bool = False
+    """Whether the node is acted on only because it does not report."""
 
 
 @drafted
@@ -50,34 +56,54 @@ class Verdict:
     """None: go ahead."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacles:
+    """Reasons other than budgets why nodes are not acted on."""
+
+    suspicions: Mapping[str, Suspicion] = field(default_factory=dict)
+    """Changes that are suspected, by fault."""
+    outages: Mapping[Scope, Outage] = field(default_factory=dict)
+    """Where many nodes do not report."""
+    loops: Mapping[PoolName, Brake] = field(default_factory=dict)
+    """Pools whose replacements fall ill, with the number that may be replaced now."""
+
+
+NO_OBSTACLES = Obstacles()
+
+
 def govern(
     wishes: Sequence[Wish],
     census: Census,
     settings: GovernorSettings,
-    suspicions: Mapping[str, Suspicion],
+    obstacles: Obstacles = NO_OBSTACLES,
     *,
+    is_missed: Callable[[Node], bool] = lambda _: True,
     now: datetime,
 ) -> list[Verdict]:
     """Return the answer to each wish, the most pressing first.
 
-    A wish passes if every domain of its node has room left in the window. Where a domain has
-    none, nodes still pass one at a time, each after the one before is out of the way: if it is
-    the machines after all, a fleet that nobody looks at must come back, only slowly. But what a
-    change has broken is not mended by replacing it, and waits for people.
+    A wish passes if nothing stands in its way and every domain of its node has room left in its
+    budget. Beyond the budget nodes wait for the next window, or for operators. `is_missed` returns
+    whether the pool of a node is short of nodes.
     """
-    acted: defaultdict[Place, int] = defaultdict(int)
+    budgets = _Budgets(census, settings, is_missed, now)
     verdicts: list[Verdict] = []
+    replaced: Counter[PoolName] = Counter()
     for wish in _ranked(wishes, census):
-        held, places = None, census.places_of(wish.node)
+        node, held = wish.node, None
         if wish.dry_run:
             held = _held(wish, HeldBy.DRY_RUN, "the pool's remediation is a dry run", now)
-        elif not _released(wish.node):
-            held = _blamed(wish, census, suspicions, now) or _spent(
-                wish, places, census, settings, acted, now
+        elif not _released(node):
+            held = (
+                _unreachable(wish, obstacles.outages, now)
+                or _blamed(wish, census, obstacles.suspicions, now)
+                or budgets.hold(wish, now)
+                or _looping(wish, obstacles.loops, replaced, now)
             )
         if held is None:
-            for place in places:
-                acted[place] += 1
+            budgets.spend(node)
+            if node.pool is not None:
+                replaced[node.pool] += 1
         verdicts.append(Verdict(wish=wish, held=held))
     return verdicts
 
@@ -119,30 +145,81 @@ def _may_boot(condition: Condition, now: datetime) -> bool:
     return condition.check == HEARTBEAT and now < condition.since + SILENCE_MAX
 
 
-def _spent(
-    wish: Wish,
-    places: Iterable[Place],
-    census: Census,
-    settings: GovernorSettings,
-    acted: Mapping[Place, int],
-    now: datetime,
+def _unreachable(wish: Wish, outages: Mapping[Scope, Outage], now: datetime) -> Held | None:
+    """Hold a node that only fails to report while many others do the same."""
+    if not wish.for_silence:
+        return None
+    outage = outage_of(wish.node, outages)
+    return None if outage is None else _held(wish, HeldBy.SILENCE, outage.words, now)
+
+
+def _looping(
+    wish: Wish, loops: Mapping[PoolName, Brake], replaced: Mapping[PoolName, int], now: datetime
 ) -> Held | None:
-    for place in places:
-        kind, name = place
-        budget = settings.budgets.get(kind)
-        if budget is None:
-            continue
-        here = acted[place]
-        if census.acted_in(place) + here < budget.allows(census.sizes[place]):
-            continue
-        if census.out_of(place) + here > 0:
-            least = f"{budget.nodes_min} node{'' if budget.nodes_min == 1 else 's'}"
+    """Hold a node of a pool whose replacements fall ill, unless one may be tried."""
+    pool = wish.node.pool
+    loop = None if pool is None else loops.get(pool)
+    if pool is None or loop is None or replaced[pool] < loop.allowance:
+        return None
+    # The pool shows the details, which change with each try.
+    because = f"replacements in pool {pool} fall ill soon after they register"
+    return _held(wish, HeldBy.REPLACEMENT_LOOP, because, now)
+
+
+class _Budgets:
+    """What is left of the budget of each domain while wishes are answered."""
+
+    def __init__(
+        self,
+        census: Census,
+        settings: GovernorSettings,
+        is_missed: Callable[[Node], bool],
+        now: datetime,
+    ) -> None:
+        self._census = census
+        self._settings = settings
+        self._recent = census.acted_since(now - settings.window, is_missed)
+        self._in_window = Counter(chain.from_iterable(self._recent.values()))
+        in_a_day = census.acted_since(now - DAY, is_missed)
+        self._in_a_day = Counter(chain.from_iterable(in_a_day.values()))
+
+    def hold(self, wish: Wish, now: datetime) -> Held | None:
+        """Hold a node if the budget of one of its domains is spent."""
+        if self._is_disturbed_already(wish.node):
+            return None
+        for place in self._census.places_of(wish.node):
+            kind, name = place
+            budget = self._settings.budgets.get(kind)
+            if budget is None:
+                continue
+            size = self._census.sizes[place]
+            if self._in_window[place] >= budget.allows(size):
+                period = _duration(self._settings.window)
+                least = budget.nodes_min
+            elif self._in_a_day[place] >= budget.allows_in_a_day(size):
+                period, least = _duration(DAY), max(budget.nodes_min, NODES_IN_A_DAY_MIN)
+            else:
+                continue
             words = (
                 f"{WORDS[kind]} {name}: automation may act on {budget.share_max:.0%} of it, or "
-                f"{least}, in {_duration(settings)}; more go one at a time"
+                f"{least} node{'' if least == 1 else 's'}, in {period}"
             )
             return _held(wish, HeldBy.BUDGET, words, now)
-    return None
+        return None
+
+    def spend(self, node: Node) -> None:
+        """Charge every domain of `node` for one action."""
+        places = self._census.places_of(node)
+        self._in_window.update(places)
+        self._in_a_day.update(places)
+
+    def _is_disturbed_already(self, node: Node) -> bool:
+        """Return whether the place of `node` is charged already.
+
+        It replaces a node that is still counted, and never served for long. How often such a
+        replacement may be repeated is limited for the whole pool.
+        """
+        return node.replaces in self._recent and fell_ill_at(node) is not None
 
 
 def _held(
@@ -160,6 +237,6 @@ def _held(
     )
 
 
-def _duration(settings: GovernorSettings) -> str:
-    minutes = settings.window.total_seconds() / 60
+def _duration(period: timedelta) -> str:
+    minutes = period.total_seconds() / 60
     return f"{minutes / 60:g} h" if minutes >= 60 else f"{minutes:g} min"

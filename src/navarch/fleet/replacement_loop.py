@@ -1,0 +1,110 @@
+"""The pause for a pool whose replacements fall ill soon after they register.
+
+A check that fails on every machine, a bad image or a bad driver makes each replacement as ill as
+the node before it. After a few in a row the pool stops replacing, waits, and tries one; each that
+falls ill doubles the wait. The first replacement that stays well for the whole probation ends it.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from navarch.core.health import UNHEALTHY
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.fleet.brake import Brake, Failure, pause_after, strikes_of
+from navarch.health.judgement import explain
+
+PROBATION = timedelta(minutes=30)
+"""A machine that falls ill this soon after it registered was not worth buying."""
+
+REPLACEMENTS_MAX = 3
+"""One bad host may be lent twice in a row; three ill machines in a row have a common cause."""
+
+
+def find_replacement_loop(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | None:
+    """Return why and until when `pool` replaces nothing, None if it may.
+
+    `nodes` are all that are remembered, those that are gone included.
+    """
+    if pool.deleted:
+        return None
+    known = [node for node in nodes if node.registered_at is not None or _is_coming(node)]
+    failures = _failures(pool, known)
+    if len(failures) < REPLACEMENTS_MAX:
+        return None
+    well_since = max((_registered(node) for node in known if _is_proven(node, now)), default=None)
+    if well_since is not None:
+        failures = [each for each in failures if _registered(each.node) > well_since]
+    if len(failures) < REPLACEMENTS_MAX:
+        return None
+    strikes, since = strikes_of(failures)
+    until = since + pause_after(strikes)
+    on_trial = [node for node in known if _is_on_trial(node, now)]
+    last = failures[-1]
+    ill = (
+        f"{len(failures)} replacements in a row fell ill within {_minutes(PROBATION)} of "
+        f"registering, at last {last.node.id}: {last.reason}"
+    )
+    release = f"`navarch held release --pool {pool.name}`"
+    if now >= until and on_trial:
+        until = max(min(map(_trial_ends_at, on_trial)), now)
+        what = f"{on_trial[0].id} is tried next"
+    else:
+        what = f"the next is tried at {until:%H:%M:%S} UTC, or now with {release}"
+    allowance = max((pool.gang or 1) - len(on_trial), 0) if now >= until else 0
+    return Brake(reason=f"{ill}; {what}", until=until, allowance=allowance)
+
+
+def fell_ill_at(node: Node) -> datetime | None:
+    """Return when `node` fell ill, None unless that was within its probation."""
+    if node.registered_at is None:
+        return None
+    moments = [each.since for each in node.conditions if each.health is UNHEALTHY]
+    if node.retiring is not None and not node.retiring.surplus and node.acted_at is not None:
+        moments.append(node.acted_at)
+    at = min(moments, default=None)
+    return at if at is not None and at <= node.registered_at + PROBATION else None
+
+
+def _failures(pool: Pool, nodes: Iterable[Node]) -> Sequence[Failure]:
+    """Return the replacements that fell ill within their probation, in that order."""
+    since = pool.brake_released_at
+    found = []
+    for node in nodes:
+        at = fell_ill_at(node)
+        if node.replaces is None or at is None or (since is not None and at <= since):
+            continue
+        reason = node.retiring.reason if node.retiring else explain(node.conditions)
+        found.append(Failure(node=node, at=at, reason=reason))
+    return sorted(found, key=lambda each: (each.at, each.node.id))
+
+
+def _is_proven(node: Node, now: datetime) -> bool:
+    """Return whether `node` stayed well for its whole probation."""
+    if node.registered_at is None or fell_ill_at(node) is not None:
+        return False
+    left_at = node.since if node.gone or node.retiring is not None else now
+    return left_at >= node.registered_at + PROBATION
+
+
+def _is_on_trial(node: Node, now: datetime) -> bool:
+    if node.replaces is None or not node.counts or fell_ill_at(node) is not None:
+        return False
+    return node.registered_at is None or now < node.registered_at + PROBATION
+
+
+def _trial_ends_at(node: Node) -> datetime:
+    return (node.registered_at or node.created_at) + PROBATION
+
+
+def _is_coming(node: Node) -> bool:
+    return node.counts and node.launch is not None
+
+
+def _registered(node: Node) -> datetime:
+    assert node.registered_at is not None, node.id
+    return node.registered_at
+
+
+def _minutes(duration: timedelta) -> str:
+    return f"{duration.total_seconds() / 60:g} min"
