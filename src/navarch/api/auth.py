@@ -34,7 +34,8 @@ class Authenticator(Protocol):
     def authenticate(self, headers: Mapping[bytes, bytes]) -> Identity | None:
         """Return who is asking, or None if the request carries no credentials of this kind.
 
-        Raises UnauthenticatedError for credentials that are wrong.
+        Raises UnauthenticatedError for credentials that are wrong. A call without any header
+        shows whether credentials are required at all.
         """
         ...
 
@@ -91,3 +92,11 @@ def identify(authenticator: Authenticator, headers: Mapping[bytes, bytes]) -> Id
     if identity is None:
         raise UnauthenticatedError("no credentials")
     return identity
+
+
+def requires_credentials(authenticator: Authenticator) -> bool:
+    """Return whether a request without credentials is turned away."""
+    try:
+        return authenticator.authenticate({}) is None
+    except UnauthenticatedError:
+        return True

@@ -195,7 +195,11 @@ async def ask(
     body: bytes = b"",
     **headers: str,
 ) -> Answer:
-    """Ask an application without a server; `content_type=...` is the header of that name."""
+    """Ask an application without a server; `content_type=...` is the header of that name.
+
+    The Host header is `localhost` unless `host=...` gives another.
+    """
+    headers.setdefault("host", "localhost")
     route, _, query = path.partition("?")
     scope = {
         "type": "http",

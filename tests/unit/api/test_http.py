@@ -217,7 +217,7 @@ def test_a_browser_follows_events_and_resumes_where_it_was() -> None:
             host, port = doors.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(
-                b"GET /v1/watch HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n"
+                b"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
                 b"Last-Event-ID: 1\r\n\r\n"
             )
             text = (await reader.readuntil(b"id: 3\n")).decode()
@@ -237,7 +237,7 @@ def test_a_server_that_stops_ends_its_watches() -> None:
             async with open_doors(doors, grpc=False):
                 host, port = doors.http_url.removeprefix("http://").split(":")
                 reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(b"GET /v1/watch HTTP/1.1\r\nHost: x\r\n\r\n")
+                writer.write(b"GET /v1/watch HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 await reader.readuntil(b"\r\n\r\n")
             assert (await reader.read()).endswith(b"0\r\n\r\n")
             writer.close()
@@ -261,7 +261,12 @@ def test_an_endless_header_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize(
-    "beginning", [b"", b"GET /v1/status HT", b"POST /v1/up HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"]
+    "beginning",
+    [
+        b"",
+        b"GET /v1/status HT",
+        b"POST /v1/up HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
+    ],
 )
 def test_a_request_that_does_not_arrive_is_cut_off(beginning: bytes) -> None:
     async def story(doors: Doors) -> None:
@@ -281,7 +286,7 @@ def test_a_connection_serves_one_request_after_the_other() -> None:
             host, port = doors.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
             for _ in range(3):
-                writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
             writer.close()
 
@@ -338,7 +343,9 @@ def test_a_request_with_rubbish_behind_it_is_not_carried_out() -> None:
         async with open_doors(doors, grpc=False):
             host, port = doors.http_url.removeprefix("http://").split(":")
             reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(b'POST /v1/nodes/a:cordon HTTP/1.1\r\nHost: x\r\n\r\n{"reason": "x"}')
+            writer.write(
+                b'POST /v1/nodes/a:cordon HTTP/1.1\r\nHost: localhost\r\n\r\n{"reason": "x"}'
+            )
             assert (await reader.read()).startswith(b"HTTP/1.1 400")
             writer.close()
         assert doors.store.fleet().nodes[NodeId("a")].cordoned is None

@@ -60,6 +60,8 @@ class GrpcServer:
         )
         names = (FLEET_SERVICE, AGENT_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
+        # No check of the Host here, unlike on the HTTP port: gRPC needs HTTP/2 from the first byte,
+        # and a browser speaks HTTP/2 only over TLS, so that no web page gets as far as a call.
         self.port = self._server.add_insecure_port(address)
 
     async def run(self) -> None:

@@ -8,7 +8,14 @@ from datetime import timedelta
 import msgspec
 import structlog
 
-from navarch.api.auth import REALM, UNAUTHORIZED, Authenticator, Chain, identify
+from navarch.api.auth import (
+    REALM,
+    UNAUTHORIZED,
+    Authenticator,
+    Chain,
+    identify,
+    requires_credentials,
+)
 from navarch.api.connect.door import PREFIX, ConnectDoor
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.agents import AgentRoutes
@@ -32,6 +39,7 @@ from navarch.api.http.exchange import (
 from navarch.api.http.fleet import FleetRoutes
 from navarch.api.http.fleet_health import FleetHealthRoutes
 from navarch.api.http.held import HeldRoutes
+from navarch.api.http.host import check_host
 from navarch.api.http.jobs import JobRoutes
 from navarch.api.http.joining import JoinRoutes
 from navarch.api.http.openapi import render_openapi
@@ -162,6 +170,10 @@ class HttpApp:
             await _serve_lifespan(scope, receive, send)
             return
         try:
+            if not requires_credentials(self._auth):
+                # The probes are no exception: without a token the server listens on loopback
+                # only, and a kubelet that probes an address of the pod does not reach it anyway.
+                check_host(scope)
             if scope["path"] == HEARTBEAT and await self._heartbeat(scope, receive, send):
                 return
             reply = await self._answer(scope, receive, send)

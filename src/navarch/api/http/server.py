@@ -1,6 +1,7 @@
 """The HTTP server: uvicorn, with bounds on what a connection may cost before a request is whole."""
 
 import asyncio
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ _HEADERS_TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-length: 0\r\nconnection: close\r\n\r\n"
 )
+
+_ABSOLUTE = re.compile(rb"[^/?#]*://(?P<host>[^/?#]*)")
 
 log = structlog.get_logger(__name__)
 
@@ -55,9 +58,17 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End the count."""
+        """End the count, and add the host of a target such as `http://host/path` to the headers.
+
+        That host goes before the Host header (RFC 9112, 3.2.2), and the application must not
+        miss it. Where both are the same there is nothing to add.
+        """
         self._in_headers = False
         self._header_bytes = 0
+        target = _ABSOLUTE.match(self.url)
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if target is not None and hosts and hosts[-1] != target["host"]:
+            self.headers.append((b"host", target["host"]))
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:

@@ -1,0 +1,303 @@
+"""Which Host a server without a token serves, asked through real sockets on every road."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from navarch.agent.links import open_link
+from navarch.api.connect.door import PREFIX
+from navarch.api.http.app import HEARTBEAT, OPENAPI, PROBES
+from navarch.client.connect import connect_fleet
+from navarch.core.errors import NavarchError, UnreachableError
+from navarch.core.ids import NodeId
+from navarch.testing.doors import Doors, build_doors, open_doors
+from navarch.wire.reference import navarch_pb2
+from navarch.wire.v1 import agent_pb2
+
+JSON, PROTO = "application/json", "application/proto"
+EVIL = "Host: evil.example:51200"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Road:
+    """One request that the server answers when it comes from this machine."""
+
+    method: str
+    path: str
+    body: bytes = b""
+    kind: str = JSON
+    accept: str = "*/*"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path} {self.kind} {self.accept}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    status: int
+    kind: str
+    body: bytes
+
+
+def a_beat() -> bytes:
+    return agent_pb2.HeartbeatRequest(node_id="a").SerializeToString()
+
+
+ROADS = (
+    Road(method="GET", path="/v1/status"),
+    Road(method="GET", path="/v1/nodes/a"),
+    Road(method="POST", path="/v1/nodes/a:cordon", body=b'{"reason": "x"}'),
+    Road(method="POST", path="/v1/up", body=b'{"name": "p", "gpus": 8, "gpu_type": "h100"}'),
+    Road(method="GET", path="/v1/watch?after_revision=0"),
+    Road(method="GET", path="/v1/watch?after_revision=0", accept="text/event-stream"),
+    Road(method="POST", path=HEARTBEAT, body=b'{"node": "a"}'),
+    Road(method="POST", path=HEARTBEAT, body=a_beat(), kind=PROTO),
+    Road(method="POST", path=f"{PREFIX}ListNodes", body=b"{}"),
+    Road(method="POST", path=f"{PREFIX}ListNodes", kind=PROTO),
+    Road(method="POST", path=f"{PREFIX}GetNode", body=b'{"nodeId": "a"}'),
+    Road(method="GET", path=OPENAPI),
+    *(Road(method="GET", path=path) for path in PROBES),
+)
+
+LOOPBACK = (
+    "localhost",
+    "localhost:50051",
+    "LocalHost:1",
+    "localhost.",
+    "localhost.:50051",
+    "127.0.0.1",
+    "127.0.0.1:",
+    "127.0.0.1:65535",
+    "127.255.255.254:8080",
+    "[::1]",
+    "[::1]:50051",
+)
+
+FOREIGN = (
+    "evil.example",
+    "evil.example:51200",
+    "",
+    ":50051",
+    "localhost.evil.example",
+    "evil.localhost",
+    "localhost..",
+    "localhost:80:80",
+    "localhost:x",
+    "localhost/",
+    "127.0.0.1.evil.example",
+    "127.0.0.1.",
+    "127.0.0.1@evil.example",
+    "evil.example@127.0.0.1",
+    "127.0.0.1, evil.example",
+    "127.0.0.1 evil.example",
+    "127.0.0.256",
+    "127.0.0.01",
+    "127.1",
+    "2130706433",
+    "0x7f.0.0.1",
+    "128.0.0.1",
+    "0.0.0.0:50051",
+    "10.0.0.5:50051",
+    "::1",
+    "[::]",
+    "[::2]",
+    "[::1",
+    "[::ffff:127.0.0.1]",
+    "[127.0.0.1]",
+    "l\xf6calhost",
+)
+
+REFUSED_HEADS = (
+    (),
+    *((f"Host: {host}",) for host in FOREIGN),
+    ("Host: 127.0.0.1", "Host: 127.0.0.1"),
+    ("Host: 127.0.0.1", EVIL),
+    (EVIL, "Host: 127.0.0.1"),
+    (EVIL, "Origin: http://evil.example:51200"),
+    (EVIL, "X-Forwarded-Host: localhost", "Forwarded: host=localhost"),
+)
+
+
+def tell(story: Callable[[Doors, int], Awaitable[None]], token: str | None = None) -> None:
+    async def run() -> None:
+        doors = build_doors(token=token)
+        await doors.register("a")
+        async with open_doors(doors, grpc=False):
+            await story(doors, int(doors.http_url.rpartition(":")[2]))
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+async def hear(
+    port: int, road: Road, *head: str, target: str | None = None, version: str = "1.1"
+) -> Heard:
+    """Send one request as it stands, and read what comes before the end of an answer."""
+    lines = [
+        f"{road.method} {target or road.path} HTTP/{version}",
+        *head,
+        f"Content-Type: {road.kind}",
+        f"Accept: {road.accept}",
+        f"Content-Length: {len(road.body)}",
+    ]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + road.body)
+        first, *fields = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").splitlines()
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (field.partition(":") for field in fields if field)
+        }
+        length = 0 if road.method == "HEAD" else int(headers.get("content-length", "0"))
+        body = await reader.readexactly(length)
+    finally:
+        writer.close()
+    return Heard(status=int(first.split()[1]), kind=headers["content-type"], body=body)
+
+
+def assert_refused(heard: Heard, port: int) -> None:
+    assert (heard.status, heard.kind) == (421, JSON), heard
+    problem = json.loads(heard.body)
+    assert problem["code"] == "permission_denied"
+    assert "Host" in problem["message"]
+    assert "set NAVARCH_AUTH_TOKEN" in problem["message"]
+    assert f"http://127.0.0.1:{port}" in problem["message"]
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_a_host_of_loopback_is_served_on_every_road(road: Road) -> None:
+    async def story(_doors: Doors, port: int) -> None:
+        for host in LOOPBACK:
+            heard = await hear(port, road, f"Host: {host}")
+            assert heard.status == 200, (host, heard)
+
+    tell(story)
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_any_other_host_is_refused_on_every_road_and_changes_nothing(road: Road) -> None:
+    async def story(doors: Doors, port: int) -> None:
+        before = doors.store.fleet()
+        for head in REFUSED_HEADS:
+            assert_refused(await hear(port, road, *head), port)
+        assert_refused(await hear(port, road, version="1.0"), port)
+        assert doors.store.fleet() is before
+        assert doors.desk.received == 0
+
+    tell(story)
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_the_host_in_an_absolute_target_must_be_the_one_in_the_header(road: Road) -> None:
+    async def story(_doors: Doors, port: int) -> None:
+        own = f"127.0.0.1:{port}"
+        for named in ("evil.example", "evil.example:51200", f"x@{own}", "127.0.0.1:1"):
+            target = f"http://{named}{road.path}"
+            assert_refused(await hear(port, road, f"Host: {own}", target=target), port)
+        evil = f"http://evil.example:51200{road.path}"
+        assert_refused(await hear(port, road, EVIL, target=evil), port)
+        assert_refused(await hear(port, road, target=f"http://{own}{road.path}"), port)
+        same = await hear(port, road, f"Host: {own}", target=f"HTTP://{own}{road.path}")
+        assert same.status == 200
+
+    tell(story)
+
+
+def every_road(document: dict[str, Any]) -> Iterator[Road]:
+    """Yield every operation of the description, and what the description leaves out."""
+    for path, operations in document["paths"].items():
+        for method in operations:
+            for kind in (JSON, PROTO):
+                plain = path.replace("{", "").replace("}", "")
+                yield Road(method=method.upper(), path=plain, kind=kind)
+    service = navarch_pb2.DESCRIPTOR.services_by_name["ControlPlaneService"]
+    for call in service.methods:
+        for kind in (JSON, PROTO):
+            yield Road(method="POST", path=f"{PREFIX}{call.name}", kind=kind)
+    for path in (*PROBES, OPENAPI, "/", "/nowhere", "/v1/nowhere", f"{PREFIX}Nowhere"):
+        for method in ("GET", "HEAD", "POST", "OPTIONS"):
+            yield Road(method=method, path=path)
+
+
+def test_no_route_of_the_application_escapes_the_check() -> None:
+    async def story(doors: Doors, port: int) -> None:
+        described = await hear(port, Road(method="GET", path=OPENAPI), "Host: localhost")
+        roads = list(every_road(json.loads(described.body)))
+        assert len(roads) > 100
+        before = doors.store.fleet()
+        for road in roads:
+            heard = await hear(port, road, EVIL)
+            assert heard.status == 421, road
+            if road.method != "HEAD":
+                assert_refused(heard, port)
+        assert doors.store.fleet() is before
+        assert doors.desk.received == 0
+
+    tell(story)
+
+
+@pytest.mark.parametrize("road", ROADS, ids=str)
+def test_a_server_with_a_token_serves_every_host(road: Road) -> None:
+    async def story(_doors: Doors, port: int) -> None:
+        token = "Authorization: Bearer s3cret"
+        for host in ("navarch.example.com", "10.0.0.5:50051", "localhost"):
+            assert (await hear(port, road, token, f"Host: {host}")).status == 200
+        target = f"http://navarch.example.com{road.path}"
+        served = await hear(port, road, token, "Host: navarch.example.com", target=target)
+        assert served.status == 200
+
+    tell(story, token="s3cret")
+
+
+def test_a_refused_connection_goes_on_to_serve_loopback() -> None:
+    async def story(_doors: Doors, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for host, status in (("evil.example", b"421"), ("localhost", b"200")):
+            writer.write(f"GET /v1/status HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.split()[1] == status
+            await reader.readexactly(int(head.lower().split(b"content-length:")[1].split()[0]))
+        writer.close()
+
+    tell(story)
+
+
+def test_clients_and_agents_are_told_what_to_do_and_agents_try_again() -> None:
+    async def story(doors: Doors, port: int) -> None:
+        # The system resolves 127.1 to loopback, as it would resolve a name of an attacker.
+        client = connect_fleet(f"http://127.1:{port}", None, 5.0)
+        with pytest.raises(NavarchError, match=f"http://127.0.0.1:{port}.*NAVARCH_AUTH_TOKEN"):
+            await client.status()
+        await client.close()
+        link = open_link(f"http://127.1:{port}", token=lambda: "")
+        with pytest.raises(UnreachableError, match="NAVARCH_AUTH_TOKEN") as raised:
+            await link.heartbeat(NodeId("a"), None)
+        assert raised.type is UnreachableError
+        await link.close()
+        assert doors.desk.received == 0
+
+    tell(story)
+
+
+@pytest.mark.parametrize("kind", ["application/grpc", "application/grpc-web", JSON])
+def test_the_grpc_port_answers_no_request_that_a_browser_can_make(kind: str) -> None:
+    async def story() -> None:
+        doors = build_doors()
+        node = await doors.register("a")
+        async with open_doors(doors, http=False):
+            port = int(doors.grpc_url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(
+                f"POST /navarch.v1.FleetService/Cordon HTTP/1.1\r\n{EVIL}\r\n"
+                f"Content-Type: {kind}\r\nContent-Length: 8\r\n\r\n".encode()
+                + b"\0\0\0\0\3\x0a\1a"
+            )
+            answer = await reader.read()
+            writer.close()
+            assert not answer.startswith(b"HTTP/1.1 2")
+        assert doors.store.fleet().nodes[node].cordoned is None
+
+    asyncio.run(asyncio.wait_for(story(), 30))
