@@ -23,6 +23,10 @@ class Address:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
+    def shown(self) -> str:
+        """Return it for people: 0.0.0.0 and [::] stand for all interfaces."""
+        return f"{self} (all interfaces)" if self.host in (EVERYWHERE, "::") else str(self)
+
     def reachable(self) -> str:
         """Return it as a program on this machine can call it."""
         host = {EVERYWHERE: LOOPBACK, "::": "::1"}.get(self.host, self.host)

@@ -68,7 +68,9 @@ class Running:
     server: "Server"
     plane: Plane
     http: Address
+    """Where it listens; a name in the configuration is an address here."""
     grpc: Address
+    """Where it listens, as the configuration names it."""
     guarded: bool
     """Whether the doors ask for a token."""
     nodes: int
@@ -204,7 +206,7 @@ class Server:
                     Running(
                         server=self,
                         plane=plane,
-                        http=http,
+                        http=Address(host=listener.getsockname()[0], port=http.port),
                         grpc=Address(host=grpc.host, port=grpc_door.port),
                         guarded=guarded,
                         nodes=sum(not node.gone for node in store.fleet().nodes.values()),

@@ -5,13 +5,15 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 import structlog
 
+from navarch.api.http.host import is_loopback
 from navarch.app.addresses import StartError
 from navarch.app.server import Running, Server
 from navarch.cli.credentials import as_environment, read_credentials
@@ -22,6 +24,9 @@ from navarch.core.errors import NavarchError, StoreError
 from navarch.core.version import VERSION
 
 log = structlog.get_logger("navarch.serve")
+
+_WITH_TOKEN = "a token is required, except for /healthz, /readyz, /metrics and gRPC health"
+_WITHOUT_TOKEN = "no token is required; this machine only. Set NAVARCH_AUTH_TOKEN to change that"
 
 # What gRPC's core writes about a port is better said by us.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -83,7 +88,7 @@ def serve(
 
     try:
         config = read()
-        for warning in config.warnings:
+        for warning in (*config.warnings, *refused_urls(config)):
             click.echo(f"warning: {warning}", err=True)
         folder = data_dir or Path(config.server.data_dir or Path.home() / ".navarch")
         server = Server(config, folder, standby=_stands_by if standby else None)
@@ -141,11 +146,12 @@ def render_banner(running: Running, folder: Path) -> str:
     """Return what a person wants to know once the server is up."""
     url = f"http://{running.http.reachable()}"
     lines = [
-        f"navarch {VERSION} serves {url} (gRPC on {running.grpc.reachable()})",
+        f"navarch {VERSION} is serving",
+        f"  HTTP     http://{running.http.shown()}, clear text (no TLS)",
+        f"  gRPC     grpc://{running.grpc.shown()}, clear text (no TLS)",
+        f"  access   {_WITH_TOKEN if running.guarded else _WITHOUT_TOKEN}",
         f"  state    {folder}, {running.nodes} nodes in it",
     ]
-    if not running.guarded:
-        lines.append("  access   this machine only, since there is no token (NAVARCH_AUTH_TOKEN)")
     program = "navarch" if url.endswith(":50051") else f"navarch -s {url}"
     if not running.can_buy:
         lines += [
@@ -166,6 +172,22 @@ def render_banner(running: Running, folder: Path) -> str:
         f"  {program} down demo",
     ]
     return "\n".join(lines)
+
+
+def refused_urls(config: Config) -> Iterator[str]:
+    """Yield a warning for each URL that agents are given and that the server refuses."""
+    if config.server.auth_token:
+        return
+    given = {"server.external_address": config.server.external_address}
+    for pool in config.pools.values():
+        given[f"pools.{pool.name}.control_plane_address"] = pool.control_plane_address
+    for key, url in given.items():
+        if url and not is_loopback(urlsplit(url).netloc.encode()):
+            yield (
+                f"{key} {url} is refused by a server without a token, which serves only a Host "
+                "header of loopback. Agents that use this URL cannot report, unless a proxy sends "
+                "another Host. Set NAVARCH_AUTH_TOKEN"
+            )
 
 
 def _overridden(

@@ -2,7 +2,9 @@
 
 import json
 import random
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -199,6 +201,58 @@ def test_a_server_without_a_token_will_not_listen_to_strangers(tmp_path: Path) -
     )
     assert done.returncode == 1
     assert "NAVARCH_AUTH_TOKEN" in done.stderr
+
+
+def heard(server: FleetProcess, host: str, *headers: str, request: str = "GET /v1/status") -> bytes:
+    """Return the answer to one request, sent under that Host."""
+    head = [f"{request} HTTP/1.1", f"Host: {host}", *headers, "Connection: close"]
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
+        connection.sendall(("\r\n".join(head) + "\r\n\r\n").encode())
+        with connection.makefile("rb") as answer:
+            return answer.read()
+
+
+def test_a_server_without_a_token_serves_only_a_host_of_loopback_and_says_so(fleet: Start) -> None:
+    server = fleet()
+    evil = f"evil.example:{server.port}"
+    refused = heard(server, evil, f"Origin: http://{evil}")
+    assert refused.startswith(b"HTTP/1.1 421")
+    assert f"http://127.0.0.1:{server.port}".encode() in refused
+    described = heard(server, f"localhost:{server.port}", request="GET /openapi.json")
+    assert described.startswith(b"HTTP/1.1 200")
+    paths = json.loads(described.partition(b"\r\n\r\n")[2])["paths"]
+    routes = [f"{method.upper()} {path}" for path in paths for method in paths[path]]
+    assert "GET /v1/status" in routes
+    for route in routes:
+        assert heard(server, evil, request=route).startswith(b"HTTP/1.1 421"), route
+    server.until(lambda: "is serving" in server.log.read_text())
+    said = server.log.read_text()
+    assert f"HTTP     http://127.0.0.1:{server.port}, clear text" in said
+    assert f"gRPC     grpc://127.0.0.1:{server.grpc_port}, clear text" in said
+    assert "no token is required" in said
+
+
+def test_a_server_with_a_token_serves_every_host_and_names_the_addresses_it_listens_on(
+    tmp_path: Path,
+) -> None:
+    class OnAllInterfaces(FleetProcess):
+        def command(self) -> list[str]:
+            doors = [f"--address=:{self.port}", f"--grpc-address=:{self.grpc_port}"]
+            return [sys.executable, "-m", "navarch.cli", "serve", *doors]
+
+    server = OnAllInterfaces(tmp_path, token="s3cret")
+    try:
+        server.start()
+        token = "Authorization: Bearer s3cret"
+        assert heard(server, "navarch.example.com", token).startswith(b"HTTP/1.1 200")
+        server.until(lambda: "is serving" in server.log.read_text())
+        said = server.log.read_text()
+        assert f"HTTP     http://0.0.0.0:{server.port} (all interfaces), clear text" in said
+        assert f"gRPC     grpc://0.0.0.0:{server.grpc_port} (all interfaces), clear text" in said
+        assert "a token is required" in said
+        assert "s3cret" not in said
+    finally:
+        server.kill()
 
 
 def test_a_wrong_configuration_is_refused_with_its_place(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_server_that_stands_by_takes_over_from_one_that_was_killed(tmp_path: P
         standby.until(lambda: len(standby.ask(lambda api: api.list_nodes(active)).items) == 2)
         nodes = standby.ask(lambda api: api.list_nodes(Query(include_gone=True))).items
         assert {node.id for node in nodes} == before, "nothing was bought again"
-        assert "serves http" in standby.log.read_text()
+        assert "is serving" in standby.log.read_text()
     finally:
         for process in (leader, standby):
             if process.process is not None and process.process.poll() is None:

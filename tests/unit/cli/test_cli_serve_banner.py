@@ -7,18 +7,31 @@ from typing import Any
 import pytest
 
 from navarch.app.addresses import Address
-from navarch.cli.serve import render_banner
+from navarch.cli.serve import refused_urls, render_banner
+from navarch.config import parse_config
 
 
-def banner(*, can_buy: bool) -> str:
+def banner(
+    *,
+    can_buy: bool = True,
+    guarded: bool = True,
+    http: str = "127.0.0.1",
+    port: int = 50051,
+    grpc: str = "127.0.0.1",
+) -> str:
     running: Any = SimpleNamespace(
-        http=Address(host="127.0.0.1", port=50051),
-        grpc=Address(host="127.0.0.1", port=50052),
-        guarded=True,
+        http=Address(host=http, port=port),
+        grpc=Address(host=grpc, port=50052),
+        guarded=guarded,
         nodes=0,
         can_buy=can_buy,
     )
     return render_banner(running, Path("state"))
+
+
+def line_of(said: str, name: str) -> str:
+    (found,) = (line for line in said.splitlines() if line.split()[:1] == [name])
+    return found.split(maxsplit=1)[1]
 
 
 @pytest.mark.parametrize("can_buy", [False, True])
@@ -27,3 +40,83 @@ def test_machines_are_offered_only_by_a_server_that_can_buy_them(can_buy: bool) 
 
     assert ("navarch up " in said) is can_buy
     assert ("--config FILE" in said) is not can_buy
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "127.0.0.1:{}"),
+        ("::1", "[::1]:{}"),
+        ("10.0.0.5", "10.0.0.5:{}"),
+        ("navarch.internal", "navarch.internal:{}"),
+        ("0.0.0.0", "0.0.0.0:{} (all interfaces)"),
+        ("::", "[::]:{} (all interfaces)"),
+    ],
+)
+def test_the_addresses_are_those_the_server_listens_on_and_in_clear_text(
+    host: str, shown: str
+) -> None:
+    plain = "127.0.0.1:{}"
+    both = banner(http=host, grpc=host)
+    only_http = banner(http=host)
+
+    assert line_of(both, "HTTP") == f"http://{shown.format(50051)}, clear text (no TLS)"
+    assert line_of(both, "gRPC") == f"grpc://{shown.format(50052)}, clear text (no TLS)"
+    assert line_of(only_http, "gRPC") == f"grpc://{plain.format(50052)}, clear text (no TLS)"
+
+
+def test_a_server_with_a_token_says_that_it_is_required() -> None:
+    access = line_of(banner(guarded=True), "access")
+
+    assert access.startswith("a token is required")
+    assert "/metrics" in access
+
+
+def test_a_server_without_a_token_says_whom_it_serves_and_how_to_change_that() -> None:
+    access = line_of(banner(guarded=False), "access")
+
+    assert access.startswith("no token is required")
+    assert "this machine only" in access
+    assert "NAVARCH_AUTH_TOKEN" in access
+
+
+def test_the_commands_to_try_reach_a_server_that_listens_on_all_interfaces() -> None:
+    said = banner(http="0.0.0.0", port=51200)
+
+    assert "  navarch -s http://127.0.0.1:51200 status" in said.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("server", "pool", "warned"),
+    [
+        ("", "", []),
+        ("external_address: http://127.0.0.1:50051", "", []),
+        ("external_address: http://localhost", "", []),
+        (
+            "external_address: https://navarch.example.com",
+            "",
+            ["server.external_address https://navarch.example.com"],
+        ),
+        (
+            "",
+            "control_plane_address: http://10.0.0.5:50051",
+            ["pools.training.control_plane_address http://10.0.0.5:50051"],
+        ),
+        ("auth_token: s3cret, external_address: https://navarch.example.com", "", []),
+    ],
+)
+def test_a_url_for_agents_that_a_server_without_a_token_refuses_is_warned_about(
+    server: str, pool: str, warned: list[str]
+) -> None:
+    config = parse_config(
+        f"server: {{{server}}}\n"
+        "providers: {fake: {type: fake}}\n"
+        "pools: {training: {provider: fake, instance_type: h100-8x, max_nodes: 1, "
+        f"{pool}}}}}\n",
+        environment={},
+    )
+
+    said = list(refused_urls(config))
+
+    assert [line.partition(" is refused")[0] for line in said] == warned
+    assert all("NAVARCH_AUTH_TOKEN" in line for line in said)
