@@ -9,10 +9,16 @@ from importlib.resources import files
 
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import POOL
+from navarch.core.version import VERSION
 from navarch.ports.provider import ProvisionRequest
 
-INSTALL = "python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet navarch"
-"""How the agent gets onto a machine, where the pool does not say: the base install, no more."""
+INSTALL = f"python3 -m venv /opt/navarch && /opt/navarch/bin/pip install --quiet navarch=={VERSION}"
+"""How the agent gets onto a machine, where the pool does not say: the base install, no more.
+
+The agent has the version of this server, not the newest one on the day of the boot.
+"""
+
+_AGENT = "/opt/navarch/bin/navarch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +58,8 @@ def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) 
     It is a script, which every image with cloud-init runs at its first boot, and GCP's images
     without. The join token is written to a file that only root can read; it is of no use once
     the machine has joined, which is as well: whoever is on the machine can read its user data.
+    Where the agent cannot be installed, the script says so and ends with an error. cloud-init
+    writes both to the console and to /var/log/cloud-init-output.log.
     """
     told = dict(environment)
     join = told.pop("NAVARCH_JOIN_TOKEN", "")
@@ -68,13 +76,36 @@ def render_user_data(environment: Mapping[str, str], *, install: str = INSTALL) 
             _write("/etc/navarch/join-token", join + "\n"),
             _write("/etc/navarch/agent.env", lines),
             "umask 022",
-            f"[ -x /opt/navarch/bin/navarch ] || {{ {install}; }}",
+            *_install(install),
             _write("/etc/systemd/system/navarch-agent.service", unit),
             "systemctl daemon-reload",
             "systemctl enable --now navarch-agent.service",
             "",
         ]
     )
+
+
+def _install(command: str) -> list[str]:
+    """Return the lines that run `command`, unless the agent is there, and check what it did.
+
+    The command runs in a shell of its own: `set -e` has no effect on the left side of `||`. It is
+    not repeated in the message, since it may hold the password of a package index.
+    """
+    return [
+        "not_installed() {",
+        '  echo "navarch: the agent is not installed: $1" >&2',
+        "  echo 'navarch: the default command needs python3 with venv (package python3-venv) and "
+        f"a package index that has navarch=={VERSION}' >&2",
+        "  echo 'navarch: for another index or another way, set agent_install_command of the pool "
+        "in the configuration file of the server' >&2",
+        '  exit "$2"',
+        "}",
+        f"if [ ! -x {_AGENT} ]; then",
+        f"  sh -euc {shlex.quote(command)} || "
+        'not_installed "the install command ended with exit code $?" "$?"',
+        f"  [ -x {_AGENT} ] || not_installed '{_AGENT} is missing after the install command' 1",
+        "fi",
+    ]
 
 
 def _write(path: str, text: str) -> str:

@@ -182,7 +182,8 @@ class PoolConfig:
     agent_install_command: str | None = key(
         COMMAND,
         default=None,
-        doc="what installs the agent into /opt/navarch at the first boot; pip if left out",
+        doc="what installs the agent into /opt/navarch at the first boot; pip, with the version "
+        "of the server, if left out",
     )
     setup_attempts: int = key(
         Integer(least=1, most=100, example="3"),

@@ -20,6 +20,7 @@ from navarch.cli.agent import agent
 from navarch.core.ids import NodeId, Token
 from navarch.core.joining import join_token
 from navarch.core.ownership import Cluster
+from navarch.core.version import VERSION
 from navarch.testing.provider_contract import ProviderContract
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -45,7 +46,8 @@ def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: P
         folder.mkdir(parents=True)
     (tools / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/systemctl.log\n')
     (tools / "systemctl").chmod(0o755)
-    install = f"mkdir -p {root}/opt/navarch/bin && touch {root}/opt/navarch/bin/navarch"
+    agent_file = root / "opt/navarch/bin/navarch"
+    install = f"mkdir -p {agent_file.parent} && touch {agent_file} && chmod +x {agent_file}"
     script = render_user_data(told(), install=install)
     script = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", script)
     for _ in range(2):
@@ -67,6 +69,104 @@ def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: P
         "daemon-reload",
         "enable --now navarch-agent.service",
     ]
+
+
+def boot(
+    tmp_path: Path,
+    *,
+    python: str,
+    pip: str = "exit 1",
+    script: str | None = None,
+    shell: str = "bash",
+) -> "subprocess.CompletedProcess[str]":
+    """Run user data in a root of its own; `python` and `pip` are bodies of stand-ins."""
+    root, tools = tmp_path / "root", tmp_path / "tools"
+    for folder in (root / "etc/systemd/system", root / "opt/navarch/bin", tools):
+        folder.mkdir(parents=True, exist_ok=True)
+    log = f'echo "${{0##*/}} $*" >> {tmp_path}/calls.log\n'
+    stand_ins = {
+        tools / "python3": python,
+        tools / "systemctl": "",
+        root / "opt/navarch/bin/pip": pip,
+    }
+    for file, body in stand_ins.items():
+        file.write_text(f"#!/bin/sh\n{log}{body}\n")
+        file.chmod(0o755)
+    text = render_user_data(told()) if script is None else script
+    text = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", text)
+    return subprocess.run(
+        [shell, "-c", text],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}"},
+    )
+
+
+in_each_shell = pytest.mark.parametrize("shell", ["bash", "sh"])
+
+
+def calls(tmp_path: Path) -> list[str]:
+    log = tmp_path / "calls.log"
+    return log.read_text().splitlines() if log.exists() else []
+
+
+@in_each_shell
+def test_the_boot_script_installs_exactly_the_version_of_the_server(
+    tmp_path: Path, shell: str
+) -> None:
+    agent_file = tmp_path / "root/opt/navarch/bin/navarch"
+    ran = boot(tmp_path, python="", pip=f"touch {agent_file}; chmod +x {agent_file}", shell=shell)
+    assert ran.returncode == 0, ran.stderr
+    assert calls(tmp_path) == [
+        f"python3 -m venv {tmp_path}/root/opt/navarch",
+        f"pip install --quiet navarch=={VERSION}",
+        "systemctl daemon-reload",
+        "systemctl enable --now navarch-agent.service",
+    ]
+
+
+@in_each_shell
+@pytest.mark.parametrize(
+    ("python", "pip", "code", "what"),
+    [
+        pytest.param("exit 3", "exit 0", 3, "ended with exit code 3", id="python has no venv"),
+        pytest.param("", "echo 'no such version' >&2; exit 7", 7, "exit code 7", id="pip fails"),
+        pytest.param("", "exit 0", 1, "opt/navarch/bin/navarch is missing", id="pip does nothing"),
+    ],
+)
+def test_a_boot_script_that_cannot_install_the_agent_fails_and_says_what_to_do(
+    tmp_path: Path, python: str, pip: str, code: int, what: str, shell: str
+) -> None:
+    ran = boot(tmp_path, python=python, pip=pip, shell=shell)
+    assert ran.returncode == code
+    problem, needs, remedy = ran.stderr.splitlines()[-3:]
+    assert problem.startswith("navarch: the agent is not installed: ")
+    assert what in problem
+    assert "python3-venv" in needs
+    assert f"navarch=={VERSION}" in needs
+    assert "agent_install_command" in remedy
+    assert not [call for call in calls(tmp_path) if call.startswith("systemctl")]
+
+
+def test_a_boot_script_stops_at_the_first_line_of_a_custom_command_that_fails(
+    tmp_path: Path,
+) -> None:
+    install = "sh -c 'exit 4'\nsystemctl start 'a-secret'"
+    ran = boot(tmp_path, python="", script=render_user_data(told(), install=install))
+    assert ran.returncode == 4
+    assert "the agent is not installed: the install command ended with exit code 4" in ran.stderr
+    assert "a-secret" not in ran.stderr, "a command may hold the password of a package index"
+    assert not calls(tmp_path)
+
+
+def test_a_boot_script_does_not_install_an_agent_that_the_image_carries(tmp_path: Path) -> None:
+    carried = tmp_path / "root/opt/navarch/bin/navarch"
+    carried.parent.mkdir(parents=True)
+    carried.touch(mode=0o755)
+    ran = boot(tmp_path, python="exit 1")
+    assert ran.returncode == 0, ran.stderr
+    assert [call.split()[0] for call in calls(tmp_path)] == ["systemctl", "systemctl"]
 
 
 def test_user_data_is_the_same_each_time_a_launch_is_asked_for() -> None:
