@@ -9,7 +9,8 @@ from navarch.config.kinds import ListOf
 from navarch.config.nesting import Named, Nested
 from navarch.config.pool import PoolConfig, pool_name_remedy
 from navarch.config.problem import Problem
-from navarch.config.provider import PROVIDER, AwsConfig, GcpConfig, ProviderConfig
+from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
+from navarch.config.reach import is_local
 from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.server import ServerConfig
@@ -85,8 +86,53 @@ def _zones_in_their_regions(
                     )
 
 
+def _agents_reach_the_server(
+    server: ServerConfig,
+    providers: Mapping[str, ProviderConfig],
+    pools: Mapping[str, PoolConfig],
+) -> Iterator[Fault]:
+    """Yield pools with cloud_init whose agents could not reach the server from a cloud."""
+    reported: set[tuple[str, ...]] = set()
+    for pool in pools.values():
+        bought_at = [x.name for x in pool.sources if isinstance(providers.get(x.name), CLOUDS)]
+        if not pool.cloud_init or not bought_at:
+            continue
+        clouds = " and ".join(bought_at)
+        address = pool.control_plane_address or server.external_address
+        if address is None:
+            yield Fault(
+                at=("pools", pool.name, "cloud_init"),
+                message=f'pool "{pool.name}": cloud_init starts agents on machines of {clouds}, '
+                "and no address is set at which they reach the server",
+                remedy="add server.external_address, or control_plane_address to the pool, "
+                "such as https://navarch.example.com:50051",
+            )
+        elif is_local(address):
+            at: tuple[str, ...] = ("server", "external_address")
+            if pool.control_plane_address:
+                at = ("pools", pool.name, "control_plane_address")
+            if at not in reported:
+                yield Fault(
+                    at=at,
+                    message=f'pool "{pool.name}": cloud_init starts agents on machines of '
+                    f"{clouds} that cannot reach the server at {address}: there, that address is "
+                    "the machine itself",
+                    remedy="write an address that those machines reach, such as "
+                    "https://navarch.example.com:50051",
+                )
+            reported.add(at)
+
+
 # Declared in the order in which they are read: a pool is checked against what goes before.
-@block(rules=(_some_pool, _budgets_once, _budgets_held_by_somebody, _zones_in_their_regions))
+@block(
+    rules=(
+        _some_pool,
+        _budgets_once,
+        _budgets_held_by_somebody,
+        _zones_in_their_regions,
+        _agents_reach_the_server,
+    )
+)
 class Config:
     """All that an operator has written down, with defaults filled in."""
 

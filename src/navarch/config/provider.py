@@ -438,6 +438,12 @@ PROVIDER_TYPES: Mapping[str, type] = {
     for cls in (LambdaConfig, GcpConfig, AwsConfig, FakeConfig, DockerConfig, BareMetalConfig)
 }
 
+CLOUDS = (AwsConfig, GcpConfig, LambdaConfig)
+"""The types that sell bare machines, on which nothing starts an agent by itself.
+
+Simulated machines and containers come with one; machines of a rack may have one already.
+"""
+
 
 def _types(context: Mapping[str, object]) -> Mapping[str, type]:
     types = context.get("provider_types", PROVIDER_TYPES)

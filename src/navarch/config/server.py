@@ -52,7 +52,10 @@ class ServerConfig:
         restart="the port is opened once, when the server starts",
     )
     external_address: str | None = key(
-        URL, default=None, doc="the URL nodes reach the server by; made from `address` if left out"
+        URL,
+        default=None,
+        doc="the URL nodes reach the server by; made from `address` if left out, but required for "
+        "`cloud_init` at AWS, GCP and Lambda",
     )
     data_dir: str | None = key(
         PATH,

@@ -1,0 +1,34 @@
+"""A server that runs keeps its configuration when the new one leaves agents without a server."""
+
+import signal
+from pathlib import Path
+
+from fleet_process import CONFIG, FleetProcess
+
+AT_A_CLOUD = """
+  far: {provider: aws, instance_type: h100-8x, min_nodes: 0, max_nodes: 1, cloud_init: true}
+"""
+
+
+def test_a_reload_refuses_cloud_init_at_a_cloud_without_an_external_address(
+    tmp_path: Path,
+) -> None:
+    server = FleetProcess(tmp_path)
+    server.start()
+    assert server.process is not None
+    with_cloud = CONFIG.replace("pools:", "  aws: {type: aws, region: us-east-1}\npools:")
+    text = with_cloud.replace("BAD", "0") + AT_A_CLOUD.lstrip("\n")
+    server.config.write_text(text)
+    line = len(text.splitlines())
+    try:
+        server.process.send_signal(signal.SIGHUP)
+        server.until(lambda: "configuration not reloaded, the old one stays" in read(server))
+        assert f"{server.config}:{line}:" in read(server)
+        assert "no address is set at which they reach the server" in read(server)
+        assert "far" not in server.navarch("pool", "list").stdout
+    finally:
+        server.kill()
+
+
+def read(server: FleetProcess) -> str:
+    return server.log.read_text()
