@@ -6,9 +6,11 @@ from pathlib import Path
 
 from navarch.app.addresses import Address, StartError
 from navarch.config import Config
+from navarch.config.provider import CLOUDS
 from navarch.control.bringup import BringUp
 from navarch.core.bringup import Setup
 from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.pool import Pool
 from navarch.ports.offload import Offload
 from navarch.ports.shell import Shells
 from navarch.stores.bringup import FolderBringUpLogs
@@ -55,6 +57,33 @@ def build_bringup(
         setup=setup,
         control_plane=control_plane,
         join_token=join_token,
+    )
+
+
+def missing_agent(config: Config, pool: Pool) -> str | None:
+    """Return why no agent would start on machines bought for `pool`; None if one would.
+
+    A pool of the file may buy where the file says, also without cloud_init and setup_commands:
+    its image may start the agent. For other pools only user data can start one.
+    """
+    if pool.user_data.strip():
+        return None
+    written = config.pools.get(pool.name)
+    if written is not None and (written.cloud_init or written.setup_commands):
+        return None
+    expected = set() if written is None else {source.name for source in written.sources}
+    bare = {
+        offering.provider
+        for offering in pool.offerings
+        if isinstance(config.providers.get(offering.provider), CLOUDS)
+    }
+    if bare <= expected:
+        return None
+    return (
+        f"nothing starts the agent on machines that pool {pool.name} buys from "
+        f"{' and '.join(sorted(bare - expected))}, so they would cost money and never register; "
+        f"add pool {pool.name} to the configuration file of the server with cloud_init: true or "
+        f"setup_commands, or send user_data that starts the agent with PUT /v1/pools/{pool.name}"
     )
 
 

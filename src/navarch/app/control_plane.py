@@ -22,7 +22,7 @@ from navarch.control.heartbeats import HeartbeatReconciler
 from navarch.control.housekeeping import HousekeepingReconciler
 from navarch.control.incidents import IncidentReconciler
 from navarch.control.jobs import HeldReadings, JobReconciler, JobsInTheWay
-from navarch.control.launches import LaunchReconciler, UserData
+from navarch.control.launches import LaunchReconciler, MissingAgent, UserData
 from navarch.control.ledger import Ledger
 from navarch.control.loads import Loads
 from navarch.control.loop import Loop, Reconciler, Turns
@@ -50,7 +50,7 @@ from navarch.core.node import GONE, Node
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import ALERT_ONLY, CORDON_AND_REPLACE, LADDER_STRATEGY
-from navarch.fleet.brake import find_brake, may_be_braked, shunned
+from navarch.fleet.brake import brake_without_agent, find_brake, may_be_braked, shunned
 from navarch.fleet.disruption.costly import may_be_undercut
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
 from navarch.fleet.disruption.replacement import look_again, plan_replacements
@@ -190,11 +190,14 @@ def build_control_plane(
     save_readings: Callable[[], Awaitable[None]] | None = None,
     bringup: BringUp | None = None,
     user_data: UserData | None = None,
+    missing_agent: MissingAgent = lambda _: None,
     scheduler_offload: Offload | None = None,
     strict: bool = False,
 ) -> Plane:
     """Return a control plane that is ready to run.
 
+    `missing_agent` returns why no agent would start on the machines of a pool: nothing is bought
+    for such a pool.
     `scheduler_offload` is where jobs are placed, which may take a moment in a large fleet. `strict`
     lets a bug in a loop end the whole process instead of only that round: right
     for tests, wrong at three in the morning.
@@ -252,7 +255,7 @@ def build_control_plane(
             clock,
             store,
             name="pools",
-            plan=_plan_size(entropy, opinions, memory, rolls, dressed, readings),
+            plan=_plan_size(entropy, opinions, memory, rolls, dressed, readings, missing_agent),
             begin=begin,
             matters=matters_to_size,
             rolls=rolls,
@@ -279,7 +282,15 @@ def build_control_plane(
             sizes,
             drains.planning,
             drains,
-            LaunchReconciler(clock, store, dressed, errands, evidence, user_data=user_data),
+            LaunchReconciler(
+                clock,
+                store,
+                dressed,
+                errands,
+                evidence,
+                user_data=user_data,
+                missing_agent=missing_agent,
+            ),
             TerminationReconciler(clock, store, dressed, errands, evidence),
             NoticeReconciler(clock, store, notifier, errands, is_empty=drains.is_empty),
             HeartbeatReconciler(clock, store, hearing),
@@ -344,6 +355,7 @@ def build_control_plane(
             budgets=opinions.budgets,
             ledger=ledger,
             strategies=lambda: (*BUILT_IN, *opinions.remediators),
+            missing_agent=missing_agent,
         ),
         agents=agents,
         jobs=JobService(clock, store, scheduler_offload, opinions.scheduling),
@@ -386,6 +398,7 @@ def _plan_size(
     rolls: Rolls,
     providers: Providers,
     readings: HeldReadings,
+    missing_agent: MissingAgent,
 ) -> PlanPool:
     surveyed = [provider.name for provider in providers if provider.describes_topology]
 
@@ -409,6 +422,7 @@ def _plan_size(
         loop = find_replacement_loop(pool, roll.everybody(), now=now)
         if loop is not None and (brake is None or loop.until > brake.until):
             brake = loop
+        brake = brake_without_agent(pool, missing_agent(pool), now=now) or brake
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)
         replacements, again_at = None, None

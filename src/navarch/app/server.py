@@ -19,6 +19,7 @@ from navarch.app.bringup import (
     build_bringup,
     can_open_shells,
     control_plane_address,
+    missing_agent,
     open_shells,
 )
 from navarch.app.control_plane import Opinions, Plane, build_control_plane
@@ -295,6 +296,7 @@ class Server:
             save_readings=lambda: keepsakes.save(offload),
             bringup=self._bringup(store, offload, http),
             user_data=partial(self._user_data, guide),
+            missing_agent=lambda pool: missing_agent(self._config, pool),
             scheduler_offload=threads,
         )
 

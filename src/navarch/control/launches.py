@@ -27,6 +27,9 @@ UserData = Callable[[ProvisionRequest, ProviderName], str]
 """What a machine is told at its first boot, where its pool does not say. It must be the same
 each time: some providers refuse a token that comes with another request than before."""
 
+MissingAgent = Callable[[Pool], str | None]
+"""Returns why no agent would start on machines bought for a pool; None if one would."""
+
 TRANSIENT_MAX = 3
 """How often an offering may fail for no reason of its own before the next one is tried."""
 
@@ -50,8 +53,10 @@ class LaunchReconciler:
         evidence: Evidence,
         *,
         user_data: UserData | None = None,
+        missing_agent: MissingAgent = lambda _: None,
     ) -> None:
         self._user_data = user_data
+        self._missing_agent = missing_agent
         self._clock = clock
         self._store = store
         self._providers = providers
@@ -80,6 +85,9 @@ class LaunchReconciler:
                 return max(settled_at, now) + LOOK_AGAIN
         # Here either nobody has been asked yet, or the listings show that nothing came of it.
         if node.phase is Phase.REQUESTED:
+            if self._missing_agent(self._store.fleet().pools[launch.pool]) is not None:
+                # It was written down when an agent would have started, or by an older version.
+                return now + LOOK_AGAIN
             return self._errands.send(key, lambda: self._buy(node, launch))
         if node.phase is Phase.TERMINATING:
             return self._errands.send(key, lambda: self._close(node, launch))
@@ -179,7 +187,7 @@ class LaunchReconciler:
             group=launch.gang.id if launch.gang else "",
             group_size=launch.gang.nodes if launch.gang else 0,
         )
-        if request.user_data or self._user_data is None:
+        if request.user_data.strip() or self._user_data is None:
             return request
         return evolve(request, user_data=self._user_data(request, launch.offering.provider))
 

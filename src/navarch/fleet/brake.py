@@ -25,6 +25,9 @@ LONGEST_PAUSE = timedelta(hours=1)
 """Long enough that a night of failures costs a dozen machine-hours and not hundreds; short enough
 that the repair is noticed. Whoever has made it need not wait: the brake is released by hand."""
 
+WITHOUT_AGENT_AGAIN = timedelta(minutes=1)
+"""How often to look whether agents can start now: a reload of the configuration writes nothing."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brake:
@@ -115,6 +118,17 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
         ),
         until=until,
         allowance=0 if now < until else max((pool.gang or 1) - len(coming), 0),
+    )
+
+
+def brake_without_agent(pool: Pool, missing: str | None, *, now: datetime) -> Brake | None:
+    """Return the brake on a pool on whose machines no agent would start, for the reason given."""
+    if missing is None or pool.deleted:
+        return None
+    return Brake(
+        reason=f"no machines are bought: {missing}",
+        until=now + WITHOUT_AGENT_AGAIN,
+        allowance=0,
     )
 
 

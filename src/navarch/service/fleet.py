@@ -123,7 +123,9 @@ class FleetService:
         budgets: Sequence[Budget] = (),
         ledger: Ledger | None = None,
         strategies: Callable[[], Collection[str]] = lambda: BUILT_IN_STRATEGIES,
+        missing_agent: Callable[[Pool], str | None] = lambda _: None,
     ) -> None:
+        """`missing_agent` returns why no agent would start on the machines of a pool."""
         self._clock = clock
         self._entropy = entropy
         self._store = store
@@ -136,6 +138,7 @@ class FleetService:
         self._budgets = budgets
         self._ledger = ledger or Ledger(clock, store)
         self._strategies = strategies
+        self._missing_agent = missing_agent
 
     async def status(self) -> FleetStatus:
         """Return the fleet on one screen."""
@@ -240,6 +243,9 @@ class FleetService:
             fleet = self._store.fleet()
             before = fleet.pools.get(spec.name)
             after = self._sized(pool_from(spec, before), before)
+            missing = self._missing_agent(after)
+            if missing is not None:
+                raise InvalidError(f"user_data: {missing}")
             if after == before:
                 return pool_view(after, fleet.in_pool(after.name).values())
             if before is not None and before.braked and comes_up_differently(before, after):

@@ -22,6 +22,7 @@ from navarch.core.ids import NodeId, ProviderName
 from navarch.core.inventory import Gpu, Inventory
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
@@ -80,6 +81,7 @@ def build_doors(
     limits: HttpLimits | None = None,
     with_snapshot: bool = True,
     store: Store | None = None,
+    missing_agent: Callable[[Pool], str | None] = lambda _: None,
 ) -> Doors:
     """Return a control plane with an application that is not listening yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -87,7 +89,13 @@ def build_doors(
     columns = Columns(clock, timeout=timedelta(seconds=90))
     injected: list[tuple[NodeId, CheckResult]] = []
     fleet = FleetService(
-        clock, entropy, store, columns, offerings=_offerings, inject=_injecting(store, injected)
+        clock,
+        entropy,
+        store,
+        columns,
+        offerings=_offerings,
+        inject=_injecting(store, injected),
+        missing_agent=missing_agent,
     )
     agents = AgentService(
         clock,

@@ -13,6 +13,8 @@ from click.testing import CliRunner, Result
 from navarch.app.control_plane import build_control_plane
 from navarch.cli.main import navarch
 from navarch.cli.surroundings import Surroundings, Target, Terminal
+from navarch.control.launches import MissingAgent
+from navarch.core.fleet import Change
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.offering import Offering
@@ -118,11 +120,18 @@ class Place:
 
 @contextmanager
 def a_place(
-    *, habits: Habits | None = None, terminal: Terminal | None = None, seed: int = 1
+    *,
+    habits: Habits | None = None,
+    terminal: Terminal | None = None,
+    seed: int = 1,
+    missing_agent: MissingAgent = lambda _: None,
+    before: Change | None = None,
 ) -> Iterator[Place]:
-    """Yield a desk whose fleet lives as long as the block."""
+    """Yield a desk whose fleet lives as long as the block; `before` is in its store already."""
     with asyncio.Runner(loop_factory=SimLoop) as runner:
-        world, life = runner.run(_begin(habits or Habits(boot_s=(60, 90)), seed))
+        world, life = runner.run(
+            _begin(habits or Habits(boot_s=(60, 90)), seed, missing_agent, before)
+        )
         assert world.control is not None
         desk = a_desk(world.control.fleet, runner=runner, terminal=terminal)
         try:
@@ -133,16 +142,26 @@ def a_place(
             runner.run(_end(life))
 
 
-async def _begin(habits: Habits, seed: int) -> tuple[World, asyncio.Task[None]]:
+async def _begin(
+    habits: Habits, seed: int, missing_agent: MissingAgent, before: Change | None
+) -> tuple[World, asyncio.Task[None]]:
     ready: asyncio.Future[World] = asyncio.get_running_loop().create_future()
-    life = asyncio.create_task(_live(habits, seed, ready))
+    life = asyncio.create_task(_live(habits, seed, missing_agent, before, ready))
     return await ready, life
 
 
-async def _live(habits: Habits, seed: int, ready: asyncio.Future[World]) -> None:
+async def _live(
+    habits: Habits,
+    seed: int,
+    missing_agent: MissingAgent,
+    before: Change | None,
+    ready: asyncio.Future[World],
+) -> None:
     clock = SimClock()
     entropy = SeededEntropy(f"{seed}/cluster")
     store = MemoryStore(Cluster(id="cluster-1", secret=entropy.secret()))
+    if before is not None:
+        await store.commit(before, based_on=store.fleet().revision)
     cloud = SimulatedCloud(clock, SeededEntropy(f"{seed}/cloud"), habits)
     workloads = SimWorkloads(clock, SeededEntropy(f"{seed}/workloads"), 0.0)
     async with asyncio.TaskGroup() as tasks:
@@ -166,6 +185,7 @@ async def _live(habits: Habits, seed: int, ready: asyncio.Future[World]) -> None
             timing=lambda: TIMING,
             offerings=offerings,
             inject=inject,
+            missing_agent=missing_agent,
             strict=True,
         )
         tasks.create_task(world.control.run())

@@ -1,0 +1,169 @@
+"""A server with an account at AWS buys no machine that would stay without an agent."""
+
+import asyncio
+import base64
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import botocore.session
+import pytest
+
+from navarch import ControlPlane
+from navarch.app.server import Running
+from navarch.client.connect import FleetClient, connect_fleet
+from navarch.clock.system import SystemEntropy, ThreadOffload
+from navarch.config import parse_config
+from navarch.core.errors import InvalidError
+from navarch.core.fleet import Change
+from navarch.core.ids import PoolName, ProviderName
+from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.core.version import VERSION
+from navarch.ports.api import PoolSpec
+from navarch.stores.sqlite import SqliteStore
+from navarch.testing.ec2_server import Ec2Server
+
+CONFIG = """
+server:
+  address: "127.0.0.1:0"
+  grpc_address: "127.0.0.1:0"
+  external_address: https://navarch.example.com:50051
+providers:
+  work: {{type: aws, region: us-east-1, regions: [us-east-1], endpoint: "{url}"}}
+pools:
+  described: {{provider: work, instance_type: h100-8x, region: us-east-1, max_nodes: 1,
+    cloud_init: true}}
+"""
+P5 = Offering(
+    provider=ProviderName("work"),
+    instance_type="p5.48xlarge",
+    region="us-east-1",
+    zone="us-east-1a",
+    gpu_type="h100",
+)
+SPEC = PoolSpec(name=PoolName("training"), offerings=(P5,), nodes_min=1, nodes_max=1)
+SCRIPT = "#!/bin/sh\nstart-the-agent\n"
+
+Story = Callable[[FleetClient, str], Awaitable[None]]
+
+
+def serve(ec2: Ec2Server, folder: Path, story: Story) -> None:
+    """Tell `story` to a client of a server that runs, and to its address."""
+
+    async def main() -> None:
+        running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
+        plane = ControlPlane(data_dir=folder, config=parse_config(CONFIG.format(url=ec2.url)))
+        async with asyncio.TaskGroup() as tasks:
+            life = tasks.create_task(plane.run(running.set_result))
+            url = f"http://{(await running).http.reachable()}"
+            client = connect_fleet(url, timeout_s=10.0)
+            async with asyncio.timeout(60):
+                await story(client, url)
+            await client.close()
+            life.cancel()
+
+    asyncio.run(main())
+
+
+async def navarch(url: str, line: str) -> tuple[int, str]:
+    """Run the command line against `url`; return its exit code and what it said."""
+    ran = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "navarch.cli", "-s", url, *line.split()),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await ran.communicate()
+    assert ran.returncode is not None
+    return ran.returncode, said.decode()
+
+
+async def user_data(ec2: Ec2Server) -> str:
+    """Wait for the one machine; return what it was told at its first boot."""
+    while not ec2.alive():  # noqa: ASYNC110 - another process fills it
+        await asyncio.sleep(0.05)
+    (machine,) = ec2.alive()
+    client = botocore.session.get_session().create_client(
+        "ec2", region_name="us-east-1", endpoint_url=ec2.url
+    )
+    told = client.describe_instance_attribute(InstanceId=machine, Attribute="userData")
+    return base64.b64decode(told["UserData"]["Value"]).decode()
+
+
+def test_the_api_and_the_command_line_refuse_it_and_buy_nothing(
+    ec2: Ec2Server, tmp_path: Path
+) -> None:
+    async def story(fleet: FleetClient, url: str) -> None:
+        with pytest.raises(InvalidError, match="nothing starts the agent on machines that pool"):
+            await fleet.put_pool(SPEC, reason="")
+        for line in (
+            "up --gpus 8 --type h100 --name training",
+            "pool create training --provider work --type p5.48xlarge --max 1 --nodes 1",
+        ):
+            code, said = await navarch(url, line)
+            assert code == 2, said
+            assert "pool training buys from work, so they would cost money" in said
+            assert "with cloud_init: true or setup_commands" in said
+        assert [pool.spec.name for pool in await fleet.list_pools()] == ["described"]
+
+    serve(ec2, tmp_path, story)
+    assert ec2.made() == 0
+
+
+def test_a_pool_with_user_data_is_accepted_and_its_machine_gets_it(
+    ec2: Ec2Server, tmp_path: Path
+) -> None:
+    async def story(fleet: FleetClient, _url: str) -> None:
+        await fleet.put_pool(replace(SPEC, user_data=SCRIPT), reason="")
+        assert await user_data(ec2) == SCRIPT
+
+    serve(ec2, tmp_path, story)
+
+
+def test_a_pool_that_the_file_holds_with_cloud_init_is_accepted_and_its_machine_gets_the_agent(
+    ec2: Ec2Server, tmp_path: Path
+) -> None:
+    async def story(_fleet: FleetClient, url: str) -> None:
+        code, said = await navarch(url, "up --gpus 8 --type h100 --name described")
+        assert code == 0, said
+        assert f"pip install --quiet navarch=={VERSION}" in await user_data(ec2)
+
+    serve(ec2, tmp_path, story)
+
+
+def test_blank_user_data_does_not_take_the_place_of_the_script_that_starts_the_agent(
+    ec2: Ec2Server, tmp_path: Path
+) -> None:
+    async def story(fleet: FleetClient, _url: str) -> None:
+        blank = replace(SPEC, name=PoolName("described"), user_data=" \n")
+        await fleet.put_pool(blank, reason="")
+        assert f"pip install --quiet navarch=={VERSION}" in await user_data(ec2)
+
+    serve(ec2, tmp_path, story)
+
+
+def test_a_pool_that_an_older_version_stored_is_loaded_and_buys_nothing(
+    ec2: Ec2Server, tmp_path: Path
+) -> None:
+    asyncio.run(store_pool(tmp_path))
+
+    async def story(fleet: FleetClient, _url: str) -> None:
+        while "no machines are bought" not in (await fleet.get_pool(SPEC.name)).note:  # noqa: ASYNC110 - the loops run in real time
+            await asyncio.sleep(0.05)
+        note = (await fleet.get_pool(SPEC.name)).note
+        assert "nothing starts the agent on machines that pool training buys from work" in note
+        assert ec2.made() == 0
+        await fleet.put_pool(replace(SPEC, user_data=SCRIPT), reason="")
+        assert await user_data(ec2) == SCRIPT
+
+    serve(ec2, tmp_path, story)
+
+
+async def store_pool(folder: Path) -> None:
+    offload = ThreadOffload("an-older-version")
+    store = SqliteStore.open(folder, offload, SystemEntropy())
+    pool = Pool(name=SPEC.name, offerings=SPEC.offerings, nodes_min=1, nodes_max=1)
+    await store.commit(Change(pools=[pool]), based_on=store.fleet().revision)
+    store.close()
+    offload.close()
