@@ -8,7 +8,7 @@ import pytest
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings
 from navarch.core.health import HEARTBEAT, Condition, Health
 from navarch.core.held import Held, HeldBy
-from navarch.core.ids import NodeId, PoolName
+from navarch.core.ids import NodeId, PoolName, ProviderName
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.trait import AGENT, DRIVER, IMAGE, Trait
 from navarch.fleet.brake import Brake
@@ -218,6 +218,29 @@ def test_a_zone_that_is_silent_holds_the_few_nodes_of_each_pool_in_it() -> None:
     assert passed(verdicts) == []
     (because,) = {v.held.because for v in verdicts.values() if v.held}
     assert because.startswith("more than 10% of zone sim/region-1/b does not report")
+
+
+def sold_by(provider: str, pool: int, number: int) -> Node:
+    node = a_node(f"p{pool}-{number}", f"p{pool}")
+    assert node.launch is not None
+    place = replace(
+        node.launch.offering, provider=ProviderName(provider), region=f"r{provider}{number}"
+    )
+    return replace(node, launch=replace(node.launch, offering=place))
+
+
+@pytest.mark.parametrize(
+    ("sellers", "scope"), [(1, "provider cloud-0"), (20, "the fleet")], ids=["provider", "fleet"]
+)
+def test_silence_across_pools_and_zones_is_an_outage_of_their_provider_or_the_fleet(
+    sellers: int, scope: str
+) -> None:
+    nodes = [sold_by(f"cloud-{i % sellers}", i, j) for i in range(20) for j in range(8)]
+    last = [mute(sold_by(f"cloud-{i % sellers}", i, 8)) for i in range(20)]
+    verdicts = decide([*nodes, *last])
+    assert passed(verdicts) == []
+    (because,) = {v.held.because for v in verdicts.values() if v.held}
+    assert because.startswith(f"more than 10% of {scope} does not report")
 
 
 def test_a_silent_node_that_is_broken_as_well_is_replaced_during_an_outage() -> None:

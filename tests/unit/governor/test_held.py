@@ -85,3 +85,13 @@ def test_what_cannot_be_released_says_why(node: str, error: type[Exception], sai
             await held.release_held(reason="")
 
     play(story, a_node("training-0"), waiting("training-1", DRY))
+
+
+def test_a_pool_that_is_held_as_a_whole_is_released_so_that_it_replaces_again() -> None:
+    async def story(store: MemoryStore, held: HeldService) -> None:
+        pool = replace(a_pool(), held="replacements fall ill")
+        await store.commit(Change(pools=[pool]), based_on=store.fleet().revision)
+        await held.release_held(pool=pool.name, reason="the image is mended")
+        assert store.fleet().pools[pool.name].brake_released_at is not None
+
+    play(story)
