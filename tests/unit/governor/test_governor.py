@@ -224,7 +224,7 @@ def sold_by(provider: str, pool: int, number: int) -> Node:
     node = a_node(f"p{pool}-{number}", f"p{pool}")
     assert node.launch is not None
     place = replace(
-        node.launch.offering, provider=ProviderName(provider), region=f"r{provider}{number}"
+        node.launch.offering, provider=ProviderName(provider), region=f"r{pool}-{number}"
     )
     return replace(node, launch=replace(node.launch, offering=place))
 
