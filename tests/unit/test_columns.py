@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from navarch.core.ids import NodeId
-from navarch.core.metrics import GpuMetrics, NodeMetrics
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 from navarch.stores.columns import Columns
 from navarch.testing.worlds import NOW
 
@@ -253,3 +253,13 @@ def test_a_shorter_timeout_is_told_of() -> None:
     columns.subscribe(moments.append)
     columns.timeout = TIMEOUT / 2
     assert moments == [NOW]
+
+
+def test_readings_from_before_fill_a_row_that_has_none_and_make_no_row() -> None:
+    columns = Columns(HandClock(), timeout=TIMEOUT)
+    columns.heard(A)
+    before = [Sample(at=NOW, metrics=readings(2))]
+    for node in (A, B):
+        columns.heard_late(node, before)
+    assert (columns.metrics(A), columns.last_heard(A)) == (readings(2), NOW)
+    assert (columns.metrics(B), columns.last_heard(B), len(columns)) == (None, None, 1)

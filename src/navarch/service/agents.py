@@ -189,6 +189,10 @@ class AgentService:
         known = self._store.fleet().nodes.get(node)
         if known is None or known.registered_at is None:
             raise NotFoundError(f"node not found: {node}")
+        if known.gone:
+            # The sample is dropped, not refused: an agent that is refused counts as cut off, and
+            # one with a lease would end its machine.
+            return list(self._waiting.get(node, {}).values())
         self._heard.heard(node, metrics)
         if node in self._strangers:
             self._strangers.discard(node)
@@ -198,7 +202,8 @@ class AgentService:
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Weigh what the checks found."""
         status = await self._weighing.in_turn(node, self._report_health, node, report)
-        self._overheard(node, report)
+        if status is not NodeStatus.TERMINATED:
+            self._overheard(node, report)
         return status
 
     async def _report_health(self, name: NodeId, report: HealthReport) -> NodeStatus | None:
@@ -244,7 +249,8 @@ class AgentService:
         known = self._store.fleet().nodes.get(node)
         if known is None or known.registered_at is None:
             raise NotFoundError(f"node not found: {node}")
-        self._heard.heard_late(node, samples)
+        if not known.gone:
+            self._heard.heard_late(node, samples)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
         """Note that a command has arrived."""

@@ -180,7 +180,7 @@ class FleetService:
         return NodeDetail(
             node=self._node_view(fleet, node),
             inventory=await self._store.inventory(node.id),
-            metrics=self._readings.metrics(node.id),
+            metrics=None if node.gone else self._readings.metrics(node.id),
             commands=tuple(c for c in fleet.commands.values() if c.node == node.id),
         )
 
@@ -518,7 +518,9 @@ class FleetService:
 
     def _node_view(self, fleet: Fleet, node: Node) -> NodeView:
         recovery = fleet.recoveries.get(node.recovery) if node.recovery else None
-        return node_view(node, _pool_of(fleet, node), self._readings.last_heard(node.id), recovery)
+        # Readings of a node that is gone are not kept, so none are asked for.
+        last_heard = None if node.gone else self._readings.last_heard(node.id)
+        return node_view(node, _pool_of(fleet, node), last_heard, recovery)
 
     def _show_node(self, fleet: Fleet, name: NodeId) -> NodeView | None:
         node = fleet.nodes.get(name)

@@ -117,9 +117,13 @@ class Columns:
                 self._tell(_moment(now_s))  # Who was overdue is back.
 
     def heard_late(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Take the newest of readings from before, if there are none for `node` yet."""
-        row = self._row(node)
-        if samples and not self._gpus[row]:
+        """Take the newest of readings from before, if there are none for `node` yet.
+
+        A node that has no row, or no longer has one, is passed over: old readings are no sign of
+        life, and a row without one has no date that could be shown.
+        """
+        row = self._rows.get(node)
+        if row is not None and samples and not self._gpus[row]:
             newest = max(samples, key=lambda sample: sample.at)
             self._write(node, row, newest.metrics)
 

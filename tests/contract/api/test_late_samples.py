@@ -1,0 +1,256 @@
+"""A node that has departed: late samples of it are dropped, and every view of it still answers."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pytest
+
+from navarch.agent.links import open_link
+from navarch.client.connect import connect_fleet
+from navarch.client.grpc_link import grpc_link
+from navarch.clock.system import SystemClock, SystemEntropy
+from navarch.core.command import Command
+from navarch.core.fleet import Change
+from navarch.core.health import CheckResult, Health, HealthReport
+from navarch.core.ids import NodeId
+from navarch.core.inventory import Gpu, Inventory
+from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
+from navarch.core.node import NodeStatus, Phase
+from navarch.ports.agents import Registration
+from navarch.ports.api import FleetApi, Query, Update
+from navarch.ports.link import Link
+from navarch.service.agents import AgentService
+from navarch.service.fleet import FleetService
+from navarch.testing.doors import Doors, ask, build_doors, open_doors
+from navarch.testing.worlds import a_node, a_pool
+from navarch.wire.v1 import agent_pb2 as pb
+
+NODE = NodeId("training-0")
+BUSY = NodeMetrics(
+    cpu_pct=5.0,
+    memory_pct=7.0,
+    gpus=(GpuMetrics(temperature_c=60.0, power_w=300.0, utilization_pct=90.0),),
+)
+LATE = [Sample(at=datetime(2026, 1, 1, tzinfo=UTC), metrics=BUSY)]
+REPORT = HealthReport(
+    results=(CheckResult(check="gpu", health=Health.UNHEALTHY, reason="off the bus", fatal=True),)
+)
+
+Road = Callable[[Doors], Awaitable[Any]]
+
+
+async def departed(doors: Doors) -> None:
+    """Let a machine that was bought register, serve and be given back, until it is gone."""
+    store, born = doors.store, a_node(NODE, phase=Phase.BOOTING)
+    await store.commit(Change(pools=[a_pool()], nodes=[born]), based_on=0)
+    hardware = Inventory(gpus=(Gpu(index=0, uuid="GPU-0"),))
+    await doors.agents.register(Registration(node=NODE, inventory=hardware))
+    doors.agents.heartbeat(NODE, BUSY)
+    await doors.fleet.retire(NODE, reason="too old")
+    for phase in (Phase.DRAINING, Phase.TERMINATING, Phase.GONE):
+        node = store.fleet().nodes[NODE]
+        change = Change(nodes=[node.to(phase, at=node.since)])
+        await store.commit(change, based_on=store.fleet().revision)
+    # The control plane does the same when it hears of the commit.
+    doors.columns.forget(NODE)
+
+
+async def post(doors: Doors, path: str, body: object) -> object:
+    text = json.dumps(body).encode()
+    answer = await ask(doors.app, "POST", path, text, content_type="application/json")
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+@asynccontextmanager
+async def http_link(doors: Doors) -> AsyncIterator[Link]:
+    async with open_doors(doors, grpc=False):
+        link = open_link(doors.http_url, token=lambda: None)
+        try:
+            yield link
+        finally:
+            await link.close()
+
+
+@asynccontextmanager
+async def link_over_grpc(doors: Doors) -> AsyncIterator[Link]:
+    async with open_doors(doors, http=False):
+        link = grpc_link(doors.grpc_url, lambda: None)
+        try:
+            yield link
+        finally:
+            await link.close()
+
+
+async def in_process_beat(doors: Doors) -> Sequence[Command]:
+    return doors.agents.heartbeat(NODE, BUSY)
+
+
+async def in_process_samples(doors: Doors) -> None:
+    await doors.agents.report_metrics(NODE, LATE)
+
+
+async def json_beat(doors: Doors) -> object:
+    metrics = {"cpu_pct": 5.0, "memory_pct": 7.0, "gpus": [{"utilization_pct": 90.0}]}
+    return await post(doors, "/v1/agent/heartbeat", {"node": NODE, "metrics": metrics})
+
+
+async def connect_beat(doors: Doors) -> object:
+    path = "/navarch.ControlPlaneService/SendHeartbeat"
+    return await post(doors, path, {"nodeId": NODE, "metrics": {"cpuUsagePercent": 5.0}})
+
+
+async def packed_beat(doors: Doors) -> Sequence[Command]:
+    async with http_link(doors) as link:
+        return await link.heartbeat(NODE, BUSY)
+
+
+async def http_samples(doors: Doors) -> None:
+    async with http_link(doors) as link:
+        await link.report_metrics(NODE, LATE)
+
+
+async def grpc_beat(doors: Doors) -> Sequence[Command]:
+    async with link_over_grpc(doors) as link:
+        return await link.heartbeat(NODE, BUSY)
+
+
+async def grpc_samples(doors: Doors) -> None:
+    async with link_over_grpc(doors) as link:
+        await link.report_metrics(NODE, LATE)
+
+
+async def attached(doors: Doors) -> None:
+    """Send a heartbeat, old samples and a report over one stream."""
+    beat = pb.HeartbeatRequest(node_id=NODE, cpu_pct=5.0)
+    samples = pb.ReportMetricsRequest(node=NODE)
+    samples.samples.add().metrics.cpu_pct = 5.0
+    samples.samples[0].at.FromDatetime(LATE[0].at)
+    messages = [
+        pb.AgentMessage(number=1, heartbeat=beat),
+        pb.AgentMessage(number=2, report_metrics=samples),
+    ]
+    async with (
+        open_doors(doors, http=False),
+        grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
+    ):
+        stream = channel.stream_stream("/navarch.v1.AgentService/Attach")(
+            iter([message.SerializeToString() for message in messages])
+        )
+        answers = [pb.ControlMessage.FromString(body) async for body in stream]
+    assert [answer.number for answer in answers] == [1, 2]
+    assert not any(answer.HasField("error") for answer in answers), answers
+
+
+ROADS: dict[str, Road] = {
+    "in-process heartbeat": in_process_beat,
+    "in-process samples": in_process_samples,
+    "JSON heartbeat": json_beat,
+    "Connect heartbeat": connect_beat,
+    "packed heartbeat": packed_beat,
+    "HTTP samples": http_samples,
+    "gRPC heartbeat": grpc_beat,
+    "gRPC samples": grpc_samples,
+    "Attach": attached,
+}
+
+
+@asynccontextmanager
+async def seen_through(door: str, doors: Doors) -> AsyncIterator[FleetApi]:
+    if door == "in-process":
+        yield doors.fleet
+        return
+    async with open_doors(doors, http=door == "http", grpc=door == "grpc"):
+        client = connect_fleet(doors.http_url or doors.grpc_url, None, 10.0)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+
+async def check_views(fleet: FleetApi) -> None:
+    """List, get and watch a fleet with a node that has departed."""
+    page = await fleet.list_nodes(Query(include_gone=True))
+    assert [(node.id, node.status) for node in page.items] == [(NODE, NodeStatus.TERMINATED)]
+    assert page.items[0].last_heartbeat is None
+    detail = await fleet.get_node(NODE)
+    assert (detail.node.phase, detail.metrics) == (Phase.GONE, None)
+    watched: list[Update] = []
+    async with aclosing(fleet.watch(after_revision=0)) as updates:  # type: ignore[type-var]
+        async for update in updates:
+            watched.append(update)
+            if update.revision == page.revision:
+                break
+    assert {node.phase for update in watched for node in update.nodes} == {Phase.GONE}
+
+
+def run(story: Callable[[Doors], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(story(build_doors()), 30))
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_late_sample_of_a_departed_node_is_answered_and_not_kept(road: str) -> None:
+    async def story(doors: Doors) -> None:
+        await departed(doors)
+        revision = doors.store.fleet().revision
+
+        await ROADS[road](doors)
+        doors.desk.flush()
+
+        assert len(doors.columns) == 0
+        assert (doors.columns.last_heard(NODE), doors.columns.metrics(NODE)) == (None, None)
+        assert doors.store.fleet().revision == revision
+
+    run(story)
+
+
+@pytest.mark.parametrize("door", ["in-process", "http", "grpc"])
+def test_a_departed_node_is_listed_shown_and_watched_after_its_late_samples(door: str) -> None:
+    async def story(doors: Doors) -> None:
+        await departed(doors)
+        await doors.agents.report_metrics(NODE, LATE)
+        async with seen_through(door, doors) as fleet:
+            await check_views(fleet)
+
+    run(story)
+
+
+class Unreadable:
+    """A table of readings whose rows cannot be shown."""
+
+    def last_heard(self, node: NodeId) -> datetime | None:
+        raise OverflowError(f"{node}: cannot convert float infinity to integer")
+
+    def metrics(self, node: NodeId) -> NodeMetrics | None:
+        raise OverflowError(f"{node}: cannot convert float infinity to integer")
+
+
+def test_a_departed_node_is_listed_shown_and_watched_whatever_the_table_holds_of_it() -> None:
+    async def story(doors: Doors) -> None:
+        await departed(doors)
+        await check_views(FleetService(SystemClock(), SystemEntropy(), doors.store, Unreadable()))
+
+    run(story)
+
+
+def test_a_late_report_of_a_departed_node_is_answered_and_reaches_no_listener() -> None:
+    async def story(doors: Doors) -> None:
+        await departed(doors)
+        fleet = doors.store.fleet()
+        reports: list[NodeId] = []
+        agents = AgentService(
+            SystemClock(),
+            doors.store,
+            doors.columns,
+            overheard=lambda node, _report: reports.append(node),
+        )
+        assert await agents.report_health(NODE, REPORT) is NodeStatus.TERMINATED
+        assert reports == []
+        assert doors.store.fleet() is fleet
+
+    run(story)
