@@ -21,6 +21,7 @@ NOTABLE = frozenset(
         "pool.held",
         "pool.braked",
         "pool.unbraked",
+        "policy.failed",
         "gang.given_up",
         "recovery.ticket",
         "recovery.ordered",

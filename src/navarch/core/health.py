@@ -34,6 +34,11 @@ TESTING = "testing"
 """Said while an agent uses the GPUs for its tests: no work may start on the node meanwhile."""
 
 
+POLICY = "policy/"
+"""How the name of a check begins that the control plane makes itself: could the health policy judge
+what the check after it found? Where it could not, the health is unknown, and no remedy follows."""
+
+
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:

@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, HEALTHY, CheckResult, Condition, Health
+from navarch.core.health import BOOT, HEALTHY, POLICY, CheckResult, Condition, Health
 
 TIMES_MAX = 10
 """Reports in a row are counted up to here; after that a condition that goes on is no news."""
@@ -21,17 +21,18 @@ def weigh(
     """Return what is wrong after `results`, given what was wrong before.
 
     A check that passes takes back what it said, except for things that happened: those
-    last until somebody overrides them, or until the boot check passes on a later boot.
+    last until somebody overrides them, or until the boot check passes on a later boot. That a check
+    could not look is no condition; that a policy could not judge is one.
     """
     wrong = {condition.check: condition for condition in conditions}
     for result in results:
         check, health = result.check, result.health
-        if health in _WRONG:
+        if health in _WRONG or (health is Health.UNKNOWN and check.startswith(POLICY)):
             wrong[check] = _condition(wrong.get(check), result, now, boot_id)
             continue
         if not wrong or health is not HEALTHY:
             continue
-        if check in wrong and not wrong[check].lasting:
+        if check in wrong and (not wrong[check].lasting or check.startswith(POLICY)):
             del wrong[check]
         if check == BOOT:
             wrong = {

@@ -12,7 +12,7 @@ from navarch.core.drafting import drafted
 from navarch.core.event import Event, Subject, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
-from navarch.core.health import HEALTHY, CheckResult, HealthReport
+from navarch.core.health import HEALTHY, POLICY, CheckResult, HealthReport
 from navarch.core.ids import CommandId, IncidentId, NodeId
 from navarch.core.incident import APPLICATION, FABRIC, Incident
 from navarch.core.node import GONE, Node
@@ -29,6 +29,7 @@ from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
 from navarch.service.told import Told
 from navarch.service.turns import Turns
+from navarch.service.unjudged import failure_events, stands_unjudged, unjudged_results
 
 log = structlog.get_logger(__name__)
 
@@ -139,7 +140,9 @@ class Weighing:
             boot = report.boot_id
             after, events = with_past_results(node, results, boot_id=boot, now=now, because=behind)
         else:
-            after, events = with_results(node, results, now=now, because=behind)
+            unjudged = self._unjudged(found, node, report)
+            after, events = with_results(node, [*results, *unjudged], now=now, because=behind)
+            events = [*failure_events(node, after, now), *events] if unjudged else events
         if news:
             events = [*_told(news, incidents, now), *_stories(fleet, incidents, now), *events]
         elif after is node:
@@ -171,6 +174,25 @@ class Weighing:
         if again:
             results = [result for place, result in enumerate(results) if place not in again]
         return news, results
+
+    def _unjudged(
+        self, found: Sequence[_Judged], node: Node, report: HealthReport
+    ) -> Sequence[CheckResult]:
+        """Return what to add to a report because a rule failed on it, or on one before it."""
+        failed = [
+            (item.result, item.verdict)
+            for item in found
+            if item.verdict.broken
+            and (
+                stands_unjudged(node, item.result.check)
+                or not _is_told_again(item, node, self._told)
+            )
+        ]
+        if not failed and not any(each.check.startswith(POLICY) for each in node.conditions):
+            return ()
+        judged = [item.result for item in found if not item.verdict.broken]
+        engine = found[0].engine if found else self._policies().of(node.pool)
+        return unjudged_results(node, report, failed, judged, engine)
 
     def is_familiar(self, fleet: Fleet, node: Node, report: HealthReport) -> bool:
         """Return whether `report` says of `node` what was weighed before and changed nothing.

@@ -24,6 +24,7 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.health.policy.book import PolicyBook
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
@@ -82,6 +83,7 @@ def build_doors(
     with_snapshot: bool = True,
     store: Store | None = None,
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
+    policies: Callable[[], PolicyBook] | None = None,
 ) -> Doors:
     """Return a control plane with an application that is not listening yet."""
     clock, entropy = SystemClock(), SystemEntropy()
@@ -102,6 +104,7 @@ def build_doors(
         store,
         columns,
         timing=lambda: Timing(heartbeat_interval=timedelta(seconds=10)),
+        policies=policies,
     )
     desk = HeartbeatDesk(agents, columns)
     auth = BearerToken(token) if token else Anyone()

@@ -124,6 +124,30 @@ def test_without_a_dry_run_the_same_is_done(
     assert node.held is None
 
 
+class ReplaceAll:
+    """A remediator that replaces every node it is asked about."""
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        del pool, node
+        return Treatment(remedy=Remedy.REPLACE, reason="something is wrong with it")
+
+
+def test_a_node_whose_health_is_only_unknown_is_put_before_no_remediator() -> None:
+    doubt = Condition(
+        check="policy/xid/31/GPU-0",
+        health=Health.UNKNOWN,
+        reason="policy house cannot judge xid/31/GPU-0",
+        since=NOW,
+    )
+    unknown = a_node("training-0", health=Health.UNKNOWN, conditions=(doubt,))
+    sick = broken(a_node("training-1"), fault(), doubt)
+
+    after, _ = decide([a_pool(size=2)], [unknown, sick], ReplaceAll())
+
+    assert after[unknown.id] == unknown
+    assert after[sick.id].retiring is not None
+
+
 def in_domain(domain: Domain, number: int, value: str) -> Node:
     """Return a node that shares one domain, and nothing else, with others of the same value."""
     pool = value if domain is Domain.POOL else f"pool-{number}"

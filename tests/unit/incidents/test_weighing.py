@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from navarch.config.policy import default_policy, parse_policy
+from navarch.control.alerts import is_notable
 from navarch.control.incidents import CLOSED_MAX, KEEP, IncidentReconciler
 from navarch.core.event import Recorded, about
 from navarch.core.fleet import Change
@@ -375,8 +376,9 @@ def test_a_rule_that_fails_on_the_way_loses_nothing_and_the_journal_says_so() ->
         await site.report(site.xid(79))
 
         assert site.health() is Health.UNHEALTHY
-        (finding, _) = await site.store.events(about=about("node", NODE))
+        (finding, failed, _) = await site.store.events(about=about("node", NODE))
         assert finding.event.facts["broken"].startswith("hot: ")
+        assert failed.event.kind == "policy.failed"
         assert "could not be applied" in site.store.fleet().nodes[NODE].conditions[0].reason
 
     play(story)
@@ -452,5 +454,150 @@ def test_a_storm_does_not_fill_the_memory() -> None:
         left = [incident for incident in site.incidents if not incident.is_open]
         assert len(left) == CLOSED_MAX
         assert "inc-0" not in {incident.id for incident in left}, "the oldest go first"
+
+    play(story)
+
+
+GREEDY: dict[str, object] = {
+    "metadata": {"name": "greedy"},
+    "rules": [
+        {
+            "name": "pairs",
+            "condition": "event.sources.exists(a, event.sources.exists(b, "
+            "event.sources.exists(c, a + b + c == 'x')))",
+            "result": "unhealthy",
+        },
+        {"name": "lost", "condition": 'event.message == "XID 119"', "result": "unhealthy"},
+        {"name": "calm", "condition": "true", "result": "healthy"},
+    ],
+}
+"""Its first rule takes CEL more steps than it allows where a finding has 25 sources."""
+
+MENDED: dict[str, object] = {
+    "metadata": {"name": "mended"},
+    "rules": [{"name": "calm", "condition": "true", "result": "healthy"}],
+}
+
+
+def crowded(result: CheckResult) -> CheckResult:
+    """Return `result` as 25 sources saw it."""
+    sources = ",".join(f"source-{i}" for i in range(25))
+    return replace(result, facts={**result.facts, "sources": sources})
+
+
+EVENT = CheckResult(check="health_events", health=Health.HEALTHY, facts={"event_type": "ecc_sbe"})
+QUIET = CheckResult(check="health_events", health=Health.HEALTHY)
+
+
+@pytest.mark.parametrize("kind", ["happened", "is so", "degraded"])
+def test_what_no_rule_can_judge_makes_a_node_unknown_at_the_mildest_and_names_the_rule(
+    kind: str,
+) -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill(site.node(health=Health.HEALTHY))
+        results = {"happened": site.xid(31, pid=7), "is so": EVENT, "degraded": HOT}
+        await site.report(crowded(results[kind]))
+
+        node = site.store.fleet().nodes[NODE]
+        assert node.health is (Health.DEGRADED if kind == "degraded" else Health.UNKNOWN)
+        (unjudged,) = [c for c in node.conditions if c.health is Health.UNKNOWN]
+        assert not unjudged.fatal
+        assert unjudged.reason.startswith("policy greedy cannot judge")
+        assert "rule pairs: INTERNAL: Iteration budget exceeded" in unjudged.reason
+        (failed,) = [
+            entry.event
+            for entry in await site.store.events(about=about("node", NODE))
+            if entry.event.kind == "policy.failed"
+        ]
+        assert is_notable(failed), "people are alerted"
+        assert unjudged.reason in failed.reason
+
+    play(story)
+
+
+def test_a_rule_that_can_be_evaluated_outweighs_one_that_cannot() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        await site.report(crowded(site.xid(119)), crowded(site.xid(31, pid=7)))
+
+        node = site.store.fleet().nodes[NODE]
+        assert node.health is Health.UNHEALTHY
+        (fatal,) = [c for c in node.conditions if c.fatal]
+        assert fatal.facts["rule"] == "lost"
+
+    play(story)
+
+
+@pytest.mark.parametrize("kind", ["happened", "is so"])
+def test_a_node_that_could_not_be_judged_recovers_with_the_first_report_to_another_policy(
+    kind: str,
+) -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        await site.report(crowded(site.xid(31, pid=7) if kind == "happened" else EVENT))
+        assert site.health() is Health.UNKNOWN
+        site.agents = site.receive()
+        await site.report(WARM)
+        assert site.health() is Health.UNKNOWN, "a restart with the same rules mends no rule"
+
+        site.book = book(MENDED)
+        await site.report(WARM)
+
+        assert site.health() is Health.HEALTHY
+        assert site.store.fleet().nodes[NODE].conditions == ()
+
+    play(story)
+
+
+def test_a_state_that_could_not_be_judged_is_over_when_its_check_passes_and_no_sooner() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        await site.report(crowded(EVENT))
+        await site.report(WARM)
+        assert site.health() is Health.UNKNOWN, "another check passed"
+        blind = replace(QUIET, health=Health.UNKNOWN, reason="the check itself failed")
+        await site.report(blind)
+        assert site.health() is Health.UNKNOWN, "the check did not look"
+        await site.report(QUIET)
+        assert site.health() is Health.HEALTHY
+
+    play(story)
+
+
+def test_an_event_that_could_not_be_judged_is_not_taken_back_by_a_quiet_round() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        await site.report(crowded(site.xid(31, pid=7)))
+        await site.report(CheckResult(check="xid", health=Health.HEALTHY))
+        assert site.health() is Health.UNKNOWN
+        await site.clock.sleep(60)
+        await site.report(site.xid(31, pid=8))
+        assert site.health() is Health.HEALTHY, "the same event, which the rules can judge"
+
+    play(story)
+
+
+def test_a_rule_that_fails_again_and_again_alerts_people_once() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        for gpu in range(3):
+            await site.report(crowded(EVENT), crowded(site.xid(31, gpu=gpu, pid=7)))
+        assert (await site.kinds(f"node/{NODE}")).count("policy.failed") == 1
+
+    play(story)
+
+
+def test_a_check_that_could_not_look_says_nothing_about_the_hardware_as_before() -> None:
+    async def story(site: Site) -> None:
+        await site.fill(site.node(health=Health.HEALTHY))
+        blind = CheckResult(check="temperature", health=Health.UNKNOWN, reason="not looked at")
+        await site.report(blind)
+        assert site.health() is Health.HEALTHY
 
     play(story)

@@ -152,6 +152,57 @@ def test_a_rule_that_fails_does_not_keep_a_later_one_from_being_stricter() -> No
     assert rules.judge(occurrence(xid(31))).health is Health.UNHEALTHY
 
 
+GREEDY = "event.sources.all(a, event.sources.all(b, event.sources.all(c, a + b + c != 'x')))"
+"""A condition that is fine for a few sources and takes CEL more steps than it allows for 25."""
+MANY = ",".join(f"source-{i}" for i in range(25))
+
+
+def test_a_rule_that_takes_too_many_steps_fails_like_any_other_and_is_named() -> None:
+    rules = engine({"condition": GREEDY, "result": "healthy"})
+
+    verdict = rules.judge(occurrence(xid(79, sources=MANY)))
+
+    assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True), "as the check says"
+    assert verdict.broken == ("rule-0: INTERNAL: Iteration budget exceeded [INTERNAL]",)
+    assert rules.judge(occurrence(xid(79))).rule == "rule-0"
+
+
+def test_a_rule_that_takes_too_many_steps_keeps_no_other_rule_from_its_verdict() -> None:
+    rules = engine(
+        {"condition": GREEDY, "result": "healthy"},
+        {"condition": "event.metrics.xid_code == 31", "result": "unhealthy"},
+    )
+
+    verdict = rules.judge(occurrence(xid(31, sources=MANY)))
+
+    assert (verdict.rule, verdict.health, verdict.fatal) == ("rule-1", Health.UNHEALTHY, True)
+
+
+def test_rules_that_take_too_many_steps_only_together_are_asked_one_by_one() -> None:
+    some = ",".join(f"source-{i}" for i in range(18))
+    greedy = [
+        {"condition": f"{GREEDY} && event.check == 'no-{i}'", "result": "healthy"} for i in range(4)
+    ]
+    rules = engine(*greedy, {"condition": "true", "result": "degraded"})
+
+    verdict = rules.judge(occurrence(xid(31, sources=some)))
+
+    assert (verdict.rule, verdict.broken) == ("rule-4", ())
+
+
+def test_a_finding_that_cannot_be_put_in_words_for_cel_fails_every_rule_and_nothing_else() -> None:
+    rules = engine({"condition": 'event.event_type == "xid"', "result": "healthy"})
+    odd = xid(79)
+    odd = CheckResult(
+        check=odd.check, health=odd.health, fatal=True, facts={**odd.facts, "code": "1.0e999"}
+    )
+
+    verdict = rules.judge(occurrence(odd))
+
+    assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True)
+    assert verdict.broken == ("rule-0: OverflowError: cannot convert float infinity to integer",)
+
+
 def test_a_rule_behind_the_one_that_matches_is_not_asked_and_cannot_fail() -> None:
     rules = engine(
         {"condition": 'event.event_type == "xid" // a word about it', "result": "degraded"},

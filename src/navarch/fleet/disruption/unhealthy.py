@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from navarch.core.health import HEALTHY, HEARTBEAT, UNHEALTHY, Condition
+from navarch.core.health import HEALTHY, HEARTBEAT, UNHEALTHY, Condition, Health
 from navarch.core.node import READY, Node
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
@@ -94,14 +94,17 @@ def plan_treatments(
     """Return what `remediator` wants done about the nodes of `pool` that are not well.
 
     Only nodes with something held against them are put before it, and only ones in
-    service: whatever it answers, no sound node comes to harm. A node that is only silent is
-    put before it once it has been silent for as long as the pool allows.
+    service: whatever it answers, no sound node comes to harm. That a policy could not judge a node
+    is nothing against it. A node that is only silent is put before it once it has been silent for
+    as long as the pool allows.
     """
     wanted: list[tuple[Node, Treatment]] = []
     for node in nodes:
         if not node.counts or node.phase is not READY or not node.conditions:
             continue
         if node.recovery is not None:
+            continue
+        if all(condition.health is Health.UNKNOWN for condition in node.conditions):
             continue
         due_at = silence_due_at(pool, node)
         if due_at is not None and now < due_at:
@@ -129,8 +132,9 @@ def silence_due_at(pool: Pool, node: Node) -> datetime | None:
 
 def is_only_silent(pool: Pool, node: Node) -> bool:
     """Return whether nothing but its silence can be the reason to act on `node`."""
-    evidence = grave_conditions(pool, node) or node.conditions
-    return all(condition.check == HEARTBEAT for condition in evidence)
+    unhealthy = [condition for condition in node.conditions if condition.health is UNHEALTHY]
+    evidence = grave_conditions(pool, node) or unhealthy
+    return bool(evidence) and all(condition.check == HEARTBEAT for condition in evidence)
 
 
 def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:

@@ -1,8 +1,11 @@
 """The engine: a policy, compiled, and what it makes of occurrences."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+
+import msgspec
 
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
@@ -47,6 +50,8 @@ class Engine:
     windows: Windows = field(default_factory=Windows)
     remembers: bool = field(init=False)
     """Whether its verdicts depend on what happened before."""
+    revision: str = field(init=False)
+    """A name for exactly these rules: another for any change of one."""
     _conditions: Expressions = field(init=False)
     _speaks_of: frozenset[str] = field(init=False)
     _ask_when: list[bool] = field(init=False)
@@ -57,6 +62,8 @@ class Engine:
             assert flaw is None, f"{rule.name}: {flaw.message}"
         conditions = [rule.condition for rule in self.policy.rules]
         self.remembers = self.policy.memory > timedelta(0)
+        rules = hashlib.sha256(msgspec.json.encode(self.policy)).hexdigest()[:8]
+        self.revision = f"{self.policy.name}@{rules}"
         self._conditions = Expressions(conditions)
         self._speaks_of = speaks_of(conditions)
         self._ask_when = [asks_when(rule.condition) for rule in self.policy.rules]
@@ -72,7 +79,7 @@ class Engine:
         matches: list[Match] = []
         steady = True
         decided: Verdict | None = None
-        holding = self._conditions.hold(variables(occurrence, self._speaks_of))
+        holding = self._holding(occurrence)
         for rule, when, holds in zip(self.policy.rules, self._ask_when, holding, strict=True):
             if holds is False and not when:
                 continue
@@ -88,6 +95,13 @@ class Engine:
         if steady and not broken and not matches:
             return decided
         return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
+
+    def _holding(self, occurrence: Occurrence) -> Iterable[bool | str]:
+        """Return for each rule whether its condition holds, or, as text, why that is not known."""
+        try:
+            return self._conditions.hold(variables(occurrence, self._speaks_of))
+        except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
+            return [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
 
     def note(self, verdict: Verdict) -> None:
         """Remember what `verdict` rests on, now that it stands."""

@@ -61,11 +61,22 @@ class Expressions:
     def _ask(self, values: Mapping[str, Any]) -> Iterator[bool | str]:
         activation = _environment().Activation(values)
         if self._together is not None:
-            found = self._together.eval(activation).value()
+            found = _evaluated(self._together, activation)
             if isinstance(found, list):
                 return (item.value() for item in found)
         # One of them cannot be evaluated; the others can.
-        return (_truth(each.eval(activation).value()) for each in self._each)
+        return (_truth(_evaluated(each, activation)) for each in self._each)
+
+
+def _evaluated(condition: cel.Expression, activation: cel.Activation) -> object:
+    """Return the value of a condition, or, as text, why it has none.
+
+    CEL returns most errors as values. It raises when a condition takes more steps than it allows.
+    """
+    try:
+        return condition.eval(activation).value()
+    except Exception as error:  # noqa: BLE001 - whatever is wrong, the other conditions count
+        return str(error) or repr(error)
 
 
 def _truth(value: object) -> bool | str:
