@@ -1,12 +1,19 @@
 """One thing fails, and only that: a late agent, somebody's remediator, somebody's rule."""
 
+import json
 from contextlib import aclosing
 from datetime import timedelta
 
+from navarch.app.control_plane import Opinions
+from navarch.config.policy import parse_policy
+from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import PoolName
 from navarch.core.metrics import NodeMetrics, Sample
-from navarch.core.node import NodeStatus
+from navarch.core.node import Node, NodeStatus
+from navarch.core.pool import Pool
+from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.ports.api import Query
+from navarch.ports.remediator import Remedy, Treatment
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -37,3 +44,53 @@ def test_late_samples_of_a_departed_node_break_no_list_and_no_watch() -> None:
                     break
 
     simulate(story, seed=1, pools=[a_pool()])
+
+
+class ReplaceAll:
+    """A remediator that replaces every node it is asked about."""
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        del pool, node
+        return Treatment(remedy=Remedy.REPLACE, reason="something is wrong with it")
+
+
+def rules(condition: str) -> PolicyBook:
+    rule = {"name": "house", "condition": condition, "result": "unhealthy"}
+    return policy_book(parse_policy(json.dumps({"version": "v1", "rules": [rule]})))
+
+
+TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+GREEDY = f"{TEN}.exists(a, {TEN}.exists(b, {TEN}.exists(c, {TEN}.exists(d, {TEN}.exists(e, "
+GREEDY += "a + b + c + d + e > 45 && event.metrics.xid_code == a)))))"
+
+
+def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(TRAINING)) == 2, within_s=3600)
+        crashed, other = world.serving(TRAINING)
+        crash = CheckResult(
+            check="xid/31/GPU-0/7",
+            health=Health.HEALTHY,
+            reason="XID 31",
+            lasting=True,
+            facts={"code": "31", "gpu": "GPU-0", "pid": "7"},
+        )
+        world.policies = rules(GREEDY)
+        world.crash()
+        await world.until(lambda: world.control is not None and not world.wire.dead, within_s=60)
+        assert world.control is not None
+        await world.control.agents.report_health(crashed, HealthReport(results=(crash,)))
+        assert world.fleet().nodes[crashed].health is Health.UNKNOWN
+
+        await world.clock.sleep(6 * 3600)
+        assert world.serving(TRAINING) == [crashed, other]
+        assert world.fleet().nodes[crashed].health is Health.UNKNOWN
+
+        world.policies = rules("event.metrics.xid_code == 79")
+        world.crash()
+        await world.until(
+            lambda: world.fleet().nodes[crashed].health is Health.HEALTHY, within_s=600
+        )
+        assert world.serving(TRAINING) == [crashed, other]
+
+    simulate(story, seed=1, pools=[a_pool()], opinions=Opinions(remediator=ReplaceAll()))

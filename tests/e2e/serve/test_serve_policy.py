@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fleet_process import FleetProcess
 
+from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.incident import IncidentState
 from navarch.core.node import NodeStatus
@@ -120,3 +121,40 @@ def test_a_changed_policy_is_in_force_after_a_hangup_and_history_tells_the_diffe
     assert site.status("training-0") is NodeStatus.ACTIVE, "what was judged before stays judged"
     listed = site.server.navarch("incident", "list", "--open", "--node", "training-1")
     assert "XID 31" in listed.stdout
+
+
+TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"
+GREEDY = f"""
+version: v1
+metadata: {{name: house}}
+rules:
+  - name: every-combination
+    condition: |
+      {TEN}.exists(a, {TEN}.exists(b, {TEN}.exists(c, {TEN}.exists(d, {TEN}.exists(e,
+        a + b + c + d + e > 45 && event.metrics.xid_code == a)))))
+    result: unhealthy
+"""
+"""Valid, but CEL gives up on it: it takes ten to the power of five steps."""
+
+
+def test_a_policy_that_fails_at_work_leaves_nodes_unknown_until_it_is_mended(site: Site) -> None:
+    def health(node: str) -> Health:
+        return site.server.ask(lambda api: api.get_node(NodeId(node))).node.health
+
+    site.write(GREEDY)
+    site.server.start()
+    site.server.until(site.filled)
+    checked = site.server.navarch("policy", "check", str(site.policy))
+    assert checked.returncode == 0, checked.stderr
+    site.inject("training-0", 31)
+    site.inject("training-1", 79)
+    site.server.until(lambda: health("training-0") is Health.UNKNOWN)
+    site.server.until(lambda: health("training-1") is Health.UNHEALTHY)
+    told = site.server.navarch("why", "node", "training-0")
+    assert "rule every-combination" in told.stdout, told.stdout
+    assert site.status("training-0") is NodeStatus.ACTIVE
+
+    site.write(GOOD)
+    site.reload("configuration reloaded")
+    site.server.until(lambda: health("training-0") is Health.HEALTHY)
+    assert health("training-1") is Health.UNHEALTHY
