@@ -2,6 +2,7 @@
 
 import json
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import timedelta
 
 from navarch.app.control_plane import Opinions
@@ -11,9 +12,11 @@ from navarch.core.ids import PoolName
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus
 from navarch.core.pool import Pool
+from navarch.core.remediation import Remediation
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.ports.api import Query
 from navarch.ports.remediator import Remedy, Treatment
+from navarch.service.views import pool_spec
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
 
@@ -94,3 +97,39 @@ def test_nodes_that_a_policy_cannot_judge_serve_on_until_it_is_mended() -> None:
         assert world.serving(TRAINING) == [crashed, other]
 
     simulate(story, seed=1, pools=[a_pool()], opinions=Opinions(remediator=ReplaceAll()))
+
+
+class Broken:
+    """A remediator of somebody's own that always fails."""
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        del pool
+        raise ValueError(f"no rack for {node.id}")
+
+
+def test_a_remediator_that_fails_leaves_the_nodes_of_every_other_pool_to_be_replaced() -> None:
+    other = PoolName("other")
+
+    async def story(world: World) -> None:
+        for pool in (TRAINING, other):
+            await world.until(lambda: len(world.serving(pool)) == 2, within_s=3600)  # noqa: B023
+        ours, theirs = world.serving(TRAINING)[0], world.serving(other)[0]
+        for node in (ours, theirs):
+            world.fail(node, "XID 79")
+        await world.until(lambda: world.fleet().nodes[theirs].gone, within_s=1800)
+        assert world.fleet().nodes[ours].retiring is None
+        world.crash()
+        await world.clock.sleep(3600)
+        assert world.fleet().nodes[ours].retiring is None
+        assert "ValueError" in (world.fleet().pools[TRAINING].held or "")
+        assert world.fleet().pools[other].held is None
+
+        failing = world.fleet().pools[TRAINING]
+        mended = replace(pool_spec(failing), remediation=Remediation())
+        await world.ask(lambda fleet: fleet.put_pool(mended, reason="another remediator"))
+        await world.until(lambda: world.fleet().nodes[ours].gone, within_s=1800)
+        assert world.fleet().pools[TRAINING].held is None
+
+    mine = "mine:Broken"
+    pools = [a_pool(remediation=Remediation(strategy=mine)), a_pool(other)]
+    simulate(story, seed=1, pools=pools, opinions=Opinions(remediators={mine: Broken()}))

@@ -12,7 +12,6 @@ from navarch.cli.render.table import Column, render_table
 from navarch.cli.render.words import age, printable
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotPossibleError
-from navarch.core.held import HeldBy
 from navarch.core.ids import NodeId, PoolName
 from navarch.ports.api import FleetApi
 from navarch.ports.held import HeldApi, HeldNode
@@ -71,7 +70,7 @@ def release_held(
         waiting = [
             each
             for each in session.ask(lambda api: held_api(api).list_held(pool=name))
-            if each.held.by is not HeldBy.DRY_RUN
+            if each.held.releasable
         ]
         if waiting:
             _list_reasons(waiting)

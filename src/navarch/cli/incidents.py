@@ -9,7 +9,6 @@ from navarch.cli.render.incidents import render_incident, render_incidents
 from navarch.cli.session import Session, with_session
 from navarch.cli.watch import answer, watch_option
 from navarch.core.errors import NotPossibleError
-from navarch.core.held import HeldBy
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentState
 from navarch.ports.api import FleetApi
@@ -77,6 +76,6 @@ def release(session: Session, name: str, reason: str) -> None:
     held = [node for node in found.nodes if node in waiting]
     if not held:
         raise NotPossibleError(f"nothing is held back about incident {name}; it is {found.state}")
-    ready = [node for node in held if waiting[node].held.by is not HeldBy.DRY_RUN]
-    # All of them a dry run: then the server says what to do instead.
+    ready = [node for node in held if waiting[node].held.releasable]
+    # None of them can be released: then the server says what to do instead.
     release_held(session, ready or held, pool=None, reason=reason or f"incident {name}", yes=True)

@@ -27,6 +27,11 @@ ASKED_MAX = 1000
 """How many sets of loops are remembered. A server runs for months, and there are many sets."""
 
 
+def pause_s(failures: int) -> float:
+    """Return how many seconds to wait after that many failures in a row."""
+    return min(2.0 ** min(failures, 6), 60.0)
+
+
 class Reconciler(Protocol):
     """Compares what is with what should be, and narrows the gap once.
 
@@ -331,7 +336,7 @@ class Loop:
         if hurry:
             return self._clock.now()
         log.warning("loop.failed", loop=self._reconciler.name, error=str(error))
-        seconds = min(2.0 ** min(self._failures, 6), 60.0)
+        seconds = pause_s(self._failures)
         # Jitter keeps loops that failed together from coming back together.
         return self._clock.now() + timedelta(seconds=seconds * self._entropy.uniform(0.5, 1.0))
 

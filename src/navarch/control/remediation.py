@@ -5,6 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from navarch.control.agenda import LONG_AGO, Agenda
+from navarch.control.failing_remediators import FailingRemediators
 from navarch.control.following import Follow, by_itself
 from navarch.control.providers import Providers
 from navarch.core.errors import ConflictError
@@ -33,7 +34,6 @@ from navarch.fleet.disruption.unhealthy import (
     AUTOMATIC,
     is_only_silent,
     plan_returns,
-    plan_treatments,
     silence_due_at,
 )
 from navarch.fleet.invariants import check_plans
@@ -96,6 +96,7 @@ class RemediationReconciler:
         """When the next decision about a pool is due that only waits for time to pass."""
         self._governed_by: GovernorSettings | None = None
         """The settings by which the nodes that wait were last given a date."""
+        self._failing = FailingRemediators()
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
@@ -120,6 +121,8 @@ class RemediationReconciler:
                 raise
             self._not_before = self._clock.now() + max(BREATH, min(3 * thought, BREATH_MAX))
         self._wake()
+        for pool, retry_at in self._failing.retries():
+            self.agenda.wake_by(pool, retry_at)
         return self.agenda.next_at()
 
     def due_at(self) -> datetime | None:
@@ -160,6 +163,7 @@ class RemediationReconciler:
             self._wakes.pop(name, None)
             pool = fleet.pools.get(name)
             if pool is None:
+                self._failing.forget(name)
                 continue
             pools.append(pool)
             nodes = _newest(fleet, self._census.pools.get(name, ()))
@@ -174,7 +178,11 @@ class RemediationReconciler:
                 # The outage ends with this plan, which is not written down yet.
                 reached = evolve(pool, reachable_since=now)
             self._wake_for_silence(reached, nodes, now)
-            for node, treatment in plan_treatments(reached, nodes, self._remediator(pool), now=now):
+            treatments = self._failing.ask(reached, nodes, self._remediator(pool), now)
+            if treatments is None:
+                here += self._failing.hold_nodes(name, nodes, now)
+                continue
+            for node, treatment in treatments:
                 wanted[node.id] = treatment
                 wish = Wish(
                     node=node,
@@ -387,6 +395,8 @@ def _let_go(nodes: Iterable[Node], wanted: Mapping[NodeId, Treatment]) -> Iterat
     for node in nodes:
         if node.held is not None and node.id not in wanted:
             reason = f"to {node.held.action} it is no longer called for"
+            if node.held.by is HeldBy.REMEDIATOR:
+                reason = "the remediator works again, and asks for nothing"
             yield HoldBack(node=node.id, held=None, reason=reason)
 
 

@@ -20,6 +20,8 @@ class HeldBy(StrEnum):
     """The machines that replaced others in the pool fell ill as well."""
     DRY_RUN = "dry_run"
     """The pool only wants to know what would be done."""
+    REMEDIATOR = "remediator"
+    """The pool's remediator failed: nothing is decided until it works again."""
 
 
 @drafted
@@ -28,7 +30,7 @@ class Held:
     """One action that waits. It is decided anew at every round, and goes when it is not wanted."""
 
     action: str
-    """What would have been done: cordon, replace, recover."""
+    """What would have been done: cordon, replace, recover; remediate, where that is not decided."""
     reason: str
     """Why it would have been done."""
     because: str
@@ -39,3 +41,8 @@ class Held:
     """For a change: what it is suspected of. Another fault of the node is its own."""
     released: str = ""
     """Why somebody let it go ahead after all; empty while it is held."""
+
+    @property
+    def releasable(self) -> bool:
+        """Whether an operator can let it go ahead: there is an action, and it is wanted."""
+        return self.by not in (HeldBy.DRY_RUN, HeldBy.REMEDIATOR)

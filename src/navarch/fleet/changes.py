@@ -251,7 +251,12 @@ def _held_back(held: Held | None, reason: str) -> tuple[str, str]:
     return "node.held", f"not {wanted}: {held.because}; it is {held.reason}"
 
 
-_PAST = {"cordon": "cordoned", "replace": "replaced", "recover": "tried to mend"}
+_PAST = {
+    "cordon": "cordoned",
+    "replace": "replaced",
+    "recover": "tried to mend",
+    "remediate": "remediated",
+}
 
 
 def _event(

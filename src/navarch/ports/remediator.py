@@ -48,5 +48,8 @@ class Remediator(Protocol):
     """
 
     def remediate(self, pool: Pool, node: Node) -> Treatment | None:
-        """Return what to do about `node`, or None to leave it alone."""
+        """Return what to do about `node`, or None to leave it alone.
+
+        If it raises, or returns anything else, nothing is done in `pool` until it works again.
+        """
         ...

@@ -50,10 +50,13 @@ class HeldService:
             waiting = [_waiting(fleet, name) for name in names]
         else:
             held = await self.list_held(pool=pool)
-            waiting = [fleet.nodes[x.node] for x in held if x.held.by is not HeldBy.DRY_RUN]
+            waiting = [fleet.nodes[x.node] for x in held if x.held.releasable]
             paused = fleet.pools[pool].braked or fleet.pools[pool].held
             braked = [fleet.pools[pool]] if paused else []
             if not waiting and not braked:
+                for each in held:
+                    if each.held.by is HeldBy.REMEDIATOR:
+                        _check_releasable(fleet.nodes[each.node])
                 dry = " but a dry run" if held else ""
                 raise NotPossibleError(f"nothing is held back in pool {pool}{dry}")
         now = self._clock.now()
@@ -91,12 +94,21 @@ def _waiting(fleet: Fleet, name: NodeId) -> Node:
         raise NotFoundError(f"node not found: {name}")
     if node.held is None or node.gone:
         raise NotPossibleError(f"nothing is held back about node {name}")
-    if node.held.by is HeldBy.DRY_RUN:
-        raise NotPossibleError(
-            f"remediation of pool {node.pool} is a dry run; end that, or use "
-            f"`navarch terminate {name}`"
-        )
+    _check_releasable(node)
     return node
+
+
+def _check_releasable(node: Node) -> None:
+    """Raise NotPossibleError where no decision waits that could be let go ahead."""
+    assert node.held is not None, node.id
+    instead = f"or use `navarch terminate {node.id}`"
+    if node.held.by is HeldBy.DRY_RUN:
+        raise NotPossibleError(f"remediation of pool {node.pool} is a dry run; end that, {instead}")
+    if node.held.by is HeldBy.REMEDIATOR:
+        raise NotPossibleError(
+            f"nothing is decided about node {node.id}: {node.held.because}; mend the remediator, "
+            f"give pool {node.pool} another, {instead}"
+        )
 
 
 def _released(node: Node, why: str) -> Node:

@@ -172,10 +172,8 @@ def _message(node: Node) -> str:
 def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     if pool.deleted:
         return f"being deleted: {len(present)} machines left"
-    if pool.braked is not None:
-        return pool.braked
-    if pool.held is not None:
-        return pool.held
+    if pool.braked is not None or pool.held is not None:
+        return "; ".join(filter(None, (pool.braked, pool.held)))
     staying = [node for node in present if node.counts]
     missing = pool.size - len(staying)
     waiting = [node for node in staying if node.waiting]

@@ -109,3 +109,20 @@ def test_an_incident_that_is_held_back_is_released_by_its_name() -> None:
             assert body["lemons"][0]["node"] == node
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("by", list(HeldBy))
+@pytest.mark.parametrize("door", ["http", "grpc"])
+def test_every_reason_to_hold_something_back_travels(by: HeldBy, door: str) -> None:
+    async def main() -> None:
+        async with open_doors(build_doors(), http=door == "http", grpc=door == "grpc") as doors:
+            node = await doors.register("gpu-1")
+            fleet = doors.store.fleet()
+            held = replace(HELD, by=by)
+            change = Change(nodes=[replace(fleet.nodes[node], held=held)])
+            await doors.store.commit(change, based_on=fleet.revision)
+            api = connect_fleet(doors.http_url or doors.grpc_url)
+            assert (await api.get_node(node)).node.held == held
+            await api.close()
+
+    asyncio.run(asyncio.wait_for(main(), 30))

@@ -139,9 +139,10 @@ async def attached(doors: Doors) -> None:
         open_doors(doors, http=False),
         grpc.aio.insecure_channel(doors.grpc_url.removeprefix("grpc://")) as channel,
     ):
-        stream = channel.stream_stream("/navarch.v1.AgentService/Attach")(
-            iter([message.SerializeToString() for message in messages])
+        attach: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+            "/navarch.v1.AgentService/Attach"
         )
+        stream = attach(iter([message.SerializeToString() for message in messages]))
         answers = [pb.ControlMessage.FromString(body) async for body in stream]
     assert [answer.number for answer in answers] == [1, 2]
     assert not any(answer.HasField("error") for answer in answers), answers

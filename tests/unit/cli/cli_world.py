@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from click.testing import CliRunner, Result
 
-from navarch.app.control_plane import build_control_plane
+from navarch.app.control_plane import Opinions, build_control_plane
 from navarch.cli.main import navarch
 from navarch.cli.surroundings import Surroundings, Target, Terminal
 from navarch.control.launches import MissingAgent
@@ -126,11 +126,12 @@ def a_place(
     seed: int = 1,
     missing_agent: MissingAgent = lambda _: None,
     before: Change | None = None,
+    opinions: Opinions | None = None,
 ) -> Iterator[Place]:
     """Yield a desk whose fleet lives as long as the block; `before` is in its store already."""
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         world, life = runner.run(
-            _begin(habits or Habits(boot_s=(60, 90)), seed, missing_agent, before)
+            _begin(habits or Habits(boot_s=(60, 90)), seed, missing_agent, before, opinions)
         )
         assert world.control is not None
         desk = a_desk(world.control.fleet, runner=runner, terminal=terminal)
@@ -143,10 +144,14 @@ def a_place(
 
 
 async def _begin(
-    habits: Habits, seed: int, missing_agent: MissingAgent, before: Change | None
+    habits: Habits,
+    seed: int,
+    missing_agent: MissingAgent,
+    before: Change | None,
+    opinions: Opinions | None,
 ) -> tuple[World, asyncio.Task[None]]:
     ready: asyncio.Future[World] = asyncio.get_running_loop().create_future()
-    life = asyncio.create_task(_live(habits, seed, missing_agent, before, ready))
+    life = asyncio.create_task(_live(habits, seed, missing_agent, before, opinions, ready))
     return await ready, life
 
 
@@ -155,6 +160,7 @@ async def _live(
     seed: int,
     missing_agent: MissingAgent,
     before: Change | None,
+    opinions: Opinions | None,
     ready: asyncio.Future[World],
 ) -> None:
     clock = SimClock()
@@ -183,6 +189,7 @@ async def _live(
             notifier=workloads,
             hearing=Columns(clock, timeout=TIMING.silence),
             timing=lambda: TIMING,
+            opinions=opinions,
             offerings=offerings,
             inject=inject,
             missing_agent=missing_agent,

@@ -4,6 +4,11 @@ import json
 
 from cli_world import a_place
 
+from navarch.app.control_plane import Opinions
+from navarch.core.node import Node
+from navarch.core.pool import Pool
+from navarch.fleet.disruption.unhealthy import CordonAndReplace
+from navarch.ports.remediator import Treatment
 from navarch.providers.simulated import Habits
 
 UP = "up --gpus 16 --type h100 --name demo --wait"
@@ -53,3 +58,41 @@ def test_up_again_adjusts_the_pool_and_never_reuses_a_name() -> None:
 
     assert json.loads(again.stdout)["serving"] == 2
     assert "demo-2" in names
+
+
+class Rackless:
+    """A remediator that fails until its operator has mended something."""
+
+    def __init__(self) -> None:
+        self.mended = False
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        if not self.mended:
+            raise LookupError(f"no rack for {node.id}")
+        return CordonAndReplace().remediate(pool, node)
+
+
+def test_a_remediator_that_fails_is_seen_in_status_and_why_until_it_works() -> None:
+    ours = Rackless()
+    said = "remediator Rackless failed: LookupError: no rack for demo-0"
+    with a_place(opinions=Opinions(remediator=ours)) as place:
+        place.type(UP)
+        place.type("sim inject demo-0 --xid 79")
+        place.wait(60)
+
+        status = place.type("status")
+        assert (status.exit_code, said in status.stdout) == (0, True), status.output
+        (pool,) = json.loads(place.type("status -o json").stdout)["pools"]
+        assert said in pool["note"]
+        for words in ("why pool demo", "why node demo-0", "get demo-0", "pool get demo"):
+            told = " ".join(place.type(words).stdout.split())
+            assert said in told, words
+        assert "held back" in place.type("list").stdout
+
+        ours.mended = True
+        place.wait(600)
+        assert "failed" not in place.type("pool list").stdout
+        (pool,) = json.loads(place.type("status -o json").stdout)["pools"]
+        assert "failed" not in pool["note"]
+        names = [node["id"] for node in json.loads(place.type("list -o json").stdout)]
+        assert names == ["demo-1", "demo-2"]

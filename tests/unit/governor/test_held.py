@@ -20,6 +20,12 @@ from navarch.testing.worlds import NOW, a_node, a_pool
 
 BUDGET = Held(action="replace", reason="XID 79", because="budget", by=HeldBy.BUDGET, since=NOW)
 DRY = replace(BUDGET, by=HeldBy.DRY_RUN)
+UNDECIDED = replace(
+    BUDGET,
+    action="remediate",
+    by=HeldBy.REMEDIATOR,
+    because="remediator mine:Own failed: ValueError: no rack",
+)
 
 
 def play(story: Callable[[MemoryStore, HeldService], Awaitable[None]], *nodes: Node) -> MemoryStore:
@@ -95,3 +101,26 @@ def test_a_pool_that_is_held_as_a_whole_is_released_so_that_it_replaces_again() 
         assert store.fleet().pools[pool.name].brake_released_at is not None
 
     play(story)
+
+
+def test_what_no_remediator_has_decided_cannot_be_released_and_the_refusal_says_what_to_do() -> (
+    None
+):
+    async def story(store: MemoryStore, held: HeldService) -> None:
+        for request in (
+            held.release_held([NodeId("training-1")], reason=""),
+            held.release_held(pool=PoolName("training"), reason=""),
+        ):
+            with pytest.raises(NotPossibleError, match="ValueError: no rack; mend the remediator"):
+                await request
+        assert store.fleet().nodes[NodeId("training-1")].held == UNDECIDED
+
+    play(story, waiting("training-1", UNDECIDED))
+
+
+def test_a_pool_is_released_as_a_whole_but_not_what_is_not_decided() -> None:
+    async def story(_: MemoryStore, held: HeldService) -> None:
+        found = await held.release_held(pool=PoolName("training"), reason="")
+        assert [x.node for x in found] == ["training-1"]
+
+    play(story, waiting("training-1"), waiting("training-2", UNDECIDED))

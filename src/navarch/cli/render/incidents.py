@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import age, moment, printable, title, wrapped
-from navarch.core.held import HeldBy
 from navarch.core.incident import Incident, IncidentState, Symptom
 from navarch.ports.held import HeldNode
 
@@ -106,7 +105,7 @@ def _held(incident: Incident, waiting: Sequence[HeldNode]) -> Iterator[tuple[str
         yield "Held", f"{each.node}: {each.held.action}, because {each.held.because}"
     if len(waiting) > HELD_MAX:
         yield "Held", f"... and {len(waiting) - HELD_MAX} more: navarch held list"
-    if any(each.held.by is not HeldBy.DRY_RUN for each in waiting):
+    if any(each.held.releasable for each in waiting):
         yield "Release", f"navarch incident release {incident.id}"
 
 

@@ -94,22 +94,18 @@ def plan_treatments(
     """Return what `remediator` wants done about the nodes of `pool` that are not well.
 
     Only nodes with something held against them are put before it, and only ones in
-    service: whatever it answers, no sound node comes to harm. That a policy could not judge a node
-    is nothing against it. A node that is only silent is put before it once it has been silent for
-    as long as the pool allows.
+    service: whatever it answers, no sound node comes to harm. A node that is only silent is put
+    before it once it has been silent for as long as the pool allows. Raises what the remediator
+    raises, and TypeError for an answer that is no treatment.
     """
     wanted: list[tuple[Node, Treatment]] = []
     for node in nodes:
-        if not node.counts or node.phase is not READY or not node.conditions:
-            continue
-        if node.recovery is not None:
-            continue
-        if all(condition.health is Health.UNKNOWN for condition in node.conditions):
+        if not is_in_question(node):
             continue
         due_at = silence_due_at(pool, node)
         if due_at is not None and now < due_at:
             continue
-        treatment = remediator.remediate(pool, node)
+        treatment = _checked(remediator.remediate(pool, node))
         if treatment is None:
             continue
         if treatment.remedy is Remedy.CORDON and node.cordoned is not None:
@@ -135,6 +131,36 @@ def is_only_silent(pool: Pool, node: Node) -> bool:
     unhealthy = [condition for condition in node.conditions if condition.health is UNHEALTHY]
     evidence = grave_conditions(pool, node) or unhealthy
     return bool(evidence) and all(condition.check == HEARTBEAT for condition in evidence)
+
+
+def is_in_question(node: Node) -> bool:
+    """Return whether a remediator is asked about `node`.
+
+    That a policy could not judge a node is nothing against it.
+    """
+    if not node.counts or node.phase is not READY or not node.conditions:
+        return False
+    if node.recovery is not None:
+        return False
+    return any(condition.health is not Health.UNKNOWN for condition in node.conditions)
+
+
+_FIELDS = {"remedy": Remedy, "reason": str, "step": RecoveryStep, "check": str}
+
+
+def _checked(answer: object) -> Treatment | None:
+    """Return what a remediator answered, if it makes sense: a remediator may be anybody's code."""
+    if answer is None:
+        return None
+    if not isinstance(answer, Treatment):
+        raise TypeError(
+            f"{answer!r} is no treatment: return Treatment(remedy=..., reason=...) or None"
+        )
+    for name, kind in _FIELDS.items():
+        value: object = getattr(answer, name)
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} of the treatment is {value!r}: it must be a {kind.__name__}")
+    return answer
 
 
 def plan_returns(nodes: Iterable[Node]) -> list[Uncordon]:

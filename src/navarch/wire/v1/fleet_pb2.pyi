@@ -58,6 +58,7 @@ class HeldBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     HELD_BY_DRY_RUN: _ClassVar[HeldBy]
     HELD_BY_SILENCE: _ClassVar[HeldBy]
     HELD_BY_REPLACEMENT_LOOP: _ClassVar[HeldBy]
+    HELD_BY_REMEDIATOR: _ClassVar[HeldBy]
 
 class RecoveryStep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -160,6 +161,7 @@ HELD_BY_CHANGE: HeldBy
 HELD_BY_DRY_RUN: HeldBy
 HELD_BY_SILENCE: HeldBy
 HELD_BY_REPLACEMENT_LOOP: HeldBy
+HELD_BY_REMEDIATOR: HeldBy
 RECOVERY_STEP_UNSPECIFIED: RecoveryStep
 RECOVERY_STEP_RESTART_APP: RecoveryStep
 RECOVERY_STEP_RESET_GPU: RecoveryStep

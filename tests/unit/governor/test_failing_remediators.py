@@ -1,0 +1,410 @@
+"""A remediator that fails: its own pool waits and says why, and every other pool goes on."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from navarch.control.alerts import is_notable
+from navarch.control.providers import Providers
+from navarch.control.remediation import RemediationReconciler
+from navarch.core.event import Event, about
+from navarch.core.fleet import Change
+from navarch.core.health import Condition, Health
+from navarch.core.held import Held, HeldBy
+from navarch.core.ids import NodeId, PoolName
+from navarch.core.node import Node, Retirement
+from navarch.core.notice import NoticeKind
+from navarch.core.ownership import Cluster
+from navarch.core.pool import Pool
+from navarch.core.recovery import RecoveryStep
+from navarch.core.remediation import Remediation
+from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace
+from navarch.ports.remediator import Remediator, Remedy, Treatment
+from navarch.service.fleet import FleetService
+from navarch.sim.clock import SeededEntropy, SimClock
+from navarch.sim.loop import SimLoop
+from navarch.stores.columns import Columns
+from navarch.stores.memory import MemoryStore
+from navarch.testing.worlds import NOW, a_node, a_pool
+
+OURS, OTHER = PoolName("ours"), PoolName("other")
+SICK, WELL, SPARED = NodeId("ours-0"), NodeId("ours-1"), NodeId("other-0")
+FAULT = Condition(
+    check="xid/79/GPU-0", health=Health.UNHEALTHY, reason="XID 79", since=NOW, fatal=True
+)
+
+
+def broken(name: str, pool: str) -> Node:
+    return a_node(name, pool, health=Health.UNHEALTHY, conditions=(FAULT,))
+
+
+class Moody:
+    """A remediator of somebody's own, which does what the test says."""
+
+    def __init__(self, answer: Callable[[Node], object]) -> None:
+        self.answer = answer
+        self.asked: list[NodeId] = []
+
+    def remediate(self, pool: Pool, node: Node) -> Treatment | None:
+        del pool
+        self.asked.append(node.id)
+        answer: Any = self.answer(node)
+        return answer  # type: ignore[no-any-return]
+
+
+def boom(node: Node) -> object:
+    raise ValueError(f"no rack for {node.id}")
+
+
+def replaced(node: Node) -> object:
+    del node
+    return Treatment(remedy=Remedy.REPLACE, reason="unhealthy: XID 79")
+
+
+class Site:
+    """Two pools with a broken node each; one of them has a remediator of its own."""
+
+    def __init__(self, moody: Moody) -> None:
+        self.clock = SimClock()
+        self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
+        self.moody = moody
+        self.remediators: Mapping[PoolName, Remediator] = {OURS: moody, OTHER: CordonAndReplace()}
+        self.loop = self.start()
+        self.fleet = FleetService(
+            self.clock,
+            SeededEntropy("1"),
+            self.store,
+            Columns(self.clock, timeout=timedelta(seconds=90)),
+        )
+
+    def start(self) -> RemediationReconciler:
+        """Return a control plane's loop that has just started."""
+        return RemediationReconciler(
+            self.clock,
+            self.store,
+            Providers([]),
+            remediator=lambda pool: self.remediators[pool.name],
+        )
+
+    async def write(self, *nodes: Node, pools: tuple[Pool, ...] = ()) -> None:
+        change = Change(pools=pools, nodes=nodes)
+        await self.store.commit(change, based_on=self.store.fleet().revision)
+
+    async def run(self, seconds: float) -> None:
+        """Let the loop work as the control plane would, for so long."""
+        end = self.clock.now() + timedelta(seconds=seconds)
+        while True:
+            due_at = self.loop.due_at()
+            if due_at is None or due_at > end:
+                break
+            await self.clock.sleep(max((due_at - self.clock.now()).total_seconds(), 0.0))
+            await self.loop.reconcile()
+        await self.clock.sleep((end - self.clock.now()).total_seconds())
+
+    def node(self, name: NodeId) -> Node:
+        return self.store.fleet().nodes[name]
+
+    async def note(self, pool: PoolName) -> str:
+        (found,) = [each for each in (await self.fleet.status()).pools if each.spec.name == pool]
+        return found.note
+
+    async def kinds(self) -> list[str]:
+        return [entry.event.kind for entry in await self.store.events()]
+
+
+def play(story: Callable[[Site], Awaitable[None]], moody: Moody) -> None:
+    async def main() -> None:
+        site = Site(moody)
+        ours = a_pool(OURS, size=2, remediation=Remediation(strategy="mine:Moody"))
+        await site.write(
+            broken(SICK, OURS), broken(SPARED, OTHER), pools=(ours, a_pool(OTHER, size=2))
+        )
+        await story(site)
+
+    with asyncio.Runner(loop_factory=SimLoop) as runner:
+        runner.run(main())
+
+
+async def coroutine() -> None:
+    """Return later, as a method that is `async` does."""
+
+
+def not_awaited(node: Node) -> object:
+    del node
+    late = coroutine()
+    late.close()
+    return late
+
+
+def a_treatment(**fields: object) -> Callable[[Node], object]:
+    known = {"remedy": Remedy.REPLACE, "reason": "why", **fields}
+    return lambda _: Treatment(**known)  # type: ignore[arg-type]
+
+
+FAILURES: dict[str, tuple[Callable[[Node], object], str]] = {
+    "raises": (boom, "ValueError: no rack for ours-0"),
+    "a word": (lambda _: "replace", "TypeError: 'replace' is no treatment"),
+    "a node": (lambda node: node, "TypeError: "),
+    "a node of another pool": (lambda _: SPARED, "TypeError: 'other-0' is no treatment"),
+    "awaitable": (not_awaited, "TypeError: "),
+    "a remedy that is a word": (a_treatment(remedy="replace"), "remedy"),
+    "no reason": (a_treatment(reason=None), "reason"),
+    "a step that is a word": (a_treatment(remedy=Remedy.RECOVER, step="reboot"), "step"),
+    "a check that is none": (a_treatment(remedy=Remedy.RECOVER, check=FAULT), "check"),
+}
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_a_remediator_that_fails_stops_no_other_pool_in_the_same_round(how: str) -> None:
+    answer, words = FAILURES[how]
+
+    async def story(site: Site) -> None:
+        before = site.node(SICK)
+        await site.loop.reconcile()
+
+        assert site.node(SPARED).retiring is not None, "the other pool is decided and carried out"
+        held = site.node(SICK).held
+        assert replace(site.node(SICK), held=None) == before, "nothing is done in its own"
+        assert held is not None
+        assert held.by is HeldBy.REMEDIATOR
+        assert held.because.startswith("remediator mine:Moody failed: ")
+        assert words in held.because
+        assert held.because in await site.note(OURS)
+        assert await site.note(OTHER) != await site.note(OURS)
+
+    play(story, Moody(answer))
+
+
+def test_a_failure_is_told_of_the_node_and_the_pool_and_people_are_alerted() -> None:
+    async def story(site: Site) -> None:
+        await site.run(60)
+
+        node = await site.fleet.why(about("node", SICK))
+        assert "ValueError: no rack for ours-0" in node.steps[0].reason
+        assert "unhealthy: XID 79" in node.steps[0].reason
+        pool = await site.fleet.why(about("pool", OURS))
+        assert "ValueError: no rack for ours-0" in pool.state
+        (told,) = [x.event for x in await site.store.events() if x.event.kind == "pool.held"]
+        assert is_notable(told), "once, however often it fails"
+
+    play(story, Moody(boom))
+
+
+def test_a_pool_whose_remediator_fails_is_tried_again_ever_later_whatever_else_happens() -> None:
+    async def story(site: Site) -> None:
+        asked_at: list[float] = []
+        start = site.clock.now()
+
+        def answer(node: Node) -> object:
+            asked_at.append((site.clock.now() - start).total_seconds())
+            return boom(node)
+
+        site.moody.answer = answer
+        for second in range(1, 200):
+            # Something else happens to the pool every second.
+            await site.write(replace(site.node(SICK), labels={"second": str(second)}))
+            await site.run(1)
+        pauses = [round(b - a) for a, b in pairwise(asked_at)]
+        assert pauses == [2, 4, 8, 16, 32, 60, 60]
+
+    play(story, Moody(boom))
+
+
+def test_a_remediator_that_works_again_is_obeyed_and_its_failure_is_no_longer_shown() -> None:
+    async def story(site: Site) -> None:
+        await site.run(1)
+        assert "failed" in await site.note(OURS)
+        site.moody.answer = replaced
+        await site.run(60)
+        assert site.node(SICK).retiring is not None
+        assert site.node(SICK).held is None
+        assert "failed" not in await site.note(OURS)
+        assert site.store.fleet().pools[OURS].held is None
+
+    play(story, Moody(boom))
+
+
+def test_a_node_that_nothing_is_to_be_done_about_waits_no_longer_once_the_remediator_works() -> (
+    None
+):
+    async def story(site: Site) -> None:
+        await site.run(1)
+        site.moody.answer = lambda _: None
+        await site.run(60)
+        assert (site.node(SICK).held, site.node(SICK).retiring) == (None, None)
+        assert (
+            "remediator works again" in (await site.fleet.why(about("node", SICK))).steps[0].reason
+        )
+
+    play(story, Moody(boom))
+
+
+def test_another_remediator_is_asked_at_once() -> None:
+    async def story(site: Site) -> None:
+        await site.run(60)
+        site.remediators = {**site.remediators, OURS: CordonAndReplace()}
+        pool = replace(site.store.fleet().pools[OURS], remediation=Remediation())
+        await site.write(pools=(pool,))
+        await site.run(1)
+        assert site.node(SICK).retiring is not None
+
+    play(story, Moody(boom))
+
+
+def test_a_node_that_falls_ill_meanwhile_waits_as_well_and_one_that_gets_well_does_not() -> None:
+    async def story(site: Site) -> None:
+        await site.run(60)
+        asked = len(site.moody.asked)
+        await site.write(broken(WELL, OURS))
+        await site.write(replace(site.node(SICK), health=Health.HEALTHY, conditions=()))
+        await site.run(1)
+        assert len(site.moody.asked) == asked, "it is not asked for that"
+        held = site.node(WELL).held
+        assert held is not None
+        assert held.by is HeldBy.REMEDIATOR
+        assert site.node(SICK).held is None
+
+    play(story, Moody(boom))
+
+
+def test_notices_and_returns_do_not_wait_for_a_remediator_that_fails() -> None:
+    async def story(site: Site) -> None:
+        reclaimed = Condition(
+            check=NoticeKind.RECLAIM, health=Health.DEGRADED, reason="in 2 min", since=NOW
+        )
+        well = a_node(WELL, OURS, health=Health.HEALTHY, cordoned=f"{AUTOMATIC}unhealthy: XID 79")
+        leaving = a_node("ours-2", OURS, health=Health.DEGRADED, conditions=(reclaimed,))
+        await site.write(well, leaving)
+        await site.run(1)
+        assert site.node(WELL).cordoned is None
+        assert site.node(leaving.id).retiring is not None
+        held = site.node(SICK).held
+        assert held is not None
+        assert held.by is HeldBy.REMEDIATOR
+
+    play(story, Moody(boom))
+
+
+def test_what_was_released_by_hand_stays_released_while_the_remediator_fails() -> None:
+    async def story(site: Site) -> None:
+        released = Held(
+            action="replace",
+            reason="unhealthy",
+            because="budget",
+            by=HeldBy.BUDGET,
+            since=NOW,
+            released="I looked at it",
+        )
+        await site.write(replace(site.node(SICK), held=released))
+        await site.run(1)
+        assert site.node(SICK).held == released
+
+    play(story, Moody(boom))
+
+
+def test_a_restart_with_a_remediator_that_works_ends_what_the_failure_left() -> None:
+    async def story(site: Site) -> None:
+        await site.run(1)
+        site.moody.answer = replaced
+        site.loop = site.start()
+        await site.loop.reconcile()
+        assert site.node(SICK).retiring is not None
+        assert site.store.fleet().pools[OURS].held is None
+
+    play(story, Moody(boom))
+
+
+def test_a_pool_that_is_gone_is_not_tried_again() -> None:
+    async def story(site: Site) -> None:
+        await site.run(1)
+        retiring = Retirement(reason="the pool is deleted", surplus=True)
+        await site.write(
+            replace(site.node(SICK), retiring=retiring, cordoned="deleted"),
+            pools=(replace(site.store.fleet().pools[OURS], deleted=True),),
+        )
+        await site.run(600)
+        asked = len(site.moody.asked)
+        await site.run(600)
+        assert len(site.moody.asked) == asked
+        assert site.loop.due_at() is None
+
+    play(story, Moody(boom))
+
+
+def test_a_cancelled_round_is_cancelled_and_not_taken_for_a_failure() -> None:
+    def cancelled(node: Node) -> object:
+        raise asyncio.CancelledError(str(node.id))
+
+    async def story(site: Site) -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await site.loop.reconcile()
+        assert site.node(SICK).held is None
+
+    play(story, Moody(cancelled))
+
+
+def test_words_that_change_with_every_failure_are_written_down_once() -> None:
+    async def story(site: Site) -> None:
+        count = iter(range(1000))
+
+        def answer(node: Node) -> object:
+            raise KeyError(f"{node.id} for the {next(count)}th time")
+
+        site.moody.answer = answer
+        await site.run(600)
+        assert len(site.moody.asked) > 5
+        kinds = await site.kinds()
+        assert (kinds.count("pool.held"), kinds.count("node.held")) == (1, 1)
+
+    play(story, Moody(boom))
+
+
+def test_an_error_of_any_length_that_cannot_even_be_printed_is_contained() -> None:
+    class Silent(Exception):  # noqa: N818 - it is somebody else's
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def answer(node: Node) -> object:
+        if node.id == SICK:
+            raise Silent
+        raise ValueError("x" * 100_000)
+
+    async def story(site: Site) -> None:
+        await site.loop.reconcile()
+        held = site.node(SICK).held
+        assert held is not None
+        assert "Silent" in held.because
+        await site.write(broken(WELL, OURS), replace(site.node(SICK), conditions=(), held=None))
+        await site.run(60)
+        held = site.node(WELL).held
+        assert held is not None
+        assert "ValueError: xxx" in held.because
+        assert len(held.because) < 500
+
+    play(story, Moody(answer))
+
+
+def test_a_step_of_the_ladder_is_a_treatment_like_any_other() -> None:
+    async def story(site: Site) -> None:
+        await site.loop.reconcile()
+        assert site.node(SICK).recovery is not None
+        assert site.store.fleet().pools[OURS].held is None
+
+    play(story, Moody(a_treatment(remedy=Remedy.RECOVER, step=RecoveryStep.REBOOT)))
+
+
+def test_an_event_about_a_pool_that_waits_does_not_ask_its_remediator_again() -> None:
+    async def story(site: Site) -> None:
+        await site.run(1)
+        asked = len(site.moody.asked)
+        event = Event(at=NOW, about=about("pool", OURS), kind="some.news", reason="none")
+        await site.store.commit(Change(events=[event]), based_on=site.store.fleet().revision)
+        await site.run(0.5)
+        assert len(site.moody.asked) == asked
+
+    play(story, Moody(boom))
