@@ -199,8 +199,8 @@ def build_control_plane(
     `missing_agent` returns why no agent would start on the machines of a pool: nothing is bought
     for such a pool.
     `scheduler_offload` is where jobs are placed, which may take a moment in a large fleet. `strict`
-    lets a bug in a loop end the whole process instead of only that round: right
-    for tests, wrong at three in the morning.
+    lets a bug in a loop, or in a remediator, end the whole process instead of only that round:
+    right for tests, wrong at three in the morning.
     """
     opinions = opinions or Opinions()
     notifier = JobsInTheWay(store, notifier)
@@ -277,6 +277,7 @@ def build_control_plane(
                 settings=opinions.governor,
                 policy=opinions.policy,
                 follow=follow,
+                strict=strict,
             ),
             RecoveryReconciler(clock, entropy, store, dressed, notifier, errands),
             sizes,

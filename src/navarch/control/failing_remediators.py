@@ -12,7 +12,7 @@ from navarch.core.ids import PoolName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.unhealthy import is_in_question, plan_treatments
-from navarch.fleet.plan import Hold, HoldBack
+from navarch.fleet.plan import HoldBack
 from navarch.health.judgement import explain
 from navarch.ports.remediator import Remediator, Treatment
 
@@ -35,10 +35,12 @@ class _Failure:
 class FailingRemediators:
     """Asks remediators, and remembers which of them failed on which pool.
 
-    A memory, not a truth: after a restart every remediator is asked once.
+    A memory, not a truth: after a restart every remediator is asked once. `strict` lets what one
+    raises pass: right for tests of a remediator, whose author must see it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
         self._failures: dict[PoolName, _Failure] = {}
 
     def __contains__(self, pool: PoolName) -> bool:
@@ -58,18 +60,16 @@ class FailingRemediators:
         if before is not None and now < before.retry_at:
             return None
         try:
-            wanted = plan_treatments(pool, nodes, remediator)
+            wanted = plan_treatments(pool, nodes, remediator, now=now)
         except Exception as error:
+            if self._strict:
+                raise
             name = pool.remediation.strategy or type(remediator).__name__
             log.exception("remediator.failed", pool=pool.name, remediator=name)
             self._failures[pool.name] = _failure(before, remediator, name, error, now)
             return None
-        self.forget(pool.name)
+        self._failures.pop(pool.name, None)
         return wanted
-
-    def forget(self, pool: PoolName) -> None:
-        """Drop what is known of a pool."""
-        self._failures.pop(pool, None)
 
     def retries(self) -> Iterable[tuple[PoolName, datetime]]:
         """Return when each pool is to be tried again."""
@@ -99,12 +99,12 @@ class FailingRemediators:
             )
             yield HoldBack(node=node.id, held=held)
 
-    def hold_pool(self, pool: Pool) -> Iterator[Hold]:
-        """Yield what the pool's note says from now on, if that is new."""
-        because = self._failures[pool.name].because
-        reason = f"{because}; no node of the pool is remediated until it works again"
-        if reason != pool.held:
-            yield Hold(reason=reason)
+    def reason_for(self, pool: PoolName) -> str | None:
+        """Return why nothing is done in a pool whose remediator fails."""
+        failure = self._failures.get(pool)
+        if failure is None:
+            return None
+        return f"{failure.because}; no node of the pool is remediated until it works again"
 
 
 def _failure(

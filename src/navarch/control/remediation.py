@@ -75,6 +75,7 @@ class RemediationReconciler:
         settings: Callable[[], GovernorSettings] = default_settings,
         policy: Callable[[], PolicyChange | None] = lambda: None,
         follow: Follow = by_itself,
+        strict: bool = False,
     ) -> None:
         """`follow` adds to a change what it comes to for incidents and for broken machines."""
         self._clock = clock
@@ -96,7 +97,7 @@ class RemediationReconciler:
         """When the next decision about a pool is due that only waits for time to pass."""
         self._governed_by: GovernorSettings | None = None
         """The settings by which the nodes that wait were last given a date."""
-        self._failing = FailingRemediators()
+        self._failing = FailingRemediators(strict=strict)
         store.subscribe(self._changed)
 
     async def reconcile(self) -> datetime | None:
@@ -163,7 +164,6 @@ class RemediationReconciler:
             self._wakes.pop(name, None)
             pool = fleet.pools.get(name)
             if pool is None:
-                self._failing.forget(name)
                 continue
             pools.append(pool)
             nodes = _newest(fleet, self._census.pools.get(name, ()))
@@ -289,7 +289,9 @@ class RemediationReconciler:
         unreachable = _unreachable(nodes, outages)
         held += [outage.words for outage in unreachable]
         # A change that is suspected says more than a budget that is spent.
-        reason = min(held, key=lambda words: ("suspected" not in words, words), default=None)
+        reason = self._failing.reason_for(pool.name) or min(
+            held, key=lambda words: ("suspected" not in words, words), default=None
+        )
         if reason is None:
             self._held.discard(pool.name)
         else:

@@ -143,6 +143,8 @@ class World:
     other_clouds: list[SimulatedCloud] = field(default_factory=list)
     conflicts: float | None = None
     """The share of commits that come too late; a quarter of `trouble` if None."""
+    strict: bool = True
+    """Whether a bug in the control plane, or in somebody's remediator, ends the story."""
     policies: PolicyBook | None = None
     """What health is judged by; the built-in rules if None."""
     down_s: float = RESTART_S
@@ -459,7 +461,7 @@ class World:
             loads=self.loads,
             policies=None if self.policies is None else partial(_same, self.policies),
             bringup=self.bringup,
-            strict=True,
+            strict=self.strict,
         )
         self.control = control
         try:

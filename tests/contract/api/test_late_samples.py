@@ -126,7 +126,7 @@ async def grpc_samples(doors: Doors) -> None:
 
 
 async def attached(doors: Doors) -> None:
-    """Send a heartbeat, old samples and a report over one stream."""
+    """Send a heartbeat and old samples over one stream."""
     beat = pb.HeartbeatRequest(node_id=NODE, cpu_pct=5.0)
     samples = pb.ReportMetricsRequest(node=NODE)
     samples.samples.add().metrics.cpu_pct = 5.0
@@ -235,6 +235,31 @@ def test_a_departed_node_is_listed_shown_and_watched_whatever_the_table_holds_of
     async def story(doors: Doors) -> None:
         await departed(doors)
         await check_views(FleetService(SystemClock(), SystemEntropy(), doors.store, Unreadable()))
+
+    run(story)
+
+
+class Table:
+    """A table of readings that still has a row for every node."""
+
+    def __init__(self) -> None:
+        self.written: list[NodeId] = []
+
+    def heard(self, node: NodeId, _metrics: NodeMetrics | None) -> None:
+        self.written.append(node)
+
+    def heard_late(self, node: NodeId, _samples: Sequence[Sample]) -> None:
+        self.written.append(node)
+
+
+def test_a_late_sample_of_a_departed_node_reaches_no_table_of_readings() -> None:
+    async def story(doors: Doors) -> None:
+        await departed(doors)
+        table = Table()
+        agents = AgentService(SystemClock(), doors.store, table)
+        agents.heartbeat(NODE, BUSY)
+        await agents.report_metrics(NODE, LATE)
+        assert table.written == []
 
     run(story)
 

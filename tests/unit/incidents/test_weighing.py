@@ -582,6 +582,51 @@ def test_an_event_that_could_not_be_judged_is_not_taken_back_by_a_quiet_round() 
     play(story)
 
 
+def test_a_state_that_cannot_be_judged_again_is_dated_by_the_first_time() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        since = site.clock.now()
+        for _ in range(3):
+            await site.report(crowded(EVENT))
+            await site.clock.sleep(60)
+        (condition,) = site.store.fleet().nodes[NODE].conditions
+        assert (condition.since, condition.times) == (since, 3)
+
+    play(story)
+
+
+def test_an_override_stands_though_the_agent_tells_again_of_what_could_not_be_judged() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        crash = crowded(site.xid(31, pid=7))
+        await site.report(crash)
+        after, events = overridden(
+            site.store.fleet().nodes[NODE], "it was the program", now=site.clock.now()
+        )
+        await site.commit(Change(nodes=[after], events=events))
+        await site.report(crash)
+        assert site.health() is Health.HEALTHY
+
+    play(story)
+
+
+def test_another_policy_that_fails_on_an_event_told_again_leaves_its_node_unknown() -> None:
+    async def story(site: Site) -> None:
+        site.book = book(GREEDY)
+        await site.fill()
+        crash = crowded(site.xid(31, pid=7))
+        await site.report(crash)
+        site.book = book({**GREEDY, "metadata": {"name": "greedier"}})
+        await site.report(crash)
+        (condition,) = site.store.fleet().nodes[NODE].conditions
+        assert (site.health(), condition.health) == (Health.UNKNOWN, Health.UNKNOWN)
+        assert condition.reason.startswith("policy greedier cannot judge")
+
+    play(story)
+
+
 def test_a_rule_that_fails_again_and_again_alerts_people_once() -> None:
     async def story(site: Site) -> None:
         site.book = book(GREEDY)
