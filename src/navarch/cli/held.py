@@ -9,7 +9,7 @@ from navarch.cli.completing import node_names, pool_names
 from navarch.cli.output import Output
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Column, render_table
-from navarch.cli.render.words import age, printable
+from navarch.cli.render.words import age, count, printable
 from navarch.cli.session import Session, with_session
 from navarch.core.errors import NotPossibleError
 from navarch.core.ids import NodeId, PoolName
@@ -74,7 +74,7 @@ def release_held(
         ]
         if waiting:
             _list_reasons(waiting)
-            click.confirm(f"Act on {len(waiting)} nodes of pool {name} at once?", abort=True)
+            click.confirm(f"Act on {count(len(waiting), 'node')} of pool {name} at once?", abort=True)
     names = [NodeId(node) for node in nodes]
     found = session.ask(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
     if session.output is Output.TABLE:
@@ -105,7 +105,10 @@ def render_held(found: Sequence[HeldNode], canvas: Canvas) -> str:
         ]
         for each in found
     ]
-    return render_table(COLUMNS, rows, canvas)
+    table = render_table(COLUMNS, rows, canvas)
+    if all(each.held.released or not each.held.releasable for each in found):
+        return table
+    return f"{table}\n\nTo go ahead: navarch held release NODE, or --pool POOL for all of a pool"
 
 
 def held_api(api: FleetApi) -> HeldApi:

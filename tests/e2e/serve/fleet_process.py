@@ -116,12 +116,13 @@ class FleetProcess:
             assert time.monotonic() < deadline, self.log.read_text()[-4000:]
             time.sleep(0.05)
 
-    def navarch(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def navarch(self, *words: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith("NAVARCH_")}
         if self.token:
             environment["NAVARCH_AUTH_TOKEN"] = self.token
         return subprocess.run(
             [sys.executable, "-m", "navarch.cli", "-s", self.url, *words],
+            input=typed,
             capture_output=True,
             text=True,
             check=False,
