@@ -74,7 +74,8 @@ def release_held(
         ]
         if waiting:
             _list_reasons(waiting)
-            click.confirm(f"Act on {count(len(waiting), 'node')} of pool {name} at once?", abort=True)
+            nodes_waiting = count(len(waiting), "node")
+            click.confirm(f"Act on {nodes_waiting} of pool {name} at once?", abort=True)
     names = [NodeId(node) for node in nodes]
     found = session.ask(lambda api: held_api(api).release_held(names, pool=name, reason=reason))
     if session.output is Output.TABLE:
