@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 
+from navarch.core.autoscaling import Autoscaling, CostAwareSettings, ScheduledSettings
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.disruption import Disruption, DisruptionBudget
 from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
@@ -16,9 +17,11 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health, HealthReport
 from navarch.core.ids import NodeId, PoolName, ProviderName, Token
 from navarch.core.inventory import Gpu, Inventory
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus, Phase
 from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
+from navarch.core.schedule import Window
 from navarch.ports.agents import Registration
 from navarch.ports.api import Capacity, Query
 from navarch.service.agents import AgentService
@@ -156,6 +159,11 @@ def test_why_says_how_a_pool_stands_and_what_a_launch_came_to() -> None:
     at(story)
 
 
+def at_hours(*, nodes_min: int | None = None, nodes_max: int | None = None) -> Autoscaling:
+    window = Window(start=9, end=17, nodes_min=nodes_min, nodes_max=nodes_max)
+    return Autoscaling(scheduled=ScheduledSettings(windows=(window,)))
+
+
 def limited(**budget: object) -> Disruption:
     return Disruption(budgets=(replace(DisruptionBudget(), **budget),))  # type: ignore[arg-type]
 
@@ -170,6 +178,24 @@ def limited(**budget: object) -> Disruption:
         ({"nodes_max": 0}, "max_nodes must be > 0"),
         ({"nodes_min": 9}, "min_nodes cannot exceed max_nodes"),
         ({"nodes_wanted": 99}, "nodes_wanted"),
+        ({"nodes_max": NODES_PER_POOL_MAX + 1}, "nodes_max: 100001 is above the limit of 100000"),
+        ({"nodes_max": 2**53}, "limit of 100000 nodes per pool.*several pools"),
+        ({"nodes_min": 10**9, "nodes_max": 10**9}, "nodes_min: 1000000000 is above the limit"),
+        ({"nodes_wanted": 10**9, "nodes_max": 10**9}, "above the limit of 100000 nodes per pool"),
+        ({"spares": 10**9}, "spares: 1000000000 is above the limit"),
+        ({"gang": 10**9, "nodes_max": 10**9}, "above the limit of 100000 nodes per pool"),
+        (
+            {"autoscaling": at_hours(nodes_max=100_001)},
+            r"windows\[0\].nodes_max: must be 0 to 100000",
+        ),
+        (
+            {"autoscaling": at_hours(nodes_min=100_001)},
+            r"windows\[0\].nodes_min: must be 0 to 100000",
+        ),
+        (
+            {"autoscaling": Autoscaling(cost_aware=CostAwareSettings(off_peak_nodes=100_001))},
+            "off_peak_nodes: must be 0 to 100000",
+        ),
         ({"unhealthy_after": 0}, "unhealthy_after"),
         ({"drain_timeout": timedelta(seconds=-1)}, "drain_timeout"),
         ({"disruption": Disruption(lifetime_max=timedelta(0))}, "disruption.lifetime_max"),
@@ -202,6 +228,42 @@ def test_a_pool_that_is_changed_keeps_its_counter_and_its_size() -> None:
         again = await desk.fleet.put_pool(pool_spec(a_pool(size=2, nodes_max=4)), reason="same")
         assert again == changed
         assert desk.store.fleet().revision == 3, "what changes nothing is not written"
+
+    at(story)
+
+
+def test_a_pool_of_just_the_limit_is_allowed() -> None:
+    async def story(desk: Desk) -> None:
+        spec = replace(pool_spec(a_pool(size=0)), nodes_max=NODES_PER_POOL_MAX)
+        await desk.fleet.put_pool(spec, reason="large")
+        scaled = await desk.fleet.scale(TRAINING, NODES_PER_POOL_MAX, reason="all of it")
+        assert scaled.size == NODES_PER_POOL_MAX
+
+    at(story)
+
+
+def test_no_scale_goes_above_the_limit_though_an_older_version_stored_a_larger_maximum() -> None:
+    async def story(desk: Desk) -> None:
+        old = a_pool(size=0, nodes_max=2**53, nodes_wanted=4)
+        await desk.store.commit(Change(pools=[old]), based_on=0)
+        with pytest.raises(InvalidError, match="nodes: 100001 is above the limit of 100000 nodes"):
+            await desk.fleet.scale(TRAINING, NODES_PER_POOL_MAX + 1, reason="more")
+        assert desk.store.fleet().revision == 1
+        assert desk.store.fleet().pools[TRAINING] == old
+
+    at(story)
+
+
+def test_a_wish_for_more_gpus_than_one_pool_holds_is_refused() -> None:
+    async def story(desk: Desk) -> None:
+        wish = Capacity(name=PoolName("demo"), gpus=1_000_000, gpu_type="h100")
+        with pytest.raises(InvalidError, match="gpus: 1000000 GPUs take 125000 nodes"):
+            await desk.fleet.up(wish)
+        with pytest.raises(InvalidError, match="limit of 100000 nodes per pool"):
+            await desk.fleet.up(replace(wish, gpus=8, gang=10**9))
+        assert desk.store.fleet().revision == 0
+        most = await desk.fleet.up(replace(wish, gpus=8 * NODES_PER_POOL_MAX))
+        assert (most.size, most.spec.nodes_max) == (NODES_PER_POOL_MAX, NODES_PER_POOL_MAX)
 
     at(story)
 

@@ -20,11 +20,12 @@ from navarch.core.autoscaling import (
     ReactiveSettings,
     ScheduledSettings,
 )
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.schedule import Day, Window, is_time_zone
 
 PERCENT = Integer(least=0, most=100, example="80")
 HOUR = Integer(least=0, most=24, example="9")
-NODES = Integer(least=0, most=100_000)
+NODES = Integer(least=0, most=NODES_PER_POOL_MAX)
 A_MONDAY = datetime(2024, 1, 1)  # noqa: DTZ001 - the clock on the wall, whatever the zone
 
 

@@ -8,6 +8,7 @@ from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Rea
 from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.schedule import DAYS, Day
 
 SHARE = Real(least=0, most=1, example="0.1")
@@ -36,7 +37,7 @@ class DisruptionBudgetConfig:
     """How many nodes may be out of use or on their way out at once, and when so few."""
 
     nodes_max: int = key(
-        Integer(least=0, most=100_000, example="1"), default=1, doc="so many nodes, or"
+        Integer(least=0, most=NODES_PER_POOL_MAX, example="1"), default=1, doc="so many nodes, or"
     )
     share_max: float = key(
         SHARE,

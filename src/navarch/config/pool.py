@@ -37,9 +37,10 @@ from navarch.config.schema import Fault, block, key
 from navarch.config.sizes import SIZE_RULES
 from navarch.core.bringup import Setup, check_template
 from navarch.core.errors import InvalidError
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.pool import is_pool_name
 
-ANY_NODES = Integer(most=100_000)
+ANY_NODES = Integer(most=NODES_PER_POOL_MAX)
 
 
 def pool_name_remedy(text: str) -> str | None:
@@ -130,7 +131,7 @@ class PoolConfig:
     min_nodes: int = key(ANY_NODES, default=0, doc="never fewer nodes than this")
     max_nodes: int = key(ANY_NODES, default=0, doc="required: never more nodes than this")
     spares: int = key(
-        Integer(least=0, most=100_000, example="2"),
+        Integer(least=0, most=NODES_PER_POOL_MAX, example="2"),
         default=0,
         doc="how many nodes to keep above the size, ready to take over from one that breaks",
     )

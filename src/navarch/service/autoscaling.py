@@ -12,6 +12,7 @@ from navarch.core.autoscaling import (
     ScheduledSettings,
 )
 from navarch.core.errors import InvalidError
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.schedule import Window, is_time_zone
 
 DEPTH_MAX = 8
@@ -69,7 +70,7 @@ def _check_predictive(settings: PredictiveSettings, path: str) -> None:
 def _check_cost_aware(settings: CostAwareSettings, path: str) -> None:
     _check_zone(settings.time_zone, path)
     _check_percent(settings.scale_up_at, f"{path}.scale_up_at")
-    _check_count(settings.off_peak_nodes, f"{path}.off_peak_nodes", least=0)
+    _check_nodes(settings.off_peak_nodes, f"{path}.off_peak_nodes")
     _check_hours(settings.peak_start, settings.peak_end, path, "peak_start")
 
 
@@ -83,7 +84,7 @@ def _check_window(window: Window, path: str) -> None:
     low, high = window.nodes_min, window.nodes_max
     for name, bound in (("nodes_min", low), ("nodes_max", high)):
         if bound is not None:
-            _check_count(bound, f"{path}.{name}", least=0)
+            _check_nodes(bound, f"{path}.{name}")
     if low is not None and high is not None and low > high:
         raise InvalidError(f"{path}.nodes_min: cannot exceed nodes_max")
 
@@ -103,6 +104,13 @@ def _check_zone(zone: str, path: str) -> None:
 def _check_percent(value: float, path: str) -> None:
     if not (math.isfinite(value) and 0 <= value <= 100):
         raise InvalidError(f"{path}: must be 0 to 100")
+
+
+def _check_nodes(value: int, path: str) -> None:
+    if not 0 <= value <= NODES_PER_POOL_MAX:
+        raise InvalidError(
+            f"{path}: must be 0 to {NODES_PER_POOL_MAX}, the limit of nodes per pool"
+        )
 
 
 def _check_count(value: int, path: str, *, least: int) -> None:

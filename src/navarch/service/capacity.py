@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from navarch.catalogue.gpus import in_whole_machines
 from navarch.core.errors import InvalidError
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.ports.api import Capacity, PoolSpec
@@ -26,6 +27,7 @@ def plan_capacity(
     One machine above the size is allowed, so that a broken node is replaced before it goes; with
     gangs one gang, so that it can move as a whole when its block has no room for a successor.
     What an autoscaler may grow a pool to is not lowered: the GPUs asked for are a floor for it.
+    The maximum stays within the limit of nodes per pool.
     """
     if not 1 <= capacity.gpus <= GPUS_MAX:
         raise InvalidError(f"gpus: must be 1 to {GPUS_MAX}, not {capacity.gpus}")
@@ -44,9 +46,16 @@ def plan_capacity(
     gang = capacity.gang or (known.gang if known else 0)
     if gang:
         nodes = -(-nodes // gang) * gang
+    if nodes > NODES_PER_POOL_MAX:
+        raise InvalidError(
+            f"gpus: {capacity.gpus} GPUs take {nodes} nodes of type {best.instance_type}, which is "
+            f"above the limit of {NODES_PER_POOL_MAX} nodes per pool; ask for fewer, or use "
+            "several pools"
+        )
     nodes_max = nodes + max(gang, 1)
     if known and known.autoscaling:
         nodes_max = max(nodes_max, known.nodes_max)
+    nodes_max = min(nodes_max, NODES_PER_POOL_MAX)
     same_size = tuple(offering for offering in fitting if offering.gpus == best.gpus)
     blank = PoolSpec(name=capacity.name, offerings=same_size, nodes_min=nodes, nodes_max=nodes_max)
     return replace(

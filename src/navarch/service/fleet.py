@@ -62,6 +62,7 @@ from navarch.ports.store import Store
 from navarch.service.attempts import until_no_conflict
 from navarch.service.capacity import plan_capacity
 from navarch.service.costs import cost_report
+from navarch.service.limits import check_nodes
 from navarch.service.offers import Closed, sift_offers
 from navarch.service.paging import INSTANCE_ORDERS, NODE_ORDERS, page_of
 from navarch.service.specs import check_spec, check_strategy, comes_up_differently, pool_from
@@ -256,7 +257,8 @@ class FleetService:
         return await until_no_conflict(attempt)
 
     async def scale(self, pool: PoolName, nodes: int, *, reason: str) -> PoolView:
-        """Ask for a size within the pool's bounds."""
+        """Ask for a size within the pool's bounds and the limit of nodes per pool."""
+        check_nodes("nodes", nodes)
 
         async def attempt() -> PoolView:
             fleet = self._store.fleet()

@@ -13,6 +13,7 @@ from navarch.core.schedule import is_time_zone
 from navarch.health.judgement import TIMES_MAX
 from navarch.ports.api import PoolSpec
 from navarch.service.autoscaling import check_autoscaling
+from navarch.service.limits import check_nodes
 
 _DURATIONS = (
     "silent_after",
@@ -33,14 +34,7 @@ def check_spec(spec: PoolSpec) -> None:
         )
     if not spec.offerings:
         raise InvalidError("offerings: at least one provider is required")
-    if spec.nodes_min < 0:
-        raise InvalidError("nodes_min: min_nodes must be >= 0")
-    if spec.nodes_max <= 0:
-        raise InvalidError("nodes_max: max_nodes must be > 0")
-    if spec.nodes_min > spec.nodes_max:
-        raise InvalidError("nodes_min: min_nodes cannot exceed max_nodes")
-    if spec.nodes_wanted is not None and not spec.nodes_min <= spec.nodes_wanted <= spec.nodes_max:
-        raise InvalidError(f"nodes_wanted: must be {spec.nodes_min} to {spec.nodes_max}")
+    _check_sizes(spec)
     _check_gangs(spec)
     if not 1 <= spec.unhealthy_after <= TIMES_MAX:
         raise InvalidError(f"unhealthy_after: must be 1 to {TIMES_MAX}")
@@ -54,6 +48,19 @@ def check_spec(spec: PoolSpec) -> None:
         check_autoscaling(spec.autoscaling)
     for offering in spec.offerings:
         _check_offering(offering)
+
+
+def _check_sizes(spec: PoolSpec) -> None:
+    for name in ("nodes_min", "nodes_max", "nodes_wanted", "spares", "gang"):
+        check_nodes(name, getattr(spec, name) or 0)
+    if spec.nodes_min < 0:
+        raise InvalidError("nodes_min: min_nodes must be >= 0")
+    if spec.nodes_max <= 0:
+        raise InvalidError("nodes_max: max_nodes must be > 0")
+    if spec.nodes_min > spec.nodes_max:
+        raise InvalidError("nodes_min: min_nodes cannot exceed max_nodes")
+    if spec.nodes_wanted is not None and not spec.nodes_min <= spec.nodes_wanted <= spec.nodes_max:
+        raise InvalidError(f"nodes_wanted: must be {spec.nodes_min} to {spec.nodes_max}")
 
 
 def _check_gangs(spec: PoolSpec) -> None:

@@ -18,6 +18,7 @@ from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key, keys_of
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import NodeStatus
 from navarch.sim.scenario.words import GPU_INDEX, XID, FailureType, Scope
 
@@ -78,7 +79,7 @@ class Params:
     )
     log_message: str | None = key(TEXT, default=None, doc="what to write")
     nodes: int | None = key(
-        Integer(least=0, most=100_000), default=None, doc="the size to scale a pool to"
+        Integer(least=0, most=NODES_PER_POOL_MAX), default=None, doc="the size to scale a pool to"
     )
     utilization: float | None = key(
         Real(most=100.0), default=None, doc="how busy a pool's GPUs are from now on, in percent"
