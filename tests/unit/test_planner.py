@@ -11,12 +11,14 @@ from navarch.core.errors import InvariantError
 from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, PoolName, Token
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.pool import Pool
 from navarch.core.refusal import Refusal
 from navarch.fleet.invariants import check_plans
 from navarch.fleet.plan import AskAgain, Plan, Request, Retire
 from navarch.fleet.planner import plan_pool
+from navarch.fleet.roll import Beside
 from navarch.fleet.selection import Market, Wish
 from navarch.fleet.stockouts import Stockouts
 from navarch.testing.worlds import H100, NOW, a_node, a_pool
@@ -123,6 +125,41 @@ def test_a_deleted_pool_gives_everything_back() -> None:
         "training-0",
         "training-1",
     ]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"nodes_wanted": NODES_PER_POOL_MAX + 1},
+        {"nodes_wanted": NODES_PER_POOL_MAX + 1, "spares": 5},
+        {"nodes_wanted": NODES_PER_POOL_MAX + 2, "gang": 2},
+    ],
+)
+def test_nothing_is_planned_for_a_pool_above_the_limit(settings: dict[str, int]) -> None:
+    pool = a_pool(size=0, nodes_max=2**53, next_index=3, **settings)  # type: ignore[arg-type]
+    late = a_node("training-2", phase=Phase.BOOTING, since=NOW - timedelta(hours=1))
+    nodes = [a_node("training-0"), a_node("training-1", retiring=BROKEN), late]
+    assert plan(pool, nodes) == Plan(pool=pool.name)
+    counted = Beside(nodes=7)
+    assert plan_pool(pool, (), now=NOW, new_tokens=iter(()), beside=counted) == Plan(pool=pool.name)
+
+
+def test_a_pool_above_the_limit_is_not_counted_among_those_that_wait_to_buy() -> None:
+    market = Market(Stockouts(), now=NOW, waiting={PoolName("training"): 7})
+    pool = a_pool(size=0, nodes_max=2**53, nodes_wanted=NODES_PER_POOL_MAX + 1)
+    plan_pool(pool, (), now=NOW, new_tokens=iter(()), market=market)
+    assert market.waiting == {pool.name: 0}
+
+
+def test_a_pool_above_the_limit_is_planned_again_once_its_size_is_legal() -> None:
+    paused = a_pool(size=0, nodes_max=2**53, nodes_wanted=NODES_PER_POOL_MAX + 1)
+    assert len(requested(replace(paused, nodes_wanted=3))) == 3
+    assert retired(replace(paused, deleted=True), [a_node("training-0")]) == ["training-0"]
+
+
+def test_spares_go_no_further_than_the_limit() -> None:
+    pool = a_pool(size=0, nodes_max=2**53, nodes_wanted=2, spares=10**9)
+    assert pool.target == NODES_PER_POOL_MAX
 
 
 def test_a_refused_node_waits_for_its_time() -> None:

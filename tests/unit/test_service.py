@@ -268,6 +268,37 @@ def test_a_wish_for_more_gpus_than_one_pool_holds_is_refused() -> None:
     at(story)
 
 
+def test_a_stored_pool_above_the_limit_is_shown_as_paused_with_the_remedy() -> None:
+    async def story(desk: Desk) -> None:
+        old = a_pool(size=0, nodes_max=2**53, nodes_wanted=10**9)
+        await desk.store.commit(Change(pools=[old]), based_on=0)
+        note = (
+            "paused: 1000000000 nodes are above the limit of 100000 nodes per pool; "
+            "scale it to 100000 nodes or fewer: navarch pool scale training NODES"
+        )
+        assert (await desk.fleet.get_pool(TRAINING)).note == note
+        assert [pool.note for pool in (await desk.fleet.status()).pools] == [note]
+        scaled = await desk.fleet.scale(TRAINING, 2, reason="as meant")
+        assert (scaled.size, scaled.note) == (2, "2 to be requested")
+
+    at(story)
+
+
+def test_a_stored_pool_whose_minimum_is_above_the_limit_names_the_minimum() -> None:
+    async def story(desk: Desk) -> None:
+        old = a_pool(size=10**9, nodes_max=2**53)
+        await desk.store.commit(Change(pools=[old]), based_on=0)
+        note = (await desk.fleet.get_pool(TRAINING)).note
+        assert note.startswith("paused: 1000000000 nodes are above the limit")
+        assert "set its minimum to 100000 nodes or fewer" in note
+        put = await desk.fleet.put_pool(
+            replace(pool_spec(old), nodes_min=1, nodes_max=3), reason=""
+        )
+        assert (put.size, put.note) == (1, "1 to be requested")
+
+    at(story)
+
+
 def test_capacity_is_bought_in_whole_machines_of_the_cheapest_kind() -> None:
     async def story(desk: Desk) -> None:
         wish = Capacity(name=PoolName("demo"), gpus=16, gpu_type="h100")

@@ -11,6 +11,7 @@ from navarch.core.autoscaling import Autoscaling
 from navarch.core.disruption import Disruption
 from navarch.core.drafting import drafted
 from navarch.core.ids import NodeId, PoolName
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
 from navarch.core.remediation import Remediation
 
@@ -111,11 +112,14 @@ class Pool:
 
     @property
     def target(self) -> int:
-        """The number of nodes to keep: its size and its spares, as far as the maximum allows."""
+        """The number of nodes to keep: its size and its spares, as far as the maximum allows.
+
+        Spares go no further than the limit, whatever maximum an older version has stored.
+        """
         size = self.size
         if not size or not self.spares:
             return size
-        return self.whole_gangs(min(size + self.spares, self.nodes_max))
+        return self.whole_gangs(min(size + self.spares, self.nodes_max, NODES_PER_POOL_MAX))
 
     def whole_gangs(self, nodes: int) -> int:
         """Return `nodes` rounded to whole gangs: up, unless the maximum is in the way."""

@@ -18,6 +18,7 @@ from navarch.fleet.brake import Brake, Shunned, came_too_late, too_late
 from navarch.fleet.disruption.replacement import Replacements, successors
 from navarch.fleet.gangs import Group, group, plan_gangs, surplus_gangs, worth_keeping
 from navarch.fleet.pacing import pause
+from navarch.fleet.pauses import why_paused
 from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire, SetBrake
 from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
@@ -57,9 +58,13 @@ def plan_pool(
     are the providers that say where machines stand; `loads` says how busy nodes are: of
     those that are too many, the idle go first. A `brake` says how much may be bought at all.
     `shunned` are places where machines did not come up, and `beside` nodes that only count.
+    A pool above the limit is paused: nothing is asked for, and its nodes stay as they are.
     """
     known = list(nodes)
     market = market or Market(Stockouts(), now=now)
+    if why_paused(pool) is not None:
+        market.expect(pool.name, 0)
+        return Plan(pool=pool.name)
     launches = _Launches(
         pool,
         known,

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from navarch.core.autoscaling import Autoscaling
 from navarch.core.health import Health
 from navarch.core.ids import NodeId
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.core.schedule import Schedule
+from navarch.fleet.pauses import why_paused
 
 BUSY_PCT = 50.0
 """A node that was used this much lately is not given up because its pool shrinks by itself."""
@@ -52,10 +54,13 @@ class Sizing:
 
 
 def bounds_at(pool: Pool, now: datetime) -> Bounds:
-    """Return the bounds of `pool` at this hour: its own, narrowed by its schedule."""
+    """Return the bounds of `pool` at this hour: its own, narrowed by its schedule.
+
+    A maximum above the limit, which an older version may have stored, counts as the limit.
+    """
     own = Bounds(
         nodes_min=pool.nodes_min,
-        nodes_max=pool.nodes_max,
+        nodes_max=min(pool.nodes_max, NODES_PER_POOL_MAX),
         source="the pool's bounds",
         step=max(pool.gang, 1),
     )
@@ -74,10 +79,13 @@ def plan_size(pool: Pool, opinions: Sequence[Opinion], *, now: datetime) -> Sizi
 
     Bounds hold at once. Everything else waits until the last change, by whomever, is older
     than the cooldown. The pool shrinks only to the most that was asked for at any look
-    during its patience, and not at all before it has been watched for so long.
+    during its patience, and not at all before it has been watched for so long. A pool above the
+    limit keeps its size until an operator changes it: to shrink it to the limit would buy machines.
     """
     bounds = bounds_at(pool, now)
     size = pool.size
+    if (paused := why_paused(pool)) is not None:
+        return Sizing(nodes=size, reason=paused)
     within = bounds.clamp(size)
     if within != size:
         return Sizing(nodes=within, reason=f"{bounds.source}: {_words(bounds)}")

@@ -9,6 +9,7 @@ from navarch.core.health import Health
 from navarch.core.node import Node, Phase, instance_state, node_status
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
+from navarch.fleet.pauses import why_paused
 from navarch.health.judgement import explain
 from navarch.ports.api import InstanceView, NodeView, PoolSpec, PoolView
 
@@ -172,6 +173,8 @@ def _message(node: Node) -> str:
 def _note(pool: Pool, present: list[Node], obstacle: str | None) -> str:
     if pool.deleted:
         return f"being deleted: {len(present)} machines left"
+    if (paused := why_paused(pool)) is not None:
+        return paused
     if pool.braked is not None or pool.held is not None:
         return "; ".join(filter(None, (pool.braked, pool.held)))
     staying = [node for node in present if node.counts]

@@ -1,16 +1,23 @@
 """Pools as an operator has them: a file, a server, and the command line."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from fleet_process import FleetProcess
 
-from navarch.core.ids import PoolName
+from navarch.clock.system import SystemEntropy
+from navarch.core.fleet import Change
+from navarch.core.ids import PoolName, ProviderName
 from navarch.core.node import NodeStatus
 from navarch.ports.api import NodeView, Query
+from navarch.sim.clock import InlineOffload
+from navarch.stores.sqlite import SqliteStore
+from navarch.testing.worlds import H100, a_pool
 
 Start = Callable[[str], FleetProcess]
 
@@ -75,6 +82,49 @@ def test_a_gang_that_finds_no_block_is_given_back_and_bought_whole_in_the_next_z
 
     server.until(lambda: "Block:          south/one" in shown())
     assert "topology.navarch.dev/rack: south/one-rack-" in shown()
+
+
+PLAIN = """
+server:
+  heartbeat_interval: 1s
+  health_check_interval: 1s
+providers:
+  fake: {type: fake, boot_min: 100ms, boot_max: 300ms, bad_boot_share: 0}
+pools:
+  other: {provider: fake, instance_type: h100-8x, min_nodes: 1, max_nodes: 2}
+"""
+
+
+def test_a_server_that_finds_a_pool_of_a_billion_nodes_serves_and_heals_after_a_scale_down(
+    serve: Start, tmp_path: Path
+) -> None:
+    offerings = (replace(H100, provider=ProviderName("fake")),)
+    huge = a_pool("huge", size=0, nodes_max=2**53, nodes_wanted=10**9, offerings=offerings)
+
+    async def left_by_an_older_version() -> None:
+        (tmp_path / "state").mkdir()
+        store = SqliteStore.open(tmp_path / "state", InlineOffload(), SystemEntropy())
+        await store.commit(Change(pools=[huge]), based_on=store.fleet().revision)
+        store.close()
+
+    asyncio.run(left_by_an_older_version())
+    server = serve(PLAIN)
+    server.until(lambda: len(nodes(server, "other")) == 1)
+
+    status = server.navarch("status")
+    assert status.returncode == 0, status.stderr
+    assert "huge is paused: 1000000000 nodes are above the limit of 100000" in status.stdout
+    assert "navarch pool scale huge NODES" in server.navarch("pool", "get", "huge").stdout
+    more = server.navarch("pool", "scale", "huge", "100001")
+    assert more.returncode != 0
+    assert "nodes: 100001 is above the limit of 100000 nodes per pool" in more.stderr
+    server.stop()
+    server.start()
+    server.until(lambda: len(nodes(server, "other")) == 1)
+    assert nodes(server, "huge") == []
+
+    assert server.navarch("pool", "scale", "huge", "2").returncode == 0
+    server.until(lambda: len(nodes(server, "huge")) == 2)
 
 
 MARKET = """

@@ -14,6 +14,7 @@ from navarch.core.autoscaling import (
 )
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Phase
 from navarch.core.pool import Pool
 from navarch.core.schedule import Window
@@ -45,6 +46,19 @@ def said(*nodes: int, every_s: float = 30.0, needed: int = 0) -> list[Opinion]:
 def test_a_pool_grows_at_once_within_its_bounds() -> None:
     assert plan_size(a_scaled_pool(3), said(7), now=NOW).nodes == 7
     assert plan_size(a_scaled_pool(3), said(99), now=NOW).nodes == 10
+
+
+def test_no_autoscaler_takes_a_pool_above_the_limit_whatever_maximum_is_stored() -> None:
+    pool = a_scaled_pool(3, nodes_max=2**53)
+    assert plan_size(pool, said(10**9), now=NOW).nodes == NODES_PER_POOL_MAX
+    assert plan_size(pool, said(4, needed=10**9), now=NOW).nodes == NODES_PER_POOL_MAX
+
+
+def test_no_autoscaler_resizes_a_pool_above_the_limit() -> None:
+    pool = a_scaled_pool(10**9, nodes_max=2**53)
+    for opinions in ([], said(4), said(*[4] * 11), said(10**12)):
+        assert plan_size(pool, opinions, now=NOW).nodes == 10**9
+    assert "paused" in plan_size(pool, said(4), now=NOW).reason
 
 
 def test_a_change_by_anybody_is_followed_by_a_cooldown() -> None:

@@ -9,6 +9,7 @@ from navarch.core.disruption import Cause, Disruption, DisruptionBudget
 from navarch.core.gang import Gang
 from navarch.core.health import Health
 from navarch.core.ids import NodeId, Token
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.empty import empty
@@ -47,6 +48,11 @@ def test_who_had_work_in_the_window_stays_and_so_does_who_was_not_watched_for_so
     peaks = {NodeId("training-0"): 5.0, NodeId("training-2"): 4.9, NodeId("training-3"): 97.0}
 
     assert empty(a_lean_pool(), nodes(), peaks, now=NOW) == ["training-2"]
+
+
+def test_a_pool_above_the_limit_keeps_its_empty_nodes() -> None:
+    paused = a_lean_pool(wanted=NODES_PER_POOL_MAX + 1, nodes_max=2**53)
+    assert empty(paused, nodes(), IDLE, now=NOW) == []
 
 
 def test_a_pool_that_does_not_ask_for_it_keeps_its_empty_nodes() -> None:

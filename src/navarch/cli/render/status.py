@@ -6,7 +6,8 @@ from dataclasses import replace
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_recent
 from navarch.cli.render.pools import render_pools
-from navarch.cli.render.words import bold, colored, count, price
+from navarch.cli.render.words import bold, colored, count, price, printable
+from navarch.core.limits import PAUSED
 from navarch.ports.api import FleetStatus, PoolView
 
 WELCOME = "No pools yet. Get some GPUs: navarch up --gpus 8 --type h100 --name my-cluster --wait"
@@ -50,6 +51,8 @@ def _verdict(status: FleetStatus, canvas: Canvas) -> str:
 
 
 def _shortage(pool: PoolView) -> str:
+    if pool.note.startswith(PAUSED):
+        return f"{pool.spec.name} is {printable(pool.note)}"
     missing = pool.size - pool.serving
     coming = f", {pool.starting} on the way" if pool.starting else ""
     return f"{pool.spec.name} lacks {count(missing, 'node')} of {pool.size}{coming}"

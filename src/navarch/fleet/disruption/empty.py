@@ -10,6 +10,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.budget import room
 from navarch.fleet.disruption.replacement import successors
+from navarch.fleet.pauses import why_paused
 from navarch.fleet.sizing import choose_surplus
 
 EMPTY_PCT = 5.0
@@ -28,6 +29,8 @@ def empty(
     whole. What is still starting next to empty nodes is not needed either, and goes first.
     """
     if pool.deleted or pool.disruption.empty_after is None or pool.held is not None:
+        return []
+    if why_paused(pool) is not None:
         return []
     coming = successors(nodes)
     involved = {*coming, *(node.id for node in coming.values())}
