@@ -8,6 +8,7 @@ from enum import StrEnum
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.ids import JobName, NodeId, PoolName
+from navarch.core.limits import TASKS_PER_JOB_MAX
 
 DEFAULT_QUEUE = "default"
 
@@ -79,7 +80,8 @@ class Job:
 
     @property
     def task_names(self) -> tuple[str, ...]:
-        """What its tasks are called, in order."""
+        """What its tasks are called, in order; not to be asked of a job above the limit."""
+        assert self.nodes or self.tasks <= TASKS_PER_JOB_MAX, f"{self.name}: {self.tasks} tasks"
         return tuple(f"{self.name}/{number}" for number in range(self.tasks))
 
     def to(

@@ -334,7 +334,9 @@ class Market:
     def _veto(self, wish: Wish, machines: int) -> str | None:
         for veto in self._vetoes:
             for others in range(machines):
-                taken = [*self._taken, *[(wish.pool, wish.offering)] * others]
+                # A copy for every machine of a large pool would stop the server for seconds.
+                more = [(wish.pool, wish.offering)] * others
+                taken = [*self._taken, *more] if more else self._taken
                 if (why := veto(wish, taken)) is not None:
                     return why
         return None

@@ -12,9 +12,11 @@ from navarch.core.explanation import Attempt, Explanation
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import JobName
 from navarch.core.job import DEFAULT_QUEUE, Job, JobState
+from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.fleet.jobs.cluster import fleet_cluster
 from navarch.fleet.jobs.demand import growth
 from navarch.fleet.jobs.scheduling import Scheduling
+from navarch.fleet.pauses import why_not_scheduled
 from navarch.ports.clock import Clock
 from navarch.ports.jobs import JobRequest
 from navarch.ports.offload import Offload
@@ -23,7 +25,6 @@ from navarch.scheduler.explain import why_job
 from navarch.scheduler.plugins.gpu_type_quota import GpuTypeQuota
 from navarch.service.attempts import until_no_conflict
 
-TASKS_MAX = 10_000
 GPUS_MAX = 64
 PRIORITY_MAX = 1_000_000
 
@@ -103,7 +104,7 @@ class JobService:
     async def list_jobs(self, *, queue: str | None = None, over: bool = False) -> Sequence[Job]:
         """Return jobs, in the order in which they came."""
         found = [
-            job
+            _shown(job)
             for job in self._store.fleet().jobs.values()
             if (over or not job.over) and (queue is None or job.queue == queue)
         ]
@@ -111,7 +112,7 @@ class JobService:
 
     async def get_job(self, name: JobName) -> Job:
         """Return one job."""
-        return _found(self._store.fleet(), name)
+        return _shown(_found(self._store.fleet(), name))
 
     async def cancel_job(self, name: JobName, *, reason: str) -> Job:
         """End a job that waits or runs."""
@@ -158,6 +159,8 @@ class JobService:
         job = _found(fleet, name)
         if job.state is not JobState.WAITING:
             return _told(job)
+        if (why := why_not_scheduled(job)) is not None:
+            return _waiting(job, why)
         scheduling, now = self._scheduling(), self._clock.now()
         found = await self._offload.run(
             lambda: why_job(
@@ -192,9 +195,10 @@ def check_request(request: JobRequest) -> None:
             f"name: {request.name!r} must be lower-case letters, digits, dashes, dots and "
             "underscores, begin and end with a letter or digit, and have at most 100 characters"
         )
-    for field, most in (("tasks", TASKS_MAX), ("gpus", GPUS_MAX)):
-        if not 1 <= getattr(request, field) <= most:
-            raise InvalidError(f"{field}: must be 1 to {most}")
+    for field, most in (("tasks", TASKS_PER_JOB_MAX), ("gpus", GPUS_MAX)):
+        asked = getattr(request, field)
+        if not 1 <= asked <= most:
+            raise InvalidError(f"{field}: must be 1 to {most}, not {asked}")
     if not 0 <= request.priority <= PRIORITY_MAX:
         raise InvalidError(f"priority: must be 0 to {PRIORITY_MAX}")
     if request.runtime is not None and request.runtime <= timedelta(0):
@@ -220,6 +224,21 @@ def _found(fleet: Fleet, name: JobName) -> Job:
     if job is None:
         raise NotFoundError(f"job not found: {name}; `navarch job list --all` shows the jobs")
     return job
+
+
+def _shown(job: Job) -> Job:
+    """Return `job` with the reason why the scheduler does not see it, if that is so."""
+    why = why_not_scheduled(job)
+    return job if why is None else evolve(job, reason=why)
+
+
+def _waiting(job: Job, why: str) -> Explanation:
+    return Explanation(
+        job=job.name,
+        queue=job.queue,
+        state=job.state.value,
+        summary=f"job {job.name} waits: {why}",
+    )
 
 
 def _is_for_a_quota(attempt: Attempt) -> bool:

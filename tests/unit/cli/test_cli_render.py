@@ -23,6 +23,7 @@ from cli_views import (
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.events import render_events
 from navarch.cli.render.instances import render_instance, render_instances
+from navarch.cli.render.jobs import render_job
 from navarch.cli.render.nodes import render_node, render_nodes
 from navarch.cli.render.pools import render_pool, render_pools
 from navarch.cli.render.progress import render_changes, render_progress
@@ -32,6 +33,8 @@ from navarch.cli.render.why import render_why
 from navarch.core.event import about
 from navarch.core.ids import NodeId
 from navarch.ports.api import Why
+from navarch.service.views import pool_view
+from navarch.testing.worlds import a_job, a_pool
 
 WIDTHS = [80, 160]
 PLAIN = Canvas(now=NOW)
@@ -52,6 +55,20 @@ def test_every_table_reads_as_recorded_and_fits(width: int) -> None:
     for name, text in tables.items():
         check_golden(f"cli-{name}-{width}.txt", text)
         assert max(map(len, text.splitlines())) <= width, name
+
+
+def test_the_status_says_in_full_why_a_pool_is_paused_and_what_to_do() -> None:
+    paused = pool_view(a_pool(size=0, nodes_max=2**53, nodes_wanted=10**9), ())
+    text = render_status(replace(STATUS, pools=(paused,)), Canvas(now=NOW, width=80))
+    assert text.splitlines()[2] == (
+        "training is paused: 1000000000 nodes are above the limit of 100000 nodes per pool; "
+        "scale it to 100000 nodes or fewer: navarch pool scale training NODES."
+    )
+    assert paused.note in render_pool(paused)
+
+
+def test_a_job_of_a_billion_tasks_that_waits_is_shown_without_its_tasks() -> None:
+    assert "1000000000 x 8" in render_job(a_job("huge", tasks=10**9), PLAIN)
 
 
 def test_details_read_as_recorded() -> None:

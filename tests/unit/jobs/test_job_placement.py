@@ -9,9 +9,11 @@ from navarch.core.fleet import Change, Fleet, apply
 from navarch.core.health import Health
 from navarch.core.ids import JobName, NodeId, PoolName
 from navarch.core.job import Job, JobState
+from navarch.core.limits import NODES_PER_POOL_MAX, TASKS_PER_JOB_MAX
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.queue import Queue
+from navarch.core.remedy import StepKind
 from navarch.core.topology import LABEL, Topology
 from navarch.fleet.jobs.cluster import NETWORK, fleet_cluster
 from navarch.fleet.jobs.demand import growth, work_of
@@ -76,6 +78,23 @@ def test_a_gang_gets_all_of_its_nodes_or_none() -> None:
     assert where(after(a_fleet(a_node("n0"), a_node("n1"), gang)), "gang") == ()
     whole = after(a_fleet(a_node("n0"), a_node("n1"), a_node("n2"), gang))
     assert sorted(where(whole, "gang")) == ["n0", "n1", "n2"]
+
+
+def test_a_stored_job_above_the_limit_is_not_shown_to_the_scheduler_and_others_are_placed() -> None:
+    huge = a_job("huge", tasks=TASKS_PER_JOB_MAX + 1)
+    fleet = a_fleet(a_node("n0"), huge, a_job("next"))
+
+    assert [job.name for job in fleet_cluster(fleet, {}, now=NOW).jobs] == ["next"]
+    assert where(after(fleet), "next") == ("n0",)
+    assert after(fleet).jobs[huge.name] == huge
+
+
+def test_a_job_above_the_limit_that_has_its_gpus_keeps_them() -> None:
+    names = [f"n{number}" for number in range(TASKS_PER_JOB_MAX + 1)]
+    holder = a_job("holder", on=tuple(names))
+    fleet = a_fleet(*[a_node(name) for name in names], holder, a_job("next"))
+
+    assert [job.name for job in fleet_cluster(fleet, {}, now=NOW).jobs] == ["holder", "next"]
 
 
 def test_what_a_job_holds_no_other_gets_until_it_has_ended() -> None:
@@ -310,6 +329,25 @@ def test_waiting_and_running_jobs_are_the_work_of_the_pool_that_has_or_could_hav
 
     assert [(work.parts, work.waiting) for work in alpha] == [(2, True)]
     assert [(work.parts, work.waiting) for work in beta] == [(1, False), (1, True)]
+
+
+def test_no_pool_grows_for_a_stored_job_above_the_limit() -> None:
+    fleet = a_fleet(a_job("huge", tasks=TASKS_PER_JOB_MAX + 1), a_job("next"))
+
+    assert [work.parts for work in work_of(fleet, PoolName("training"))] == [1]
+
+
+def test_growth_suggests_no_size_above_the_limit() -> None:
+    job = a_job("j")
+    full = a_pool(size=NODES_PER_POOL_MAX, nodes_max=NODES_PER_POOL_MAX)
+
+    (only,) = growth(apply(Fleet(), Change(pools=[full], jobs=[job])), job)
+
+    assert only.says == (
+        "one more pool: pool training has 100000 of at most 100000 nodes and would need 100001, "
+        "above the limit of 100000 nodes per pool"
+    )
+    assert [step.kind for step in only.steps] == [StepKind.ADD_POOL]
 
 
 def test_growth_names_the_pools_that_could_help_and_how_far_they_may_grow() -> None:

@@ -12,6 +12,7 @@ from navarch.core.errors import InvalidError, NotFoundError, NotPossibleError
 from navarch.core.fleet import Change
 from navarch.core.ids import JobName, PoolName
 from navarch.core.job import JobState
+from navarch.core.limits import TASKS_PER_JOB_MAX
 from navarch.core.ownership import Cluster
 from navarch.core.queue import Queue
 from navarch.fleet.jobs.scheduling import Scheduling
@@ -84,6 +85,7 @@ def test_another_request_under_the_name_of_a_live_job_is_refused() -> None:
     [
         ({"name": JobName("Big Job")}, "name: 'Big Job' must be"),
         ({"tasks": 0}, "tasks: must be 1 to"),
+        ({"tasks": TASKS_PER_JOB_MAX + 1}, "tasks: must be 1 to 10000, not 10001"),
         ({"gpus": 65}, "gpus: must be 1 to 64"),
         ({"priority": -1}, "priority: must be"),
         ({"runtime": timedelta(0)}, "runtime: must be longer than nothing"),
@@ -137,6 +139,26 @@ def test_those_that_ended_are_listed_on_request() -> None:
         assert [job.name for job in await case.jobs.list_jobs()] == ["a", "b"]
         assert len(await case.jobs.list_jobs(over=True)) == 3
         assert await case.jobs.list_jobs(queue="other") == []
+
+    told(story)
+
+
+def test_a_stored_job_above_the_limit_waits_with_the_limit_as_its_reason() -> None:
+    async def story(case: Case) -> None:
+        huge = a_job("huge", tasks=10**9)
+        await case.write(pools=[a_pool()], nodes=[a_node("n0")], jobs=[huge, a_job("next")])
+        why = (
+            "1000000000 tasks are above the limit of 10000 tasks per job; cancel it and submit "
+            "smaller jobs: navarch job cancel huge"
+        )
+        assert (await case.jobs.get_job(huge.name)).reason == why
+        assert [job.reason for job in await case.jobs.list_jobs()] == [why, ""]
+        found = await case.jobs.explain_job(huge.name)
+        assert (found.state, found.summary) == ("waiting", f"job huge waits: {why}")
+        other = await case.jobs.explain_job(JobName("next"))
+        assert other.ahead == 0
+        ended = await case.jobs.cancel_job(huge.name, reason="")
+        assert (ended.state, ended.reason) == (JobState.CANCELLED, "cancelled by hand")
 
     told(story)
 

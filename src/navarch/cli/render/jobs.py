@@ -57,7 +57,7 @@ def render_job(job: Job, canvas: Canvas) -> str:
         "Interruptions": str(job.interruptions) if job.interruptions else "",
     }
     lines = [f"{name + ':':17}{value}" for name, value in facts.items() if value]
-    tasks = zip(job.task_names, job.nodes, strict=False)
+    tasks = zip(job.task_names, job.nodes, strict=False) if job.nodes else ()
     return "\n".join([*lines, *(f"  {task} on {node}" for task, node in tasks)])
 
 

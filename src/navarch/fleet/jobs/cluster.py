@@ -12,6 +12,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.queue import Queue
 from navarch.core.topology import LABEL, LEVELS
+from navarch.fleet.pauses import why_not_scheduled
 from navarch.scheduler.cluster import (
     Cluster,
     JobSpec,
@@ -54,8 +55,9 @@ def fleet_cluster(fleet: Fleet, queues: Mapping[str, Queue], *, now: datetime) -
     """Return the nodes there are, the queues, and the jobs that are not over.
 
     Nodes that take no jobs now are among them: whoever asks why a job waits wants to know.
+    Jobs that wait and are above the limit are not: the scheduler visits every task of a job.
     """
-    alive = [job for job in fleet.jobs.values() if not job.over]
+    alive = [job for job in fleet.jobs.values() if not job.over and not why_not_scheduled(job)]
     wishes = {job.gpu_type for job in alive if job.gpu_type}
     nodes = [
         node_spec(node, fleet.pools.get(node.pool) if node.pool else None, wishes=wishes)

@@ -6,18 +6,20 @@ from navarch.autoscale.demand import Work
 from navarch.core.fleet import Fleet
 from navarch.core.ids import PoolName
 from navarch.core.job import Job, JobState
+from navarch.core.limits import NODES_PER_POOL_MAX
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remedy import Remedy, Step, StepKind
 from navarch.fleet.jobs.cluster import is_of_type
+from navarch.fleet.pauses import why_not_scheduled
 
 
 def work_of(fleet: Fleet, pool: PoolName) -> list[Work]:
-    """Return what runs on `pool`, and what waits for it."""
+    """Return what runs on `pool`, and what waits for it; nothing waits that is above the limit."""
     return [
         Work(gpus=job.gpus, parts=job.tasks, waiting=job.state is JobState.WAITING)
         for job in fleet.jobs.values()
-        if not job.over and _pool_of(fleet, job) == pool
+        if not job.over and not why_not_scheduled(job) and _pool_of(fleet, job) == pool
     ]
 
 
@@ -34,14 +36,13 @@ def _pool_of(fleet: Fleet, job: Job) -> PoolName | None:
 def growth(fleet: Fleet, job: Job, *, missing: int = 1) -> list[Remedy]:
     """Return what pools could do for a job with so many tasks without a place."""
     suitable = _suitable(fleet, job)
+    asked = f"{job.gpus} GPUs" + (f" of type {job.gpu_type}" if job.gpu_type else "")
     if not suitable:
-        kind = f" of type {job.gpu_type}" if job.gpu_type else ""
         where = f"pool {job.pool}" if job.pool else "a pool"
-        asked = f"{job.gpus} GPUs{kind}"
         step = Step(kind=StepKind.ADD_POOL, pool=job.pool or "", asks_for=asked)
         says = f"{where} with machines that have {asked}: there is none yet"
         return [Remedy(says=says, steps=(step,))]
-    return [_growth(fleet, pool, _nodes_for(pool, job, missing)) for pool in suitable]
+    return [_growth(fleet, pool, _nodes_for(pool, job, missing), asked) for pool in suitable]
 
 
 def _nodes_for(pool: Pool, job: Job, missing: int) -> int:
@@ -51,20 +52,26 @@ def _nodes_for(pool: Pool, job: Job, missing: int) -> int:
     return ceil(nodes / max(1, pool.gang)) * max(1, pool.gang)
 
 
-def _growth(fleet: Fleet, pool: Pool, nodes: int) -> Remedy:
+def _growth(fleet: Fleet, pool: Pool, nodes: int, asked: str) -> Remedy:
     members = fleet.in_pool(pool.name).values()
     coming = sum(node.counts and not node.serving for node in members)
     soon = f", of which {coming} take no work now" if coming else ""
-    has = f"it has {pool.size} of at most {pool.nodes_max} nodes{soon}"
+    has = f"has {pool.size} of at most {pool.nodes_max} nodes{soon}"
     wanted = pool.size + nodes
+    if wanted > NODES_PER_POOL_MAX:
+        return Remedy(
+            says=f"one more pool: pool {pool.name} {has} and would need {wanted}, "
+            f"above the limit of {NODES_PER_POOL_MAX} nodes per pool",
+            steps=(Step(kind=StepKind.ADD_POOL, asks_for=asked),),
+        )
     scale = Step(kind=StepKind.SCALE_POOL, pool=pool.name, count=wanted)
     if wanted > pool.nodes_max:
         return Remedy(
-            says=f"a higher max_nodes for pool {pool.name}: {has} and would need {wanted}",
+            says=f"a higher max_nodes for pool {pool.name}: it {has} and would need {wanted}",
             steps=(Step(kind=StepKind.RAISE_POOL_MAX, pool=pool.name, count=wanted), scale),
         )
     return Remedy(
-        says=f"more nodes in pool {pool.name}: {has} (navarch pool scale {pool.name} {wanted})",
+        says=f"more nodes in pool {pool.name}: it {has} (navarch pool scale {pool.name} {wanted})",
         steps=(scale,),
     )
 
