@@ -303,7 +303,7 @@ async def _bought(buy: Buy, offering: Offering, machines: int, *, at_once: int =
         )
         async with places:
             launch = replace(node.launch, instance=await buy(request))
-        return replace(node, launch=launch).to(Phase.BOOTING, at=node.since)
+        return replace(node, launch=launch).move_to(Phase.BOOTING, at=node.since)
 
     return list(await asyncio.gather(*(one(number) for number in range(machines))))
 

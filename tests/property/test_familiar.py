@@ -195,7 +195,7 @@ def test_one_that_is_gone_and_listed_as_ended_is_not_looked_at_again() -> None:
     known = familiar.Familiar(SIM, [leaving])
     ended = an_instance(NAMES[0], 0, InstanceStatus.TERMINATED)
     known.sift([ended], fleet)
-    gone = leaving.to(Phase.GONE, at=NOW)
+    gone = leaving.move_to(Phase.GONE, at=NOW)
     known.changed(gone, leaving)
     fleet = apply(fleet, Change(nodes=[gone]))
     known.learnt([gone.id], fleet, unsettled=set())

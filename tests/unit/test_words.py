@@ -65,7 +65,7 @@ def test_a_machine_that_never_ran_has_failed() -> None:
 def test_only_the_moves_in_the_table_are_possible(before: Phase, after: Phase) -> None:
     node = a_node("n", phase=before)
     if after in NEXT_PHASES[before]:
-        assert node.to(after, at=NOW).phase is after
+        assert node.move_to(after, at=NOW).phase is after
     else:
         with pytest.raises(AssertionError, match="n: "):
-            node.to(after, at=NOW)
+            node.move_to(after, at=NOW)

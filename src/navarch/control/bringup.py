@@ -21,8 +21,8 @@ from navarch.core.fleet import Change
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.launch import Launch
 from navarch.core.node import Node, Phase, Retirement
+from navarch.fleet import lifecycle
 from navarch.fleet.bringup import REDIAL, Finished, GiveUp, Run, Wait, next_step
-from navarch.fleet.changes import retired
 from navarch.ports.bringup import BringUpLogs
 from navarch.ports.clock import Clock
 from navarch.ports.shell import HostKeyError, Login, Shell, ShellError, Shells
@@ -282,7 +282,7 @@ class BringUpReconciler:
                 return None
             if newest.phase is not Phase.BOOTING or newest.retiring is not None:
                 return None  # Its agent has reported in after all, or it is on its way out.
-            after = retired(newest, Retirement(reason=reason, failed_at=now), now=now)
+            after = lifecycle.retire(newest, Retirement(reason=reason, failed_at=now), now=now)
             event = Event(
                 at=now,
                 about=about("node", newest.id),

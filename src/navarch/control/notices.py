@@ -11,7 +11,7 @@ from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Told
-from navarch.fleet.changes import let_go
+from navarch.fleet import lifecycle
 from navarch.fleet.drains import DRAINED, goes_when_empty
 from navarch.fleet.notices import TOLD_OF, notice_due, notice_reason
 from navarch.ports.clock import Clock
@@ -83,7 +83,7 @@ class NoticeReconciler:
         def proposal(_: Fleet, newest: Node) -> Change:
             if not is_empty or not goes_when_empty(newest):
                 return Change(nodes=[evolve(newest, told=notice)], events=[event])
-            after, news = let_go(newest, DRAINED, now=now, told=notice)
+            after, news = lifecycle.terminate(newest, DRAINED, now=now, told=notice)
             return Change(nodes=[after], events=[event, news])
 
         await amend(self._store, node.id, proposal)

@@ -227,8 +227,11 @@ class Node:
         """Whether new work may start here."""
         return self.health is not UNHEALTHY and self.open_to_work
 
-    def to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
-        """Return this node moved to `phase`, with what changes along; an illegal move is a bug."""
+    def move_to(self, phase: Phase, *, at: datetime, **along: Unpack[Along]) -> "Node":
+        """Return this node in `phase`, with other fields changed `along` with it.
+
+        Only `fleet.lifecycle` calls this. An illegal move is a bug.
+        """
         assert phase in NEXT_PHASES[self.phase], f"{self.id}: {self.phase} -> {phase}"
         return evolve(self, phase=phase, since=at, **along)
 

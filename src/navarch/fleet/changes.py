@@ -2,27 +2,23 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Unpack
 
-from navarch.core.event import Event, Subject, about
+from navarch.core.event import Event, about
 from navarch.core.evolve import evolve
 from navarch.core.fleet import Change, Fleet
 from navarch.core.held import Held, HeldBy
 from navarch.core.launch import Launch
 from navarch.core.node import (
-    DRAINING,
     GONE,
-    REQUESTED,
-    TERMINATING,
-    Along,
     Node,
-    Phase,
     Retirement,
 )
 from navarch.core.pool import Pool
 from navarch.core.recovery import Recovery
 from navarch.core.refusal import Refusal
+from navarch.fleet import lifecycle
 from navarch.fleet.drains import drains_at_once
+from navarch.fleet.lifecycle import node_event
 from navarch.fleet.plan import (
     AskAgain,
     Cordon,
@@ -98,41 +94,16 @@ def changes(plans: Iterable[Plan], fleet: Fleet, *, now: datetime, guarded: bool
     )
 
 
-def retired(node: Node, retirement: Retirement, *, now: datetime) -> Node:
-    """Return `node` on its way out: no new work, and no waiting where no work can be."""
-    leaving = evolve(node, retiring=retirement, cordoned=node.cordoned or retirement.reason)
-    if node.phase is Phase.REQUESTED and (node.launch is None or not node.launch.open):
-        return leaving.to(Phase.GONE, at=now)
-    if node.phase in (Phase.REQUESTED, Phase.BOOTING):
-        return leaving.to(Phase.TERMINATING, at=now)
-    return leaving
-
-
-def let_go(node: Node, reason: str, *, now: datetime, **along: Unpack[Along]) -> tuple[Node, Event]:
-    """Return `node` as one whose machine is to be ended, and the news of that."""
-    after = node.to(TERMINATING, at=now, **along)
-    return after, _event(after, "node.terminating", reason, now)
-
-
 def _requested(action: Request, now: datetime, events: list[Event]) -> Node:
-    """Return the node that is asked for, with the news of that and of its launch."""
-    launch, reason, replaces = action.launch, action.reason, action.replaces
-    node = Node(
-        id=launch.node,
-        pool=launch.pool,
-        phase=REQUESTED,
-        since=now,
-        created_at=now,
-        launch=launch,
-        replaces=replaces,
-        gang=launch.gang,
+    """Return the node that `action` requests, and record it with its launch."""
+    node, event = lifecycle.request(
+        action.launch,
+        reason=action.reason,
+        replaces=action.replaces,
         waiting=action.waiting,
+        now=now,
     )
-    cause = about("node", replaces) if replaces else about("pool", launch.pool)
-    if replaces:
-        reason = f"replaces {replaces}; {reason}"
-    events.append(_event(node, "node.requested", reason, now, (cause,)))
-    events.append(_asked(action, now))
+    events += [event, _asked(action, now)]
     return node
 
 
@@ -148,20 +119,21 @@ def _retired(action: Retire, node: Node, now: datetime, events: list[Event]) -> 
     because = (about("pool", node.pool),) if action.surplus and node.pool else ()
     if not drains_at_once(node, retirement):
         before = _acted(node, now) if action.automatic else node
-        after = retired(before, retirement, now=now)
-        events.append(_event(after, "node.retiring", reason, now, because))
+        after = lifecycle.retire(before, retirement, now=now)
+        events.append(node_event(after, "node.retiring", reason, now=now, because=because))
         return after
-    # There is nothing to wait for, so that nobody need come by to find that out.
-    after = node.to(
-        DRAINING,
-        at=now,
+    # Its drain begins in the same commit, since nothing has to happen before.
+    after, event = lifecycle.drain(
+        node,
+        reason,
+        now=now,
         retiring=retirement,
         cordoned=node.cordoned or reason,
         acted_at=now if action.automatic else node.acted_at,
         held=None if action.automatic else node.held,
     )
-    events.append(_event(node, "node.retiring", reason, now, because))
-    events.append(_event(after, "node.draining", reason, now))
+    events.append(node_event(node, "node.retiring", reason, now=now, because=because))
+    events.append(event)
     return after
 
 
@@ -170,27 +142,30 @@ def _written(action: NodeAction, fleet: Fleet, now: datetime) -> tuple[Node, lis
     match action:
         case AskAgain(launch=launch, reason=reason):
             node = evolve(fleet.nodes[launch.node], launch=launch, retry_at=None)
-            return node, [_event(node, "node.asked_again", reason, now), _asked(action, now)]
+            return node, [
+                node_event(node, "node.asked_again", reason, now=now),
+                _asked(action, now),
+            ]
         case Cordon(node=name, reason=reason, automatic=automatic):
             node = _acted(fleet.nodes[name], now) if automatic else fleet.nodes[name]
             node = evolve(node, cordoned=reason)
-            return node, [_event(node, "node.cordoned", reason, now)]
+            return node, [node_event(node, "node.cordoned", reason, now=now)]
         case Uncordon(node=name, reason=reason):
             node = evolve(fleet.nodes[name], cordoned=None)
-            return node, [_event(node, "node.uncordoned", reason, now)]
+            return node, [node_event(node, "node.uncordoned", reason, now=now)]
         case Recover(recovery=recovery):
             node = _acted(fleet.nodes[recovery.node], now)
             node = evolve(node, recovery=recovery.id, cordoned=node.cordoned or recovery.cordon)
             text = f"{recovery.step.replace('_', ' ')} first: {recovery.cause}"
-            return node, [_event(node, "node.recovering", text, now)]
+            return node, [node_event(node, "node.recovering", text, now=now)]
         case HoldBack(node=name, held=held, reason=reason):
             node = evolve(fleet.nodes[name], held=held)
-            return node, [_event(node, *_held_back(held, reason), now)]
+            return node, [node_event(node, *_held_back(held, reason), now=now)]
         case Drain(node=name, reason=reason):
-            node = fleet.nodes[name].to(Phase.DRAINING, at=now)
-            return node, [_event(node, "node.draining", reason, now)]
+            node, event = lifecycle.drain(fleet.nodes[name], reason, now=now)
+            return node, [event]
         case Terminate(node=name, reason=reason):
-            node, event = let_go(fleet.nodes[name], reason, now=now)
+            node, event = lifecycle.terminate(fleet.nodes[name], reason, now=now)
             return node, [event]
 
 
@@ -224,7 +199,7 @@ def _gang_written(
         kind = "gang.given_up"
         facts = closure_facts(gang.offering, Refusal.BLOCK, action.began_at, gang.nodes)
         retirement = Retirement(reason=f"{gang.id} was given up: {action.reason}", surplus=True)
-        after = [retired(node, retirement, now=now) for node in members]
+        after = [lifecycle.retire(node, retirement, now=now) for node in members]
     event = Event(
         at=now,
         about=subject,
@@ -234,7 +209,10 @@ def _gang_written(
         facts=facts,
     )
     verb = "node.released" if isinstance(action, Release) else "node.retiring"
-    return after, [event, *(_event(x, verb, action.reason, now, (subject,)) for x in after)]
+    return after, [
+        event,
+        *(node_event(x, verb, action.reason, now=now, because=(subject,)) for x in after),
+    ]
 
 
 def _acted(node: Node, now: datetime) -> Node:
@@ -257,17 +235,6 @@ _PAST = {
     "recover": "tried to mend",
     "remediate": "remediated",
 }
-
-
-def _event(
-    node: Node, kind: str, reason: str, now: datetime, because: tuple[Subject, ...] = ()
-) -> Event:
-    facts = {"phase": str(node.phase)}
-    if node.launch is not None:
-        facts["launch"] = node.launch.token
-    return Event(
-        at=now, about=about("node", node.id), kind=kind, reason=reason, because=because, facts=facts
-    )
 
 
 def _pool_written(pool: Pool, action: Hold | SetBrake, now: datetime) -> tuple[Pool, Event]:

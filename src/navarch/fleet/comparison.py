@@ -15,12 +15,12 @@ from navarch.core.launch import Launch
 from navarch.core.node import GONE, TERMINATING, Node
 from navarch.core.ownership import Cluster, Owner
 from navarch.core.pool import Pool
+from navarch.fleet import lifecycle
 from navarch.fleet.reality import (
     Listing,
     can_be_taken_back,
     claims_to_be_ours,
     expected,
-    gone,
     is_machine_of,
     next_index_after,
     seen,
@@ -175,7 +175,7 @@ class Comparison:
             self._missed[node.id] = missed
 
     def _let_go(self, node: Node, reason: str, *, ended_at: datetime | None = None) -> None:
-        after = gone(node, reason, now=self._now)
+        after = lifecycle.gone(node, reason, now=self._now)
         if ended_at is not None and after.launch is not None:
             after = evolve(after, launch=evolve(after.launch, ended_at=ended_at))
         self._nodes[node.id] = after

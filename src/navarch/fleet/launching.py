@@ -10,7 +10,8 @@ from navarch.core.ids import Token
 from navarch.core.instance import Instance
 from navarch.core.node import Node, Phase
 from navarch.core.refusal import refusal_of
-from navarch.fleet.reality import bought, gone
+from navarch.fleet import lifecycle
+from navarch.fleet.reality import bought
 from navarch.fleet.recollection import refusal_facts
 
 
@@ -20,10 +21,7 @@ def accepted(node: Node, token: Token, instance: Instance, *, now: datetime) -> 
         return None
     assert node.launch is not None, node.id
     launch = bought(node.launch, instance, now=now)
-    if node.phase is Phase.REQUESTED:
-        after = node.to(Phase.BOOTING, at=now, launch=launch)
-    else:
-        after = evolve(node, launch=launch)
+    after = lifecycle.launched(node, launch, now=now)
     event = Event(
         at=now,
         about=about("node", node.id),
@@ -52,7 +50,7 @@ def refused(node: Node, token: Token, error: ProviderError, *, now: datetime) ->
     )
     after = evolve(node, launch=None, attempts=node.attempts + 1, retry_at=now)
     if node.phase is Phase.TERMINATING:
-        after = gone(after, "no machine was bought", now=now)
+        after = lifecycle.gone(after, "no machine was bought", now=now)
     return Change(nodes=[after], launches=[launch], events=[event])
 
 
@@ -69,7 +67,7 @@ def never_bought(node: Node, token: Token, *, now: datetime) -> Change | None:
         reason="no machine was bought for it",
         facts={"phase": str(Phase.GONE)},
     )
-    after = gone(evolve(node, launch=launch), "no machine was bought", now=now)
+    after = lifecycle.gone(evolve(node, launch=launch), "no machine was bought", now=now)
     return Change(nodes=[after], launches=[launch], events=[event])
 
 

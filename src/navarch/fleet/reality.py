@@ -10,9 +10,10 @@ from navarch.core.fleet import Fleet
 from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.launch import Launch
-from navarch.core.node import GONE, REQUESTED, TERMINATING, Node, Phase, Retirement
+from navarch.core.node import GONE, TERMINATING, Node, Phase, Retirement
 from navarch.core.offering import Offering
 from navarch.core.ownership import CLUSTER, Cluster, Owner
+from navarch.fleet import lifecycle
 
 SEEN_BY_LISTING = frozenset({Phase.REQUESTED, Phase.TERMINATING, Phase.GONE})
 """Phases in which a listing can teach something about a machine that it could not in others."""
@@ -60,13 +61,14 @@ def seen(node: Node, instance: Instance, *, now: datetime) -> Node:
     status = instance.status
     if not status.alive:
         if status is InstanceStatus.TERMINATED:
-            return _gone(node, launch, "the provider ended the machine", now)
+            after = evolve(node, launch=launch)
+            return lifecycle.gone(after, "the provider ended the machine", now=now)
         if node.phase is not TERMINATING:
-            leaving = node.retiring or Retirement(reason="the provider is taking the machine away")
-            return node.to(TERMINATING, at=now, launch=launch, retiring=leaving)
-    if node.phase is REQUESTED:
-        return node.to(Phase.BOOTING, at=now, launch=launch)
-    return node if launch is node.launch else evolve(node, launch=launch)
+            why = "the provider is taking the machine away"
+            leaving = node.retiring or Retirement(reason=why)
+            after, _ = lifecycle.terminate(node, why, now=now, launch=launch, retiring=leaving)
+            return after
+    return lifecycle.launched(node, launch, now=now)
 
 
 def are_alike_to_a_listing(before: Node, node: Node) -> bool:
@@ -91,18 +93,6 @@ def teach_alike(was: Instance, instance: Instance) -> bool:
             return False
         was = evolve(was, status=instance.status)
     return was == instance
-
-
-def gone(node: Node, reason: str, *, now: datetime) -> Node:
-    """Return `node` without its machine, its account closed."""
-    return _gone(node, node.launch, reason, now)
-
-
-def _gone(node: Node, launch: Launch | None, reason: str, now: datetime) -> Node:
-    if launch is not None and launch.launched_at is not None and launch.ended_at is None:
-        launch = evolve(launch, ended_at=now)
-    retiring = node.retiring or Retirement(reason=reason)
-    return node.to(GONE, at=now, launch=launch, retiring=retiring)
 
 
 def bought(launch: Launch, instance: Instance, *, now: datetime) -> Launch:

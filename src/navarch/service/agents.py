@@ -14,6 +14,7 @@ from navarch.core.health import HEARTBEAT, CheckResult, Health, HealthReport
 from navarch.core.ids import CommandId, InstanceId, NodeId
 from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import BOOTING, GONE, READY, REQUESTED, Node, NodeStatus, node_status
+from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.traits import traits_after
 from navarch.fleet.verdicts import with_results
@@ -372,7 +373,7 @@ def _introduced(before: Node | None, registration: Registration, now: datetime) 
     if before.pool is None:
         after = evolve(after, offering=registration.place or before.offering)
     if before.phase is BOOTING or before.phase is REQUESTED:
-        return after.to(READY, at=now), "the agent reported in"
+        return lifecycle.registered(after, now=now), "the agent reported in"
     if before.boot_id != registration.boot_id:
         return after, "the agent is back, after a reboot of the machine"
     return after, "the agent is back"

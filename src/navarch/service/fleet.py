@@ -38,7 +38,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool
 from navarch.core.remediation import BUILT_IN_STRATEGIES
 from navarch.core.version import VERSION
-from navarch.fleet.changes import retired
+from navarch.fleet import lifecycle
 from navarch.fleet.verdicts import overridden
 from navarch.ports.api import (
     PAGE_SIZE_MAX,
@@ -351,8 +351,7 @@ class FleetService:
 
         def cordoned(before: Node, now: datetime) -> tuple[Node, list[Event]]:
             after = evolve(before, cordoned=reason or "cordoned by hand")
-            if before.phase is Phase.DRAINING and before.retiring is None:
-                after = after.to(Phase.READY, at=now)
+            after = lifecycle.undrain(after, now=now)
             return after, [_event(after, "node.cordoned", after.cordoned or "", now)]
 
         return await self._amend(node, cordoned)
@@ -383,7 +382,7 @@ class FleetService:
             if before.phase is not Phase.READY:
                 raise NotPossibleError(f"node {before.id} cannot be drained: it is {before.phase}")
             why = reason or "drained by hand"
-            after = evolve(before, cordoned=before.cordoned or why).to(Phase.DRAINING, at=now)
+            after, _ = lifecycle.drain(before, why, now=now, cordoned=before.cordoned or why)
             return after, [_event(after, "node.draining", why, now)]
 
         return await self._amend(node, draining)
@@ -396,7 +395,7 @@ class FleetService:
                 raise NotPossibleError(f"node {before.id} was not bought here; stop it where it is")
             if before.retiring is not None:
                 return before, []
-            after = retired(before, Retirement(reason=reason), now=now)
+            after = lifecycle.retire(before, Retirement(reason=reason), now=now)
             return after, [_event(after, "node.retiring", reason, now)]
 
         return await self._amend(node, retiring)

@@ -243,7 +243,7 @@ class StoreContract:
 
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[a_node(name) for name in names]), based_on=0)
-            moved = a_node("training-9").to(Phase.DRAINING, at=NOW)
+            moved = a_node("training-9").move_to(Phase.DRAINING, at=NOW)
             await store.commit(Change(nodes=[moved]), based_on=1)
 
         store = self.run(story)

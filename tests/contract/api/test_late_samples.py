@@ -54,7 +54,7 @@ async def departed(doors: Doors) -> None:
     await doors.fleet.retire(NODE, reason="too old")
     for phase in (Phase.DRAINING, Phase.TERMINATING, Phase.GONE):
         node = store.fleet().nodes[NODE]
-        change = Change(nodes=[node.to(phase, at=node.since)])
+        change = Change(nodes=[node.move_to(phase, at=node.since)])
         await store.commit(change, based_on=store.fleet().revision)
     # The control plane does the same when it hears of the commit.
     doors.columns.forget(NODE)

@@ -23,7 +23,7 @@ from navarch.core.recovery import (
     recovery_id,
     rung,
 )
-from navarch.fleet.changes import retired
+from navarch.fleet import lifecycle
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, step_for
 from navarch.fleet.recovery.rules import (
     RULES,
@@ -138,8 +138,8 @@ def _from_waiting(
         return _write_ticket(recovery, node, ground)
     if RULES[recovery.step].needs_empty:
         if node.phase is Phase.READY:
-            drained = node.to(Phase.DRAINING, at=ground.now)
             text = f"before its {_words(recovery.step)}: {recovery.cause}"
+            drained, _ = lifecycle.drain(node, text, now=ground.now)
             deadline = ground.now + _patience(recovery.step, ground)
             waiting = evolve(recovery, deadline=deadline)
             return Move(recovery=waiting, node=drained, kind="node.draining", reason=text)
@@ -316,7 +316,8 @@ def _climb_to(
 def _replace(recovery: Recovery, node: Node, ground: Ground) -> Move:
     last = recovery.history[-1].outcome if recovery.history else recovery.cause
     reason = f"{recovery.cause}; it could not be mended ({last})"
-    after = retired(evolve(node, recovery=None), Retirement(reason=reason), now=ground.now)
+    leaving = evolve(node, recovery=None)
+    after = lifecycle.retire(leaving, Retirement(reason=reason), now=ground.now)
     ended = _over(recovery, RecoveryState.REPLACED, "the node is replaced", ground.now)
     return Move(recovery=ended, node=after, kind="node.retiring", reason=reason)
 
@@ -341,8 +342,7 @@ def _end(
     after = evolve(node, recovery=None)
     if after.cordoned is not None and after.cordoned == recovery.cordon:
         after = evolve(after, cordoned=None)
-    if after.phase is Phase.DRAINING and after.retiring is None:
-        after = after.to(Phase.READY, at=ground.now)
+    after = lifecycle.undrain(after, now=ground.now)
     return Move(
         recovery=_over(recovery, state, outcome, ground.now),
         node=after,

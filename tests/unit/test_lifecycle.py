@@ -1,0 +1,14 @@
+"""The life of a node has one author."""
+
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[2] / "src" / "navarch"
+
+
+def test_only_the_lifecycle_moves_a_node_from_phase_to_phase() -> None:
+    moving = [
+        str(path.relative_to(SOURCE))
+        for path in sorted(SOURCE.rglob("*.py"))
+        if ".move_to(" in path.read_text("utf-8") and path.parent.name != "testing"
+    ]
+    assert moving == ["fleet/lifecycle.py"]
