@@ -28,17 +28,20 @@ def share_gpus(session: Session, task: Task, node: Node, *, now: bool) -> GpuCho
     """
     wanted = task.request.gpu.devices
     groups: list[str] = []
-    whole = 0
+    opened = 0
     for gpu in session.fitting_gpus(task, node)[:wanted]:
         if gpu == WHOLE_GPU:
-            whole += 1
+            opened += 1
             groups.append(_new_group(task, node, groups))
+            continue
+        if node.groups[gpu].awaited:
+            opened += 1  # it is only promised: a task that starts on it takes an idle GPU
         else:
             now = now and node.group_fits_now(gpu, task.request)
-            groups.append(gpu)
+        groups.append(gpu)
     if len(groups) < wanted:
         return None
-    return GpuChoice(tuple(groups), now and node.idle.gpu // 100 >= whole)
+    return GpuChoice(tuple(groups), now and node.can_open_now(opened, task.request))
 
 
 def _new_group(task: Task, node: Node, taken: list[str]) -> str:

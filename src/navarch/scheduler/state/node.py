@@ -346,10 +346,23 @@ class Node:
         )
 
     def group_fits_now(self, group: str, request: Request) -> bool:
-        """Say whether the shared GPU and the rest of the node can take the request at once."""
+        """Say whether the shared GPU and the rest of the node can take the request at once.
+
+        A shared GPU that is only promised cannot: its GPU is still to come free.
+        """
+        shared = self.groups[group]
         need = request.gpu.memory_on(self.gpu_memory_mib)
-        free = self.gpu_memory_mib - self.groups[group].occupied_memory
-        return need <= free and self._fits_now_beside_gpus(request)
+        free = self.gpu_memory_mib - shared.occupied_memory
+        return shared.taken and need <= free and self._fits_now_beside_gpus(request)
+
+    def can_open_now(self, count: int, request: Request) -> bool:
+        """Say whether the request can start on `count` idle GPUs that become shared with it.
+
+        Each of these GPUs takes one more pod slot, for the pod that reserves it.
+        """
+        if count == 0:
+            return True
+        return count <= self.idle.gpu // GPU and request.pods + count <= self.idle.pods
 
     def group_used(self, group: str) -> float:
         """Return which part of the shared GPU is in use, from 0 to 1."""
