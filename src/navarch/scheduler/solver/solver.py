@@ -10,7 +10,7 @@ from navarch.scheduler.job_queue import JobQueue
 from navarch.scheduler.placing import place_job
 from navarch.scheduler.scenario import Scenario, Victim
 from navarch.scheduler.solver.room import GpuRoom, rows_with_gpus
-from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole
+from navarch.scheduler.solver.victims import Units, VictimSearch, taken_whole, whole_units
 from navarch.scheduler.state.members import made
 from navarch.scheduler.state.nodes import SomeNodes
 from navarch.scheduler.status import ACTIVE_USED_MASK, TaskStatus
@@ -32,7 +32,9 @@ AT_ONCE_FROM: Final = 4
 class _Solution(NamedTuple):
     statement: Statement
     victims: list[Task]
-    """Everybody who had to leave a place, whether or not another was found."""
+    """The tasks to evict first for the next part: whole units, not only the tasks that moved."""
+    moved: int
+    """How many evicted tasks lost their place, whether or not another was found."""
 
 
 class JobSolver:
@@ -78,7 +80,9 @@ class JobSolver:
             solution = self._checked(solution, tasks)
         if solution is None:
             return None
-        if self._job.satisfied and self._job.count(ACTIVE_USED_MASK) > active_before:
+        # Members that are leaving do not count: this action may have evicted the gang before.
+        short = any(pod_set.below_minimum for pod_set in self._job.pod_sets.values())
+        if not short and self._job.count(ACTIVE_USED_MASK) > active_before:
             return solution.statement
         solution.statement.discard()
         return None
@@ -107,7 +111,7 @@ class JobSolver:
         if recorded is None:
             return None
         solution = self._simulate(self._job.part_of(tasks), recorded)
-        if solution is not None and len(solution.victims) < len(recorded):
+        if solution is not None and solution.moved < len(recorded):
             solution.statement.discard()
             return None
         return solution
@@ -224,9 +228,10 @@ class JobSolver:
             statement.discard()
             return None
         if stays:
-            return _Solution(statement, [])
-        touched = {task.uid for task in statement.touched()}
-        return _Solution(statement, [task for task in leaving if task.uid in touched])
+            return _Solution(statement, [], 0)
+        moved = {task.uid for task in statement.touched()}
+        moved.intersection_update([task.uid for task in leaving])
+        return _Solution(statement, whole_units(session, leaving, moved), len(moved))
 
     def _check_return(self, part: Job, task: Task) -> None:
         """Make sure that a task which leaves for `part` is served first, and stays where it is."""

@@ -8,7 +8,7 @@ from navarch.scheduler.gang import tasks_to_evict
 from navarch.scheduler.status import ACTIVE_ALLOCATED_MASK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
     from navarch.scheduler.job_queue import JobQueue
     from navarch.scheduler.session import Session
@@ -124,6 +124,36 @@ def taken_whole(session: Session, recorded: Sequence[Task]) -> bool:
         if len(job.tasks) > 1 and tasks_to_evict(session, job)[1]:
             return False
     return True
+
+
+def whole_units(session: Session, leaving: Sequence[Task], moved: Set[str]) -> list[Task]:
+    """Return the tasks of `leaving` to evict first for the next part, as whole eviction units.
+
+    `moved` holds the uids of the tasks that lost their place. A member above the minimum of its
+    gang is a unit of its own, and is returned if it moved. If a member that the gang needs moved,
+    all tasks of its job in `leaving` are returned: evicting that member without the others would
+    leave the gang below its minimum.
+    """
+    there = {task.uid for task in leaving}
+    jobs = {task.job.name: task.job for task in leaving if task.uid in moved}
+    gangs = {name for name, job in jobs.items() if _needs_one_of(session, job, moved, there)}
+    return [task for task in leaving if task.uid in moved or task.job.name in gangs]
+
+
+def _needs_one_of(session: Session, job: Job, moved: Set[str], there: Set[str]) -> bool:
+    """Say whether a gang of the job needs one of the tasks that moved.
+
+    `there` holds the uids of the tasks that were active before the simulation evicted them.
+    """
+    if job.size == 1:
+        return True
+    for pod_set in job.pod_sets.values():
+        active = [t for t in pod_set.tasks if t.uid in there or t.placement.counts]
+        spare = len(active) - pod_set.min_available
+        needed = session.sort_tasks(active)[:-spare] if spare > 0 else active
+        if any(task.uid in moved for task in needed):
+            return True
+    return False
 
 
 def put_back(queue: JobQueue, job: Job, without: set[str]) -> None:
