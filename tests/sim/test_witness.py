@@ -66,6 +66,25 @@ def test_a_process_that_has_died_hears_of_no_commit_and_another_of_all() -> None
     simulate(story, seed=1, pools=[a_pool(POOL, size=1)])
 
 
+def test_a_superseded_process_goes_on_with_the_fleet_that_it_last_saw() -> None:
+    async def story(world: World) -> None:
+        await world.until(lambda: len(world.serving(POOL)) == 1, within_s=1800)
+        old = world.control
+        assert old is not None
+        reported: list[int] = []
+        old.store.subscribe(lambda done: reported.append(done.after.revision))
+        seen = old.store.fleet()
+        world.usurp()
+        await world.until(lambda: world.control is not old, within_s=10)
+        world.fail(world.serving(POOL)[0], "XID 79")
+        await world.converge()
+        assert world.fleet().revision > seen.revision
+        assert old.store.fleet() is seen
+        assert reported == []
+
+    simulate(story, seed=1, pools=[a_pool(POOL, size=1)])
+
+
 def on(node: Node, machine: InstanceId) -> Node:
     assert node.launch is not None
     return replace(node, launch=replace(node.launch, instance=machine))

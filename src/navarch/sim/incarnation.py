@@ -73,9 +73,17 @@ class Tripwire:
     def cut(self) -> None:
         """Let the process be dead: it makes no call any more, and hears of nothing."""
         self.dead = True
+        self.lose_touch()
+        self.on_crash()
+
+    def lose_touch(self) -> None:
+        """Report nothing more to the process, dead or alive: another one writes from now on."""
         for leave in self._leave:
             leave()
-        self.on_crash()
+
+    def on_losing_touch(self, leave: Callable[[], None]) -> None:
+        """Have `leave` called when nothing more is reported to the process."""
+        self._leave.append(leave)
 
     def next_life(self) -> "Tripwire":
         """Return that of the process which comes after: it goes on counting, and does not crash."""
@@ -88,7 +96,7 @@ class Tripwire:
         if self.dead:
             return lambda: None
         leave = subscribe(listener)
-        self._leave.append(leave)
+        self.on_losing_touch(leave)
         return leave
 
     async def _perhaps_die_after(self, number: int, what: str, answer: Awaitable[T]) -> T:
@@ -117,6 +125,12 @@ class WiredStore:
 
     def __post_init__(self) -> None:
         self.fleet = self.store.fleet
+        self.wire.on_losing_touch(self._stand_still)
+
+    def _stand_still(self) -> None:
+        """Keep the fleet as it is now: another process writes, and does not report to this one."""
+        seen = self.store.fleet()
+        self.fleet = lambda: seen
 
     @property
     def cluster(self) -> Cluster:

@@ -408,6 +408,7 @@ class World:
             if self._usurped.is_set():
                 # Whoever led until now goes on, and will find out when it next writes.
                 self.usurpations += 1
+                wire.lose_touch()
                 self.wire = wire.next_life()
                 continue
             self.control = None
