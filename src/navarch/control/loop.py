@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 import structlog
 
 from navarch.control.agenda import LONG_AGO, Agenda
-from navarch.core.errors import ConflictError, NavarchError, SupersededError
+from navarch.core.errors import ConflictError, InvariantError, NavarchError, SupersededError
 from navarch.ports.clock import Clock, Entropy
 
 log = structlog.get_logger(__name__)
@@ -321,6 +321,8 @@ class Loop:
         except SupersededError:
             raise  # Somebody else leads: this process has nothing more to do, and must not try.
         except NavarchError as error:
+            if self._strict and isinstance(error, InvariantError):
+                raise
             return self._after_failure(error)
         except Exception as error:
             if self._strict:

@@ -56,8 +56,7 @@ class Checkers:
         """Check one revision against the one before."""
         before, after, change = committed.before, committed.after, committed.change
         assert after.revision == before.revision + 1, "a revision was skipped"
-        if self._watched != before.revision:
-            self._tallies.clear()
+        assert self._watched in (None, before.revision), "a revision was skipped"
         self._watched = after.revision
         had: dict[PoolName, Tally] = {}
         shrinks: set[PoolName] = set()
@@ -135,7 +134,8 @@ def _check_size(pool: Pool, had: Tally, has: Tally, *, shrinks: bool) -> None:
     if shrinks:
         enough = has.serving >= min(had.serving, pool.size)
         assert enough, f"{name} shrank to {has.serving} serving nodes"
-    assert has.counting <= machines_max, f"{name} wants {has.counting} of {pool.nodes_max}"
+    wanted_max = max(pool.nodes_max, had.counting)
+    assert has.counting <= wanted_max, f"{name} wants {has.counting} of {pool.nodes_max}"
 
 
 def _is_too_many(old: Node | None, node: Node) -> bool:

@@ -1,6 +1,7 @@
 """One life of the control plane: its way to the outside, which a crash cuts off for good."""
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -27,6 +28,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Listener = Callable[[Committed], None]
+
+Laws = Callable[[], AbstractContextManager[None]]
+"""Opens a block in which a broken law ends the world."""
 
 
 class Crash(BaseException):
@@ -204,6 +208,7 @@ class WiredProvider:
     store: Store
     wire: Tripwire
     claims: Claims
+    laws: Laws = nullcontext
 
     @property
     def name(self) -> str:
@@ -222,34 +227,46 @@ class WiredProvider:
 
     def provision(self, request: ProvisionRequest) -> Coroutine[Any, Any, Instance]:
         """Start one machine, which must have been written down."""
-        node = self.store.fleet().nodes.get(NodeId(request.name))
-        assert node is not None, f"{request.name} was bought before it was written down"
-        assert node.launch is not None, f"{request.name} was bought without a launch"
-        assert node.launch.token == request.token, f"{request.name} was bought under another token"
+        with self.laws():
+            self._check_written(request)
         return self.wire.call("provision", self.cloud.provision, request)
 
     def terminate(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """End one machine, which nobody may want any more."""
-        for node in self.claims.wanted_by(instance):
-            raise AssertionError(f"{instance} is the machine of {node.id}, which is {node.phase}")
+        with self.laws():
+            for node in self.claims.wanted_by(instance):
+                raise AssertionError(
+                    f"{instance} is the machine of {node.id}, which is {node.phase}"
+                )
         return self.wire.call("terminate", self.cloud.terminate, instance)
 
     def reboot(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Restart one machine, which must have been written down."""
-        self._check_ordered(instance, RecoveryStep.REBOOT)
+        with self.laws():
+            self._check_ordered(instance, RecoveryStep.REBOOT)
         return self.wire.call("reboot", self.cloud.reboot, instance)
 
     def power_cycle(self, instance: InstanceId) -> Coroutine[Any, Any, None]:
         """Switch one machine off and on, which must have been written down."""
-        self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
+        with self.laws():
+            self._check_ordered(instance, RecoveryStep.POWER_CYCLE)
         return self.wire.call("power cycle", self.cloud.power_cycle, instance)
+
+    def _check_written(self, request: ProvisionRequest) -> None:
+        name = request.name
+        node = self.store.fleet().nodes.get(NodeId(name))
+        assert node is not None, f"{name} was bought before it was written down"
+        assert node.launch is not None, f"{name} was bought without a launch"
+        assert node.launch.token == request.token, f"{name} was bought under another token"
 
     def _check_ordered(self, instance: InstanceId, step: RecoveryStep) -> None:
         fleet = self.store.fleet()
         (node,) = [x for x in fleet.nodes.values() if x.instance == instance and not x.gone]
         recovery = fleet.recoveries[node.recovery] if node.recovery else None
         assert recovery is not None, f"{node.id}: {step} without a recovery"
-        assert (recovery.step, recovery.state) == (step, RecoveryState.ORDERED), recovery
+        assert (recovery.step, recovery.state) == (step, RecoveryState.ORDERED), (
+            f"{node.id}: {step}, but {recovery.step} is {recovery.state}"
+        )
         assert recovery.ordered_boot == node.boot_id, f"{node.id}: {step} on a later boot"
 
     def list_instances(self) -> Coroutine[Any, Any, Sequence[Instance]]:
@@ -305,7 +322,13 @@ def _kinds(change: Change) -> str:
     return "+".join([event.kind for event in change.events]) or "records"
 
 
-def wired(cloud: SimulatedCloud, store: Store, wire: Tripwire, claims: Claims) -> Provider:
+def wired(
+    cloud: SimulatedCloud,
+    store: Store,
+    wire: Tripwire,
+    claims: Claims,
+    laws: Laws = nullcontext,
+) -> Provider:
     """Return `cloud` as one incarnation of the control plane sees it."""
     tells = cloud.habits.announces or cloud.habits.blocks is not None
-    return (TellingProvider if tells else WiredProvider)(cloud, store, wire, claims)
+    return (TellingProvider if tells else WiredProvider)(cloud, store, wire, claims, laws)

@@ -1,8 +1,8 @@
 """A world to run the real control plane in: a cloud, agents, jobs, and every kind of trouble."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -169,6 +169,8 @@ class World:
     """The machines that are being paid for, by the pool they were bought for."""
     _bought_for: dict[str, dict[InstanceId, Machine]] = field(default_factory=dict)
     """The same, by the node they were bought for."""
+    _over: bool = False
+    """Whether this world has ended: what arrives now is neither checked nor started."""
 
     # Looking
 
@@ -453,7 +455,7 @@ class World:
             self.clock,
             SeededEntropy(f"{self.seed}/control/{life}"),
             store,
-            providers=[wired(cloud, led, wire, claims) for cloud in self.clouds],
+            providers=[wired(cloud, led, wire, claims, self.laws) for cloud in self.clouds],
             notifier=WiredNotifier(self.workloads, wire),
             hearing=columns,
             timing=lambda: self.timing,
@@ -523,7 +525,10 @@ class World:
 
     def machine_launched(self, machine: Machine) -> None:
         """Check that the machine was wanted, and boot it."""
-        self._check_purchase(machine)
+        if self._over:
+            return
+        with self.laws():
+            self._check_purchase(machine)
         self.boot(machine)
 
     def boot(self, machine: Machine) -> None:
@@ -636,9 +641,30 @@ class World:
             life.cancel()
 
     def stop_agents(self) -> None:
-        """End every agent."""
+        """End every agent, and start no more."""
+        self._over = True
         for life in list(self._lives.values()):
             life.cancel()
+
+    @contextmanager
+    def laws(self) -> Iterator[None]:
+        """End this world if a law is broken in the block.
+
+        The control plane turns an error of a provider call into an unknown outcome and goes on,
+        and a store may commit in a task of its own. So the error is raised here and in the world.
+        """
+        try:
+            yield
+        except AssertionError as error:
+            if not self._over:
+                self._over = True
+                self.tasks.create_task(_raise(error), name="a broken law")
+            raise
+
+    def watch(self, committed: Committed) -> None:
+        """Check one revision of the store."""
+        with self.laws():
+            self.checkers.watch(committed)
 
     def record(self, committed: Committed) -> None:
         """Keep what a commit tells for the trace, and rouse those it is about."""
@@ -670,6 +696,10 @@ class World:
 
 def _same(book: PolicyBook) -> PolicyBook:
     return book
+
+
+async def _raise(error: AssertionError) -> None:
+    raise error
 
 
 Story = Callable[[World], Awaitable[None]]
@@ -723,7 +753,7 @@ def simulate(
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended
             cloud.on_boot = world.boot_again
-            world.store.subscribe(world.checkers.watch)
+            world.store.subscribe(world.watch)
             world.store.subscribe(world.record)
             prepare(world)
             life = tasks.create_task(world.live())

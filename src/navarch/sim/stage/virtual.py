@@ -12,6 +12,7 @@ from navarch.app.control_plane import Opinions
 from navarch.app.scheduling import placing_config
 from navarch.config.scheduler import to_queue
 from navarch.config.schema import plain_block
+from navarch.core.errors import InvariantError
 from navarch.core.health import HealthReport
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.launch import Launch
@@ -207,7 +208,7 @@ class VirtualTheatre:
         for cloud in self.clouds:
             cloud.on_launch = world.machine_launched
             cloud.on_end = world.machine_ended
-        world.store.subscribe(world.checkers.watch)
+        world.store.subscribe(world.watch)
         world.store.subscribe(world.record)
         world.store.subscribe(self.census.watch)
         world.store.subscribe(self.archive.watch, about=[Matter.FORGOTTEN])
@@ -503,7 +504,7 @@ def run_scenario(
 
 def _broken(scenario: Scenario, seed: int, group: BaseExceptionGroup[BaseException]) -> Outcome:
     """Return the outcome of a run that broke a law of the fleet; anything else is a bug."""
-    laws, rest = group.split(AssertionError)
+    laws, rest = group.split((AssertionError, InvariantError))
     if rest is not None and (others := rest.split((Crash, asyncio.CancelledError))[1]) is not None:
         raise others
     assert laws is not None, group
