@@ -300,7 +300,7 @@ URGENT = Retirement(reason="reclaimed", urgent=True)
 WRITINGS = {
     "a phase that does not follow": Writing(
         keeps=lambda world: written(
-            world, first(world).to(Phase.DRAINING, at=world.clock.now(), retiring=URGENT)
+            world, first(world).move_to(Phase.DRAINING, at=world.clock.now(), retiring=URGENT)
         ),
         breaks=lambda world: written(world, replace(first(world), phase=Phase.BOOTING)),
         law=f"{FIRST}: ready->booting",
