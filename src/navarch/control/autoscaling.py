@@ -23,8 +23,9 @@ from navarch.core.numbering import are_same_but_for_their_counts
 from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.changes import changes
+from navarch.fleet.disruption.surplus import scaled_down
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan, Retire
+from navarch.fleet.plan import Plan
 from navarch.fleet.sizing import Opinion, Sizing, bounds_at, choose_surplus, plan_size
 from navarch.ports.autoscaler import (
     Autoscaler,
@@ -238,7 +239,7 @@ class AutoscalingReconciler:
             reason += "; nodes in use stay"
         plan = Plan(
             pool=pool.name,
-            actions=tuple(Retire(node=n, reason=reason, surplus=True) for n in leaving),
+            actions=scaled_down(leaving, reason),
         )
         check_plans([plan], fleet)
         written = changes([plan], fleet, now=now)

@@ -16,8 +16,9 @@ from navarch.core.pool import Pool
 from navarch.core.table import Table
 from navarch.fleet.changes import changes
 from navarch.fleet.disruption.empty import empty
+from navarch.fleet.disruption.surplus import scaled_down
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Plan, Retire
+from navarch.fleet.plan import Plan
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -107,7 +108,7 @@ class EmptinessReconciler:
         reason = f"empty for {pool.disruption.empty_after}"
         plan = Plan(
             pool=pool.name,
-            actions=tuple(Retire(node=name, reason=reason, surplus=True) for name in nodes),
+            actions=scaled_down(nodes, reason),
         )
         check_plans([plan], fleet)
         written = changes([plan], fleet, now=now)

@@ -34,10 +34,11 @@ from navarch.fleet.disruption.unhealthy import (
     AUTOMATIC,
     is_only_silent,
     plan_returns,
+    replaced,
     silence_due_at,
 )
 from navarch.fleet.invariants import check_plans
-from navarch.fleet.plan import Action, Cordon, Hold, HoldBack, Plan, Recover, Retire
+from navarch.fleet.plan import Action, Cordon, Hold, HoldBack, Plan, Recover
 from navarch.fleet.recovery.ladder import begin
 from navarch.fleet.recovery.rules import Ground
 from navarch.fleet.replacement_loop import find_replacement_loop
@@ -310,7 +311,7 @@ class RemediationReconciler:
             )
             return None if same else HoldBack(node=node.id, held=verdict.held)
         if treatment.remedy is Remedy.REPLACE:
-            return Retire(node=node.id, reason=treatment.reason, automatic=True)
+            return replaced(node, treatment)
         if treatment.remedy is Remedy.CORDON:
             return Cordon(node=node.id, reason=AUTOMATIC + treatment.reason, automatic=True)
         return Recover(recovery=begin(node, treatment, self._ground(fleet, node, now)))

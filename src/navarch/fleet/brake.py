@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from navarch.core.node import Node, Phase
 from navarch.core.pool import Pool
+from navarch.fleet.disruption.unregistered import boot_deadline_passed, is_past_boot_deadline
 from navarch.fleet.stockouts import Scope, scopes
 
 MACHINES_MAX = 3
@@ -71,16 +72,6 @@ class Failure:
         return _asked_at(self.node)
 
 
-def came_too_late(pool: Pool, node: Node, now: datetime) -> bool:
-    """Return whether the agent of `node` should have reported in by now."""
-    return node.counts and node.phase is Phase.BOOTING and now >= node.since + pool.boot_deadline
-
-
-def too_late(pool: Pool) -> str:
-    """Return why such a node is given up."""
-    return f"did not register within {pool.boot_deadline}"
-
-
 def may_be_braked(pool: Pool, nodes: Collection[Node], *, now: datetime) -> bool:
     """Return whether so many of `nodes` never came up that there may be a brake on `pool`."""
     if pool.deleted or len(nodes) < MACHINES_MAX:
@@ -101,7 +92,9 @@ def find_brake(pool: Pool, nodes: Iterable[Node], *, now: datetime) -> Brake | N
         return None
     strikes, since = strikes_of(failures)
     pause = pause_after(strikes)
-    coming = [node for node in known if _is_coming(node) and not came_too_late(pool, node, now)]
+    coming = [
+        node for node in known if _is_coming(node) and not is_past_boot_deadline(pool, node, now)
+    ]
     failed_at = {_place(failure.node) for failure in failures}
     if any(scopes(offering)[0] not in failed_at for offering in pool.offerings):
         # There is a place at which nothing has failed: no need to wait, nor for what was asked for
@@ -171,7 +164,7 @@ def _shunned(
             _place(node) == place
             and _asked_at(node) >= since
             and _is_coming(node)
-            and not came_too_late(pool, node, now)
+            and not is_past_boot_deadline(pool, node, now)
             for node in known
         ),
     )
@@ -184,8 +177,8 @@ def _failures(pool: Pool, nodes: Iterable[Node], now: datetime) -> list[Failure]
     for node in nodes:
         if node.retiring is not None:
             at, reason = node.retiring.failed_at, node.retiring.reason
-        elif came_too_late(pool, node, now):
-            at, reason = now, too_late(pool)
+        elif is_past_boot_deadline(pool, node, now):
+            at, reason = now, boot_deadline_passed(pool)
         else:
             continue
         if at is not None and (since is None or at > since):

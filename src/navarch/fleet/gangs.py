@@ -5,7 +5,6 @@ size and offering. So a crash loses nothing: who is there, who is missing and fo
 have waited can always be counted again.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ from navarch.core.gang import Gang
 from navarch.core.ids import NodeId, ProviderName
 from navarch.core.node import Node
 from navarch.core.pool import Pool
+from navarch.fleet.disruption.misplaced import misplaced
 from navarch.fleet.plan import GiveUp, Release, Retire
 from navarch.fleet.sizing import BUSY_PCT
 
@@ -127,9 +127,9 @@ def plan_gangs(
         if not each.waiting:
             continue
         ends_at = each.began_at + pool.gang_hold
-        strays = _strays(each)
+        strays = misplaced(each.gang, each.members)
         if strays and now < ends_at:
-            retire += [Retire(node=node.id, reason=_astray(node, each)) for node in strays]
+            retire += strays
             moments.append(ends_at)
         elif (
             not strays
@@ -200,23 +200,6 @@ def _is_seen(each: Group, surveyed: Collection[ProviderName]) -> bool:
     if each.gang.offering.provider not in surveyed:
         return True
     return all(node.topology is not None and node.topology.block for node in each.members)
-
-
-def _strays(each: Group) -> list[Node]:
-    """Return the members that stand in another block than most do."""
-    blocks = Counter(
-        node.topology.block for node in each.members if node.topology and node.topology.block
-    )
-    if len(blocks) < 2:
-        return []
-    home = min(blocks, key=lambda block: (-blocks[block], block))
-    known = [node for node in each.members if node.topology and node.topology.block]
-    return [node for node in known if node.topology and node.topology.block != home]
-
-
-def _astray(node: Node, each: Group) -> str:
-    block = node.topology.block if node.topology else "?"
-    return f"stands in block {block}, away from the rest of {each.gang.id}"
 
 
 def worth_keeping(pool: Pool, groups: Sequence[Group], *, now: datetime) -> list[Group]:

@@ -1,7 +1,7 @@
 """The size of a pool: who is missing, who is too many, who never came."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -14,12 +14,14 @@ from navarch.core.launch import Launch
 from navarch.core.node import GONE, Node, Phase
 from navarch.core.offering import Offering
 from navarch.core.pool import Pool
-from navarch.fleet.brake import Brake, Shunned, came_too_late, too_late
+from navarch.fleet.brake import Brake, Shunned
 from navarch.fleet.disruption.replacement import Replacements, successors
-from navarch.fleet.gangs import Group, group, plan_gangs, surplus_gangs, worth_keeping
+from navarch.fleet.disruption.surplus import Loads, surplus, surplus_in_gangs
+from navarch.fleet.disruption.unregistered import unregistered
+from navarch.fleet.gangs import Group, group, plan_gangs, worth_keeping
 from navarch.fleet.pacing import pause
 from navarch.fleet.pauses import why_paused
-from navarch.fleet.plan import Action, AskAgain, Plan, Request, Retire, SetBrake
+from navarch.fleet.plan import Action, AskAgain, Plan, Request, SetBrake
 from navarch.fleet.roll import NOBODY, Beside
 from navarch.fleet.selection import NOTHING_SHUNNED, Choice, Market
 from navarch.fleet.stockouts import Scope, Stockouts, scopes
@@ -28,11 +30,6 @@ from navarch.provision.first_available import FirstAvailable
 
 LOOK_AGAIN = timedelta(seconds=30)
 """How often to look at a market that is closed: it may open for a reason that has no date."""
-
-LOAD_STEP = 20.0
-
-Loads = Callable[[Sequence[NodeId]], Mapping[NodeId, float]]
-"""Says how busy nodes are, in percent, as far as that is known."""
 
 
 def plan_pool(
@@ -78,11 +75,7 @@ def plan_pool(
     )
     if beside is not NOBODY and not any(node.counts for node in known):
         return _plan_growth(pool, known, beside, launches, market, brake)
-    late = [
-        Retire(node=node.id, reason=too_late(pool), failed=True)
-        for node in known
-        if came_too_late(pool, node, now)
-    ]
+    late = unregistered(pool, known, now=now)
     replacements = replacements or Replacements()
     given_up = {retire.node for retire in late}
     if replacements.retire:
@@ -100,11 +93,11 @@ def plan_pool(
         staying = [node for node in staying if node.id not in gone]
     if pool.gang:
         groups = worth_keeping(pool, group(known, staying), now=now)
-        surplus = list(_shrink_gangs(pool, staying, groups, loads))
+        extra_nodes = list(surplus_in_gangs(pool, staying, groups, loads))
     else:
         # Who only counts is never too many: where somebody is, all are shown.
-        surplus = [] if beside.nodes else list(_shrink(pool, staying, loads))
-    leaving = given_up | gone | {retire.node for retire in surplus}
+        extra_nodes = [] if beside.nodes else list(surplus(pool, staying, loads))
+    leaving = given_up | gone | {retire.node for retire in extra_nodes}
     kept = [node for node in known if node.counts and node.id not in leaving]
     wanted = _wanted(pool, len(staying) + beside.nodes, kept)
     market.expect(pool.name, wanted)
@@ -129,7 +122,7 @@ def plan_pool(
         *gangs.give_up,
         *gangs.retire,
         *grown,
-        *surplus,
+        *extra_nodes,
         *asked_again,
     )
     # Where neither gangs nor age, kind or price matter, who is asked for now only counts from here.
@@ -411,28 +404,6 @@ def _gangs(known: Iterable[Node]) -> dict[Gang, None]:
     return {node.gang: None for node in known if node.gang is not None}
 
 
-def _shrink_gangs(
-    pool: Pool, staying: Sequence[Node], groups: Sequence[Group], loads: Loads
-) -> Iterator[Retire]:
-    """Yield whole gangs that are too many, and nodes that are in none once there are enough."""
-    reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.target} nodes"
-    too_many = sum(each.gang.nodes for each in groups) - pool.target
-    busy = loads([node.id for node in staying]) if too_many > 0 else {}
-    extra = surplus_gangs(groups, too_many, busy)
-    for each in extra:
-        for node in each.members:
-            yield Retire(node=node.id, reason=reason, surplus=True)
-    kept = [each for each in groups if each not in extra]
-    room = pool.target - sum(each.gang.nodes for each in kept)
-    if any(each.waiting or each.missing for each in kept) and not pool.deleted:
-        return
-    loose = [node for node in staying if node.gang is None]
-    known = loads([node.id for node in loose])
-    ranked = sorted(loose, key=lambda node: _worth(node, known))
-    for node in ranked[: max(len(loose) - max(room, 0), 0)]:
-        yield Retire(node=node.id, reason=reason, surplus=True)
-
-
 def _succeed(
     pool: Pool,
     known: Sequence[Node],
@@ -460,33 +431,6 @@ def _succeed(
             return
         launch, table = found
         yield Request(launch=launch, reason=candidate.reason, replaces=candidate.node, table=table)
-
-
-def _shrink(pool: Pool, staying: Sequence[Node], loads: Loads) -> Iterator[Retire]:
-    surplus = len(staying) - pool.target
-    if surplus <= 0:
-        return
-    reason = "the pool was deleted" if pool.deleted else f"{len(staying)} of {pool.target} nodes"
-    busy = loads([node.id for node in staying])
-    for node in sorted(staying, key=lambda node: _worth(node, busy))[:surplus]:
-        yield Retire(node=node.id, reason=reason, surplus=True)
-
-
-def _worth(node: Node, busy: Mapping[NodeId, float]) -> tuple[int, float, datetime, NodeId]:
-    """Rank nodes by how little is lost with them: what never ran, the idle, then the oldest."""
-    if node.phase is Phase.REQUESTED:
-        rank = 0 if node.launch is None else 1
-    elif node.phase is Phase.BOOTING:
-        rank = 2
-    elif node.health is UNHEALTHY:
-        rank = 3
-    elif node.phase is Phase.DRAINING or node.cordoned is not None:
-        rank = 4
-    else:
-        rank = 5
-    # In coarse steps: a few percent more or less make no difference between two nodes.
-    load = busy.get(node.id, 100.0) // LOAD_STEP
-    return rank, load, node.created_at, node.id
 
 
 def _ask_again(
