@@ -25,11 +25,12 @@ serve: setup ## a control plane with a simulated cloud, on http://localhost:5005
 proto: setup ## generate the code of the wire messages
 	$(BIN)/python proto/generate.py
 
-check: setup ## format, lint, types and layer contracts
+check: setup ## format, lint, types, layer contracts and house rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check-house
 
 format: setup ## rewrite the files the way `make check` wants them
 	$(BIN)/ruff format .
