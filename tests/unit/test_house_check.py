@@ -74,8 +74,8 @@ def test_what_the_baseline_lists_passes_and_leaves_it_once_it_is_mended(
     for path in (root / "src").rglob("*.py"):
         path.write_text("", "utf-8")
     check(root, "--update")
-    for path in files:
-        (root / "src" / "navarch" / path).write_text(files[path], "utf-8")
+    for place, text in files.items():
+        (root / "src" / "navarch" / place).write_text(text, "utf-8")
     check(root, "--update")
     assert check(root).returncode == 1, "the baseline does not grow again"
     assert message in check(root).stderr
