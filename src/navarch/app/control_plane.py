@@ -420,9 +420,11 @@ def _plan_size(
             everybody = roll.everybody()
             brake = find_brake(pool, everybody, now=now)
             avoided = shunned(pool, everybody, now=now)
-        loop = find_replacement_loop(pool, roll.everybody(), now=now)
-        if loop is not None and (brake is None or loop.until > brake.until):
-            brake = loop
+        if beside.nodes + sum(node.counts for node in known) < pool.target:
+            # Only a pool that buys is stopped here; replacements wait in the governor.
+            loop = find_replacement_loop(pool, roll.everybody(), now=now)
+            if loop is not None and (brake is None or loop.until > brake.until):
+                brake = loop
         brake = brake_without_agent(pool, missing_agent(pool), now=now) or brake
         market = memory.market
         scheduler = opinions.provision_schedulers.get(pool.name, opinions.provision_scheduler)

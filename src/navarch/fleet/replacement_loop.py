@@ -12,7 +12,6 @@ from navarch.core.health import UNHEALTHY
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.brake import Brake, Failure, pause_after, strikes_of
-from navarch.health.judgement import explain
 
 PROBATION = timedelta(minutes=30)
 """A machine that falls ill this soon after it registered was not worth buying."""
@@ -74,9 +73,16 @@ def _failures(pool: Pool, nodes: Iterable[Node]) -> Sequence[Failure]:
         at = fell_ill_at(node)
         if node.replaces is None or at is None or (since is not None and at <= since):
             continue
-        reason = node.retiring.reason if node.retiring else explain(node.conditions)
-        found.append(Failure(node=node, at=at, reason=reason))
+        found.append(Failure(node=node, at=at, reason=_what_failed(node)))
     return sorted(found, key=lambda each: (each.at, each.node.id))
+
+
+def _what_failed(node: Node) -> str:
+    """Return the fault of `node` in words that stay the same while it is reported again."""
+    if node.retiring is not None:
+        return node.retiring.reason
+    faults = [each for each in node.conditions if each.health is UNHEALTHY]
+    return min(faults, key=lambda each: (each.since, each.check)).reason
 
 
 def _is_proven(node: Node, now: datetime) -> bool:

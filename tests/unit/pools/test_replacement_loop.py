@@ -66,7 +66,7 @@ def test_the_third_ill_replacement_pauses_the_pool_and_the_reason_says_what_happ
     assert loop.until == at(-2) + FIRST_PAUSE
     assert loop.reason == (
         "3 replacements in a row fell ill within 30 min of registering, at last training-3: "
-        "nvlink: 18 links down; the next is tried at 12:03:00 UTC, or now with "
+        "18 links down; the next is tried at 12:03:00 UTC, or now with "
         "`navarch held release --pool training`"
     )
 
