@@ -24,12 +24,11 @@ from typing import Protocol, cast
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import FolderDisk
-from navarch.agent.httplink import HttpLink
-from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
-from navarch.agent.listening import listening
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.event_sources import Witnesses, listening
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.transport import open_link
+from navarch.agent.transport.http_link import HttpLink
 from navarch.api.http.app import HttpApp
 from navarch.api.http.exchange import Receive, Scope, Send
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload

@@ -12,23 +12,22 @@ from datetime import timedelta
 
 import structlog
 
-from navarch.agent.beats import Beats
-from navarch.agent.bell import Bells
-from navarch.agent.buffer import AGE_MAX, BYTES_MAX
-from navarch.agent.contact import Contact
-from navarch.agent.deadman import DeadMan, Lease
-from navarch.agent.deliveries import Deliveries
-from navarch.agent.diagnosis import Diagnosis
-from navarch.agent.disk import Disk
+from navarch.agent.check_runner import Looks
+from navarch.agent.commands import Handler, Orders
+from navarch.agent.connection import Contact
+from navarch.agent.dead_man import DeadMan, Lease
+from navarch.agent.diagnostics import Diagnosis
 from navarch.agent.evidence import EvidenceTaker
-from navarch.agent.identity import Identity
-from navarch.agent.looks import Looks
-from navarch.agent.memory import Memory, Recall
+from navarch.agent.heartbeat import Beats
 from navarch.agent.notices import Notices
-from navarch.agent.orders import Handler, Orders
-from navarch.agent.pace import Pace
 from navarch.agent.probe import Probe
-from navarch.agent.remedies import Allowed, Remedies
+from navarch.agent.remediation import Allowed, Remedies
+from navarch.agent.settings import Identity, Pace
+from navarch.agent.signals import Bells
+from navarch.agent.spool import Memory, Recall
+from navarch.agent.spool.disk import Disk
+from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX
+from navarch.agent.uploader import Deliveries
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId

@@ -1,113 +1,179 @@
-"""Commands on their way: each is carried out once, however often it is delivered."""
+"""Commands: taken, carried out once, and told about until it is known."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 
-import msgspec
+import structlog
 
-from navarch.agent.disk import Disk
-from navarch.core.command import Command
+from navarch.agent.check_runner import Looks
+from navarch.agent.connection import Backoff, Contact
+from navarch.agent.signals import Bells
+from navarch.agent.spool import Memory, Recall
+from navarch.agent.spool.command_journal import Order
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import CommandId
+from navarch.ports.clock import Entropy
+from navarch.ports.link import Link
 
-FILE = "commands.json"
-REMEMBERED_FOR = timedelta(hours=24)
-REMEMBERED_MAX = 1000
+log = structlog.get_logger(__name__)
 
+LONG = frozenset({CommandKind.RUN_DIAGNOSTIC})
+"""What may take an hour, and must not keep the node from being drained or ended meanwhile."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A command and how far we have come with it."""
-
-    command: Command
-    received_at: datetime
-    acknowledged: bool = False
-    succeeded: bool | None = None
-    """None until it has been carried out."""
-    result: str = ""
-    told: bool = False
-    """Whether the control plane knows how it ended, or does not care."""
+Handler = Callable[[Command], Awaitable[str]]
+"""Carries a command out and returns what to tell the operator; raises NavarchError if it cannot."""
 
 
-class CommandJournal:
-    """Remembers commands across restarts.
+class Orders:
+    """Does what the control plane asks."""
 
-    A command is written down before it is acknowledged, because the control plane does not
-    send it again after that; and its outcome before it is told, because it must not be carried
-    out again after that. One that was begun when the agent died is begun again: all that can
-    be asked of an agent may be done twice, as long as it is not done twice for no reason.
-    """
+    def __init__(
+        self,
+        entropy: Entropy,
+        link: Link,
+        *,
+        contact: Contact,
+        recall: Recall,
+        bells: Bells,
+        looks: Looks,
+        on_terminate: Callable[[], None],
+        handlers: Mapping[CommandKind, Handler],
+    ) -> None:
+        self._entropy = entropy
+        self._link = link
+        self._contact = contact
+        self._recall = recall
+        self._bells = bells
+        self._looks = looks
+        self._on_terminate = on_terminate
+        self._terminating = False
+        self._tasks: asyncio.TaskGroup | None = None
+        self._under_way: dict[CommandId, asyncio.Task[None]] = {}
+        self._handlers: dict[CommandKind, Handler] = {
+            CommandKind.CORDON: self._cordon,
+            CommandKind.UNCORDON: self._uncordon,
+            CommandKind.DRAIN: self._drain,
+            CommandKind.TERMINATE: self._terminate,
+            **handlers,
+        }
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self._orders = {order.command.id: order for order in _load(disk.read(FILE))}
+    async def run(self) -> None:
+        """Carry out what arrives, until stopped.
 
-    def resume(self, now: datetime) -> None:
-        """Give up what expired while the agent was away.
-
-        Only here is the machine's own clock asked: what the control plane delivers has not
-        expired by its clock, which is the one that counts.
+        What is under way then, and takes long, is given up; it is begun again after a start.
         """
-        for order in self.to_carry_out():
-            if order.command.expires_at <= now:
-                self.carried_out(
-                    order.command.id, succeeded=False, result="it expired while the agent was away"
-                )
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            await self._run()
+            for task in self._under_way.values():
+                task.cancel()
 
-    def receive(self, commands: Sequence[Command], now: datetime) -> bool:
-        """Write down what is new; return whether anything is."""
-        new = [command for command in commands if command.id not in self._orders]
-        for command in new:
-            self._orders[command.id] = Order(command=command, received_at=now)
-        if new:
-            self._forget_old(now)
-            self._save()
-        return bool(new)
+    async def _run(self) -> None:
+        backoff = Backoff(self._entropy)
+        while not self._bells.stopping:
+            pause = None
+            try:
+                await self._acknowledge_all()
+                await self._carry_out_all()
+                await self.tell()
+                backoff.reset()
+            except UnreachableError:
+                pause = backoff.next_s()
+            if self._terminating:
+                # After the one attempt to tell: the outcome is on disk, should it have failed.
+                self._terminating = False
+                self._on_terminate()
+            await self._bells.orders.wait(pause)
 
-    def to_acknowledge(self) -> list[Order]:
-        """Return what the control plane does not know we have."""
-        return [o for o in self._orders.values() if not (o.acknowledged or o.told)]
+    async def tell(self) -> None:
+        """Say how commands ended, where the control plane does not know it yet."""
+        if not self._contact.registered:
+            return
+        for order in await self._recall.ask(lambda memory: memory.journal.to_tell()):
+            await self._tell(order)
 
-    def to_carry_out(self) -> list[Order]:
-        """Return what is still to be done, oldest first."""
-        return [o for o in self._orders.values() if o.succeeded is None and not o.told]
+    async def _tell(self, order: Order) -> None:
+        command = order.command.id
+        try:
+            await self._link.finish(
+                self._contact.node, command, succeeded=bool(order.succeeded), result=order.result
+            )
+        except UnreachableError:
+            raise
+        except NavarchError as error:
+            log.warning("agent.result_refused", command=command, error=str(error))
+        await self._recall.note(lambda memory: memory.journal.told(command))
 
-    def to_tell(self) -> list[Order]:
-        """Return what the control plane does not know the end of."""
-        return [o for o in self._orders.values() if o.succeeded is not None and not o.told]
+    async def _acknowledge_all(self) -> None:
+        for order in await self._recall.ask(lambda memory: memory.journal.to_acknowledge()):
+            await self._acknowledge(order.command.id)
 
-    def acknowledged(self, command: CommandId) -> None:
-        """Note that the control plane knows we have it. Not worth a write: it can be said again."""
-        self._orders[command] = replace(self._orders[command], acknowledged=True)
+    async def _acknowledge(self, command: CommandId) -> None:
+        try:
+            await self._link.acknowledge(self._contact.node, command)
+        except UnreachableError:
+            return  # To carry it out is more than to acknowledge it, and need not wait.
+        except NavarchError as error:
+            log.debug("agent.not_acknowledged", command=command, error=str(error))
+        await self._recall.ask(lambda memory: memory.journal.acknowledged(command))
 
-    def carried_out(self, command: CommandId, *, succeeded: bool, result: str) -> None:
-        """Write down how a command ended."""
-        order = self._orders[command]
-        self._orders[command] = replace(order, succeeded=succeeded, result=result)
-        self._save()
+    async def _carry_out_all(self) -> None:
+        for order in await self._recall.ask(lambda memory: memory.journal.to_carry_out()):
+            if order.command.kind in LONG:
+                self._begin(order)
+            else:
+                await self._carry_out(order)
 
-    def told(self, command: CommandId) -> None:
-        """Write down that the control plane knows how a command ended."""
-        self._orders[command] = replace(self._orders[command], told=True)
-        self._save()
+    def _begin(self, order: Order) -> None:
+        """Carry a command out while others are carried out, and tell of it when it is done."""
+        command = order.command.id
+        if command in self._under_way:
+            return
 
-    def _forget_old(self, now: datetime) -> None:
-        over = [
-            order.command.id
-            for order in self._orders.values()
-            if order.told and now - order.received_at > REMEMBERED_FOR
-        ]
-        for command in over:
-            del self._orders[command]
-        while len(self._orders) > REMEMBERED_MAX:
-            del self._orders[next(iter(self._orders))]
+        def done(_task: "asyncio.Task[None]") -> None:
+            del self._under_way[command]
+            self._bells.orders.ring()
 
-    def _save(self) -> None:
-        self._disk.replace(FILE, msgspec.json.encode(list(self._orders.values())), sync=True)
+        assert self._tasks is not None, "begun before run()"
+        task = self._tasks.create_task(self._carry_out(order), name=f"command {command}")
+        self._under_way[command] = task
+        task.add_done_callback(done)
 
+    async def _carry_out(self, order: Order) -> None:
+        command = order.command
+        try:
+            result, succeeded = await self._handlers[command.kind](command), True
+        except NavarchError as error:
+            result, succeeded = str(error), False
+        except Exception as error:
+            # Left unfinished, it would be tried, and would fail, after every restart.
+            log.exception("agent.handler_broken", node=self._contact.node, kind=command.kind)
+            result, succeeded = f"the agent failed at it: {error!r}", False
+        log.info(
+            "agent.obeyed",
+            node=self._contact.node,
+            kind=command.kind,
+            succeeded=succeeded,
+            result=result,
+        )
 
-def _load(raw: bytes | None) -> list[Order]:
-    try:
-        return msgspec.json.decode(raw or b"[]", type=list[Order])
-    except msgspec.DecodeError:
-        return []
+        def carried_out(memory: Memory) -> None:
+            memory.journal.carried_out(command.id, succeeded=succeeded, result=result)
+
+        await self._recall.note(carried_out)
+
+    async def _cordon(self, _command: Command) -> str:
+        return "noted; the control plane keeps new work away"
+
+    async def _uncordon(self, _command: Command) -> str:
+        await self._recall.ask(lambda memory: memory.clear_findings())
+        return "noted; what was found before is forgotten"
+
+    async def _drain(self, _command: Command) -> str:
+        return "noted; the control plane moves the work elsewhere"
+
+    async def _terminate(self, _command: Command) -> str:
+        await self._looks.take_evidence("before the machine is given back")
+        self._terminating = True
+        return "the agent ends; the control plane ends the machine"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import structlog
 
-from navarch.agent.bell import Bells
-from navarch.agent.contact import Contact
-from navarch.agent.looks import Looks
+from navarch.agent.check_runner import Looks
+from navarch.agent.connection import Contact
+from navarch.agent.signals import Bells
 from navarch.core.notice import Notice
 from navarch.health.checks.notices import judge_notices
 from navarch.ports.metadata import NoticeWatch

@@ -1,6 +1,6 @@
 """Which checks are due."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
@@ -60,3 +60,107 @@ class Schedule:
         if check.name in self._passed:
             return float("inf")
         return self._last[check.name] + self._usual_s
+
+
+AT_ONCE_MAX = 10
+"""So many processes that meet the same error on the same GPU are told of at once, an interval."""
+
+
+class News:
+    """Gathers results until they are due, or cannot wait.
+
+    Checks may look every second; the control plane wants to hear once an interval, and at
+    once when something has changed.
+    """
+
+    def __init__(self, *, interval: timedelta) -> None:
+        self._interval_s = interval.total_seconds()
+        self._gathered: dict[str, CheckResult] = {}
+        self._told: dict[str, tuple[Health, bool]] = {}
+        self._happened: dict[str, float] = {}
+        self._seen: dict[str, tuple[str, str, str]] = {}
+        """When what happened last, and who saw it: a second witness is worth a report."""
+        self._told_at: float | None = None
+        self._urgent = False
+
+    def set_interval(self, interval: timedelta) -> None:
+        """Change how often the control plane wants to hear."""
+        self._interval_s = interval.total_seconds()
+
+    def gather(self, results: Iterable[CheckResult], now: float) -> None:
+        """Take note of what was found."""
+        for result in results:
+            is_dated = result.lasting and "at" in result.facts
+            if is_dated and self._seen.get(result.check) == _sighting(result):
+                continue  # Told of, and not settled yet.
+            self._gathered[result.check] = result
+            changed = self._told.get(_subject(result)) != (result.health, result.fatal)
+            if changed or (result.lasting and self._cannot_wait(result, now)):
+                self._urgent = True
+
+    def _cannot_wait(self, result: CheckResult, now: float) -> bool:
+        told = self._seen.get(result.check)
+        is_confirmed = told is not None and told[0] == result.facts.get("at", "")
+        return is_confirmed or self._is_first_of_late(result, now)
+
+    def _is_first_of_late(self, result: CheckResult, now: float) -> bool:
+        """Return whether this is not one of many: a storm is told of once an interval.
+
+        Of several processes that meet the same error, the first few are told of at once.
+        """
+        told_at = self._happened.get(result.check)
+        if told_at is not None:
+            return now - told_at >= self._interval_s
+        subject = _subject(result)
+        lately = [
+            check
+            for check, at in self._happened.items()
+            if check.startswith(subject) and now - at < self._interval_s
+        ]
+        return len(lately) < AT_ONCE_MAX
+
+    def hurry(self) -> None:
+        """Let what is gathered wait no longer."""
+        self._urgent = True
+
+    def due(self, now: float) -> tuple[CheckResult, ...]:
+        """Return what to report now, which may be nothing."""
+        waited = self._told_at is None or now - self._told_at >= self._interval_s - 1e-3
+        if not self._gathered or not (self._urgent or waited):
+            return ()
+        return tuple(self._gathered.values())
+
+    def told(self, results: Iterable[CheckResult], now: float) -> None:
+        """Note that `results` are written down to be reported."""
+        for result in results:
+            self._told[_subject(result)] = (result.health, result.fatal)
+            if result.lasting:
+                self._happened[result.check] = now
+                self._seen[result.check] = _sighting(result)
+        self._happened = {
+            check: at for check, at in self._happened.items() if now - at < self._interval_s
+        }
+        self._seen = {check: seen for check, seen in self._seen.items() if check in self._happened}
+        self._gathered.clear()
+        self._urgent = False
+        self._told_at = now
+
+    def start_over(self) -> None:
+        """Say everything again."""
+        self._told.clear()
+        self._happened.clear()
+        self._seen.clear()
+        self._told_at = None
+
+
+def _subject(result: CheckResult) -> str:
+    """Return what a result is about, without the process.
+
+    A program that crashes in a loop is a storm like any other, whatever it gets through.
+    """
+    return "/".join(result.check.split("/")[:3]) if result.lasting else result.check
+
+
+def _sighting(result: CheckResult) -> tuple[str, str, str]:
+    facts = result.facts
+    return facts.get("at", ""), facts.get("sources", ""), result.reason

@@ -11,10 +11,10 @@ import msgspec
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import FolderDisk
-from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
-from navarch.agent.remedies import Allowed
+from navarch.agent.remediation import Allowed
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.transport import open_link
 from navarch.config.provider import SIMULATED_GPU_HOUR
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health

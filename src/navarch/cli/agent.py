@@ -19,14 +19,12 @@ import click
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.deadman import Lease
-from navarch.agent.disk import DiskError, FolderDisk
-from navarch.agent.identity import Identity
-from navarch.agent.links import LINKS, open_link
-from navarch.agent.listening import listening
-from navarch.agent.machine_key import machine_key
-from navarch.agent.remedies import Allowed
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.dead_man import Lease
+from navarch.agent.event_sources import Witnesses, listening
+from navarch.agent.remediation import Allowed
+from navarch.agent.settings import Identity, machine_key
+from navarch.agent.spool.disk import DiskError, FolderDisk
+from navarch.agent.transport import LINKS, open_link
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token

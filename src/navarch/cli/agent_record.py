@@ -10,11 +10,10 @@ from typing import BinaryIO
 import click
 import msgspec
 
-from navarch.agent.links import open_link
-from navarch.agent.recording.pacing import LoopClock, PacedLoop
-from navarch.agent.recording.recorder import Recorder
-from navarch.agent.recording.recording import Recording, read_recording, write_recording
-from navarch.agent.recording.replay import replay as play
+from navarch.agent.recording import Recorder, Recording, read_recording, write_recording
+from navarch.agent.replay import LoopClock, PacedLoop
+from navarch.agent.replay import replay as play
+from navarch.agent.transport import open_link
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import Command
 from navarch.core.evidence import Evidence

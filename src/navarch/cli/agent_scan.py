@@ -2,8 +2,8 @@
 
 import click
 
+from navarch.agent.event_sources import Witnesses
 from navarch.agent.scan import scan_machine
-from navarch.agent.witnesses import Witnesses
 from navarch.cli.commands import Command
 from navarch.cli.render.scan import render_scan
 from navarch.cli.session import Session, with_session

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.agent.httplink import PROTOBUF
-from navarch.agent.protobuf import orders_bytes, parse_heartbeat
+from navarch.agent.transport.http_link import PROTOBUF
+from navarch.agent.transport.protobuf import orders_bytes, parse_heartbeat
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import (
     ConflictError,

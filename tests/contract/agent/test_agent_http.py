@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.agent.http import Endpoint, HttpConnection, Reply, parse_endpoint
+from navarch.agent.transport.http_client import Endpoint, HttpConnection, Reply, parse_endpoint
 from navarch.core.errors import UnreachableError
 
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.agent.directlink import DirectLink
-from navarch.agent.links import open_link
+from navarch.agent.transport import open_link
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.api.auth import BearerToken
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk, render_commands

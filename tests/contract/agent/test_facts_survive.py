@@ -4,9 +4,9 @@ import asyncio
 import json
 from datetime import UTC, datetime
 
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.findings import Findings
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.spool.findings import Findings
+from navarch.agent.spool.outbox import ReportBuffer
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.testing.doors import ask, build_doors

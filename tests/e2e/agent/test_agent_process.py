@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import FolderDisk
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.spool.outbox import ReportBuffer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
@@ -207,8 +207,8 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import FolderDisk
+from navarch.agent.spool.outbox import ReportBuffer
+from navarch.agent.spool.disk import FolderDisk
 from navarch.core.health import CheckResult, Health
 
 buffer = ReportBuffer(

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport import open_link
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.ids import NodeId

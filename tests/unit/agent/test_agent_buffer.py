@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import DiskError, MemoryDisk
-from navarch.agent.segments import Record, SegmentLog, parse_records, record_bytes
+from navarch.agent.spool.disk import DiskError, MemoryDisk
+from navarch.agent.spool.outbox import ReportBuffer
+from navarch.agent.spool.segment_log import Record, SegmentLog, parse_records, record_bytes
 from navarch.core.health import CheckResult, Health
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from navarch.agent.disk import FolderDisk
+from navarch.agent.spool.disk import FolderDisk
 from navarch.cli.agent import agent
 
 

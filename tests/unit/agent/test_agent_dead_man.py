@@ -8,9 +8,9 @@ from datetime import timedelta
 from test_agent_life import NODE, MetricsLink
 
 from navarch.agent.agent import Agent
-from navarch.agent.deadman import IDLE_FOR, Lease
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
+from navarch.agent.dead_man import IDLE_FOR, Lease
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.errors import UnreachableError
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics

@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.errors import UnreachableError
 from navarch.core.health import TESTING

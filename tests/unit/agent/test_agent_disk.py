@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.disk import DiskError, FolderDisk
+from navarch.agent.spool.disk import DiskError, FolderDisk
 
 
 def test_what_is_written_can_be_read_by_the_next(tmp_path: Path) -> None:

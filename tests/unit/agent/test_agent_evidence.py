@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
 from navarch.agent.evidence import EvidenceTaker, pack, unpack
-from navarch.agent.evidence_box import KEPT_MAX, EvidenceBox
-from navarch.agent.identity import Identity
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.spool.outbox import KEPT_MAX, EvidenceBox
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.evidence import Evidence, EvidenceNote

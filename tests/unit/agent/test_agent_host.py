@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.meter import Meter, busy_pct, used_pct
+from navarch.agent.heartbeat import Meter, busy_pct, used_pct
 from navarch.clock.system import SystemClock
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost, parse_cpu_times, parse_memory

@@ -11,10 +11,9 @@ from typing import TypeVar
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import DiskError, MemoryDisk
-from navarch.agent.identity import Identity
-from navarch.agent.pace import Pace
+from navarch.agent.settings import Identity, Pace
+from navarch.agent.spool.disk import DiskError, MemoryDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError, UnreachableError
 from navarch.core.health import CheckResult, Health, HealthReport

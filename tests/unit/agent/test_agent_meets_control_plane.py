@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.app.control_plane import Plane, build_control_plane
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import UnreachableError

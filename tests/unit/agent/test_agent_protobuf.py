@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.agent.protobuf import (
+from navarch.agent.transport.protobuf import (
     MalformedError,
     heartbeat_bytes,
     orders_bytes,

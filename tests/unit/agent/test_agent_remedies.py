@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
-from navarch.agent.remedies import FILE, Allowed
+from navarch.agent.remediation import FILE, Allowed
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.ids import CommandId, NodeId
 from navarch.gpus.simulated import SimulatedGpus

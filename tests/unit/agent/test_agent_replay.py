@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.directlink import DirectLink
-from navarch.agent.recording.pacing import LoopClock, PacedLoop
-from navarch.agent.recording.recorder import Recorder
-from navarch.agent.recording.recording import (
+from navarch.agent.event_sources import Witnesses
+from navarch.agent.recording import (
+    Recorder,
     Recording,
     RecordingError,
     read_recording,
     write_recording,
 )
-from navarch.agent.recording.replay import replay
-from navarch.agent.recording.replayed import ReplayedGpus
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.replay import LoopClock, PacedLoop, ReplayedGpus, replay
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import FolderDisk
-from navarch.agent.identity import Identity
-from navarch.agent.listening import listening
+from navarch.agent.event_sources import Witnesses, address, listening
 from navarch.agent.scan import scan_machine
-from navarch.agent.witnesses import Witnesses, address
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.scan import render_scan
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload

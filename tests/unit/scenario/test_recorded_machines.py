@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from navarch.agent.recording.recorder import Recorder
+from navarch.agent.recording import Recorder
 from navarch.cli.main import navarch
 from navarch.config.problem import ConfigError
 from navarch.gpus.simulated import SimulatedGpus

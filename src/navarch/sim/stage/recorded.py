@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
-from navarch.agent.recording.recording import Recording
-from navarch.agent.recording.replay import Inline, Nowhere
-from navarch.agent.recording.replayed import ReplayedGpus, ReplayedLog
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.event_sources import Witnesses
+from navarch.agent.recording import Recording
+from navarch.agent.replay import Inline, Nowhere, ReplayedGpus, ReplayedLog
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.evidence import Evidence

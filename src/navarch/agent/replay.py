@@ -1,19 +1,93 @@
-"""A recorded machine that behaves as it did, on whatever clock it is given."""
+"""A recording played into the real agent."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import selectors
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 import msgspec
 
-from navarch.agent.recording.recording import Record, Recording
+from navarch.agent.agent import Agent
+from navarch.agent.event_sources import Witnesses
+from navarch.agent.recording import Record, Recording
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.core.ids import NodeId
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
 from navarch.health.xid.record import parse_record
-from navarch.ports.clock import Clock
+from navarch.ports.checks import HealthCheck
+from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth
-from navarch.ports.host import KernelRecord
+from navarch.ports.host import Host, KernelRecord
+from navarch.ports.link import Link
+
+T = TypeVar("T")
+
+AFTERMATH_S = 5.0
+"""How long the agent goes on after the last record, to tell what it found."""
+
+
+class Inline:
+    """Runs blocking calls where they stand: nothing of a recording blocks."""
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns."""
+        return call()
+
+
+class Nowhere:
+    """A bookmark that is never looked at again."""
+
+    def load(self, boot_id: str) -> int:
+        """Begin at the beginning."""
+        del boot_id
+        return -1
+
+    def save(self, boot_id: str, sequence: int) -> None:
+        """Do nothing."""
+
+
+async def replay(
+    clock: Clock,
+    entropy: Entropy,
+    recording: Recording,
+    link: Link,
+    host: Host,
+    checks: Sequence[HealthCheck],
+    *,
+    node: NodeId,
+) -> Witnesses:
+    """Let an agent live through `recording`, on whatever clock; return what its sources saw."""
+    witnesses = Witnesses(
+        clock,
+        ReplayedGpus(clock, recording),
+        [ReplayedLog(clock, recording)],
+        bookmark=Nowhere(),
+        boot_id=recording.boot_id,
+    )
+    agent = Agent(
+        clock,
+        entropy,
+        link,
+        witnesses,
+        host,
+        MemoryDisk(),
+        identity=Identity(node=node, boot_id=recording.boot_id),
+        checks=checks,
+        offload=Inline(),
+        probe_offload=Inline(),
+        sources=witnesses.sources,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(agent.run())
+        await clock.sleep(recording.length.total_seconds() + AFTERMATH_S)
+        agent.stop()
+    return witnesses
+
 
 XID_EVENT = 0x8
 """Of NVML's events only these are errors; clocks alone change hundreds of times a minute."""
@@ -148,3 +222,50 @@ def _spelt_out(facts: Mapping[str, Any]) -> dict[str, Any]:
         "pcie_width": pcie[1],
         "pcie_replays": pcie[2],
     }
+
+
+class PacedLoop(asyncio.SelectorEventLoop):
+    """An ordinary loop on which a second takes 1/`speed` of a second.
+
+    Every timer, pause and deadline of the agent is a timer of its loop, so that the agent need
+    not know.
+    """
+
+    def __init__(self, speed: float) -> None:
+        self._speed = speed
+        self._born = time.monotonic()  # noqa: TID251 - this is what makes the clock
+        super().__init__(_HastySelector(speed))
+
+    def time(self) -> float:
+        """Return seconds as this loop counts them."""
+        return (time.monotonic() - self._born) * self._speed  # noqa: TID251
+
+
+class _HastySelector(selectors.DefaultSelector):
+    def __init__(self, speed: float) -> None:
+        super().__init__()
+        self._pace = speed
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait a fraction of what is asked for."""
+        return super().select(None if timeout is None else timeout / self._pace)
+
+
+class LoopClock:
+    """Wall time that began at `start` and passes as the running loop's does."""
+
+    def __init__(self, start: datetime) -> None:
+        self._start = start
+        self._began = asyncio.get_running_loop().time()
+
+    def now(self) -> datetime:
+        """Return the recorded wall time."""
+        return self._start + timedelta(seconds=self.monotonic() - self._began)
+
+    def monotonic(self) -> float:
+        """Return the loop's seconds."""
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the loop's time pass."""
+        await asyncio.sleep(seconds)  # noqa: TID251

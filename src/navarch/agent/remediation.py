@@ -8,11 +8,11 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from navarch.agent.disk import Disk
-from navarch.agent.looks import Looks
-from navarch.agent.memory import Recall
-from navarch.agent.orders import Handler
+from navarch.agent.check_runner import Looks
+from navarch.agent.commands import Handler
 from navarch.agent.probe import Probe
+from navarch.agent.spool import Recall
+from navarch.agent.spool.disk import Disk
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NotPossibleError
 from navarch.core.health import CheckResult, Health

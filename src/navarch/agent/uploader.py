@@ -4,11 +4,10 @@ from functools import partial
 
 import structlog
 
-from navarch.agent.backoff import Backoff
-from navarch.agent.bell import Bells
-from navarch.agent.buffer import NumberedSample
-from navarch.agent.contact import Contact
-from navarch.agent.memory import Memory, Recall
+from navarch.agent.connection import Backoff, Contact
+from navarch.agent.signals import Bells
+from navarch.agent.spool import Memory, Recall
+from navarch.agent.spool.outbox import NumberedSample
 from navarch.core.errors import InvalidError, NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import CheckResult, HealthReport
 from navarch.ports.clock import Clock, Entropy

@@ -1,11 +1,14 @@
 """The GPUs of a machine with everybody who tells of their errors: kernel log, tracepoint, NVML."""
 
+import asyncio
+import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import structlog
 
+from navarch.agent.agent import Agent
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
 from navarch.health.xid.fusion import Event, Fusion, Sighting
@@ -234,3 +237,38 @@ def _brings_witness(event: Event) -> bool:
 def _brings_text(event: Event) -> bool:
     """Return whether the latest sighting is the first that has a text."""
     return bool(event.sightings[-1].text) and not any(s.text for s in event.sightings[:-1])
+
+
+XID_CHECK = "xid"
+PAUSE_S = 0.02
+"""However much the kernel has to say, we listen at most fifty times a second."""
+
+
+@contextlib.contextmanager
+def listening(agent: Agent, witnesses: Witnesses) -> Iterator[None]:
+    """Let the kernel's news set off the check for XIDs at once, inside a running loop.
+
+    Only a line that reports an error wakes the agent; everything else is read and let go.
+    """
+    loop = asyncio.get_running_loop()
+    files = witnesses.filenos()
+    over = False
+
+    def on_news(file: int) -> None:
+        loop.remove_reader(file)
+        if witnesses.hear():
+            agent.look_for(XID_CHECK)
+        loop.call_later(PAUSE_S, listen, file)
+
+    def listen(file: int) -> None:
+        if not over:
+            loop.add_reader(file, on_news, file)
+
+    for file in files:
+        listen(file)
+    try:
+        yield
+    finally:
+        over = True
+        for file in files:
+            loop.remove_reader(file)

@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from navarch.agent.bell import Bells
-from navarch.agent.contact import Contact
-from navarch.agent.disk import Disk
-from navarch.agent.look import Look
-from navarch.agent.looks import Looks
+from navarch.agent.check_runner import Look, Looks
+from navarch.agent.connection import Contact
 from navarch.agent.scan import make
+from navarch.agent.signals import Bells
+from navarch.agent.spool.disk import Disk
 from navarch.core.command import Command
 from navarch.core.health import TESTING, CheckResult, Health
 from navarch.health.checks.active import active_checks, choose_active

@@ -12,11 +12,11 @@ from datetime import timedelta
 import msgspec
 import structlog
 
-from navarch.agent.bell import Bell, Bells
-from navarch.agent.contact import Contact
-from navarch.agent.disk import Disk, DiskError
-from navarch.agent.meter import busy_pct
+from navarch.agent.connection import Contact
+from navarch.agent.heartbeat import busy_pct
 from navarch.agent.probe import HungError, Probe
+from navarch.agent.signals import Bell, Bells
+from navarch.agent.spool.disk import Disk, DiskError
 from navarch.core.inventory import Gpu
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuError, GpuReader

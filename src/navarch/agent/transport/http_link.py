@@ -6,8 +6,8 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from navarch.agent.http import HttpConnection, Reply
-from navarch.agent.protobuf import MalformedError, heartbeat_bytes, parse_orders
+from navarch.agent.transport.http_client import HttpConnection, Reply
+from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_orders
 from navarch.core.command import Command
 from navarch.core.errors import (
     ConflictError,

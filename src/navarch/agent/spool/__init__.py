@@ -6,12 +6,10 @@ from typing import TypeVar
 
 import structlog
 
-from navarch.agent.buffer import AGE_MAX, BYTES_MAX, ReportBuffer
-from navarch.agent.commands import CommandJournal
-from navarch.agent.disk import Disk, DiskError
-from navarch.agent.evidence_box import EvidenceBox
-from navarch.agent.findings import Findings
-from navarch.agent.readiness import Readiness
+from navarch.agent.spool.command_journal import CommandJournal
+from navarch.agent.spool.disk import Disk, DiskError
+from navarch.agent.spool.findings import Findings, Readiness
+from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX, EvidenceBox, ReportBuffer
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.node import NodeStatus
 from navarch.ports.offload import Offload

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from navarch.agent.http import HttpConnection, parse_endpoint
-from navarch.agent.httplink import HttpLink
+from navarch.agent.transport.http_client import HttpConnection, parse_endpoint
+from navarch.agent.transport.http_link import HttpLink
 from navarch.core.errors import InvalidError
 from navarch.ports.link import Link
 

@@ -15,7 +15,7 @@ from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from navarch.agent.disk import Disk, DiskError
+from navarch.agent.spool.disk import Disk, DiskError
 
 SEGMENT_BYTES = 1024 * 1024
 RECORD_BYTES_MAX = 16 * 1024 * 1024
