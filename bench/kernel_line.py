@@ -24,7 +24,7 @@ from typing import Protocol, cast
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.event_sources import Witnesses, listening
+from navarch.agent.event_sources import EventSources, wake_on_kernel_log
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.transport import open_link
@@ -89,7 +89,7 @@ async def measure(
     ours.setblocking(False)
     clock, entropy = SystemClock(), SystemEntropy()
     gpus = SimulatedGpus(clock, entropy, count=8, seed="bench")
-    witnesses = Witnesses(
+    event_sources = EventSources(
         clock,
         gpus,
         [Kmsg(clock, file=ours.detach())],
@@ -112,17 +112,17 @@ async def measure(
             clock,
             entropy,
             stopwatch,
-            witnesses,
+            event_sources,
             SimulatedHost(clock, entropy, NODE),
             disk,
             identity=Identity(node=NODE),
             checks=[XidCheck()],
             offload=offload,
             probe_offload=probe,
-            sources=witnesses.sources,
+            sources=event_sources.sources,
         )
         tasks.create_task(agent.run())
-        with listening(agent, witnesses):
+        with wake_on_kernel_log(agent, event_sources):
             await stopwatch.until("xid")
             sent, kept = [], []
             for number, (code, gpu) in enumerate(errors, start=1):
@@ -138,7 +138,7 @@ async def measure(
             if decisions is not None:
                 decisions.end()
     theirs.close()
-    witnesses.close()
+    event_sources.close()
     disk.close()
     offload.close()
     probe.close()

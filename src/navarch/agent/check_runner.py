@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import structlog
 
-from navarch.agent.connection import Contact
-from navarch.agent.evidence import EvidenceTaker
+from navarch.agent.connection import ConnectionState
+from navarch.agent.evidence import EvidenceCollector
 from navarch.agent.probe import Probe
-from navarch.agent.schedule import News, Schedule
-from navarch.agent.settings import Pace
-from navarch.agent.signals import Bells
-from navarch.agent.spool import Memory, Recall
+from navarch.agent.schedule import CheckSchedule, ReportThrottle
+from navarch.agent.settings import Timing
+from navarch.agent.signals import Signals
+from navarch.agent.spool import DiskAccess, Spool
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.history import History
@@ -32,7 +32,7 @@ EVENTS_MAX = 500
 """So many unsettled events are written down at once, lest a storm of them fill the memory."""
 
 
-class Look:
+class GpuSnapshot:
     """A GpuReader for one round.
 
     It shows every check the same list, the same readings and the same events, and remembers
@@ -43,35 +43,35 @@ class Look:
     def __init__(self, reader: GpuReader) -> None:
         self._reader = reader
         self._events: Sequence[GpuEvent] | None = None
-        self._keep = False
+        self._retain_events = False
         self._health: dict[str, GpuHealth | GpuError] = {}
-        self._silent: GpuError | None = None
+        self._list_error: GpuError | None = None
         self.gpus: tuple[Gpu, ...] | None = None
         """What was listed, if anybody asked and the driver answered."""
 
     @property
-    def events_shown(self) -> int:
+    def last_event(self) -> int:
         """The number up to which events may be settled; zero for none."""
-        return self._events[-1].number if self._events and not self._keep else 0
+        return self._events[-1].number if self._events and not self._retain_events else 0
 
     @property
     def event_count(self) -> int:
         """How many events were shown."""
         return len(self._events or ())
 
-    def keep_events(self) -> None:
+    def retain_events(self) -> None:
         """Settle none: a check that failed may not have told of them."""
-        self._keep = True
+        self._retain_events = True
 
     def list_gpus(self) -> Sequence[Gpu]:
         """Return every GPU."""
-        if self._silent is not None:
-            raise self._silent
+        if self._list_error is not None:
+            raise self._list_error
         if self.gpus is None:
             try:
                 self.gpus = tuple(self._reader.list_gpus())
             except GpuError as error:
-                self._silent = error
+                self._list_error = error
                 raise
         return self.gpus
 
@@ -107,7 +107,7 @@ class Look:
         """Do nothing: checks only look."""
 
 
-class Looks:
+class CheckRunner:
     """Looks at the machine, whether or not anybody can be told."""
 
     def __init__(
@@ -121,12 +121,12 @@ class Looks:
         kind: MachineKind | None,
         diagnostics: Diagnostics | None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
-        contact: Contact,
-        recall: Recall,
+        connection: ConnectionState,
+        disk_access: DiskAccess,
         probe: Probe,
-        bells: Bells,
-        pace: Pace,
-        evidence: EvidenceTaker | None = None,
+        signals: Signals,
+        timing: Timing,
+        evidence: EvidenceCollector | None = None,
     ) -> None:
         self._clock = clock
         self._gpus = gpus
@@ -136,150 +136,152 @@ class Looks:
         self._kind = kind
         self._diagnostics = diagnostics
         self._history = History()
-        self._contact = contact
-        self._recall = recall
+        self._connection = connection
+        self._disk_access = disk_access
         self._probe = probe
-        self._bells = bells
-        self._check_s = pace.check_s
-        self._schedule = Schedule(checks, usual=pace.health_check)
-        self._news = News(interval=pace.health_check)
+        self._signals = signals
+        self._check_s = timing.check_s
+        self._schedule = CheckSchedule(checks, default=timing.health_check)
+        self._throttle = ReportThrottle(interval=timing.health_check)
         self._evidence = evidence
-        self._turn = asyncio.Lock()
-        self.wrote = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self.report_stored = asyncio.Event()
         """Set once a report is written down."""
-        self.told_gpus: tuple[Gpu, ...] | None = None
+        self.registered_gpus: tuple[Gpu, ...] | None = None
         """The GPUs that the control plane knows of."""
 
     async def run(self) -> None:
         """Make every check when it is due, until stopped; the first time at once."""
-        while not self._bells.stopping:
-            if self._contact.repeat:
-                await self._start_over()
-            await self.look(self._schedule.due(self._clock.monotonic()))
+        while not self._signals.stopping:
+            if self._connection.repeat_reports:
+                await self._repeat_everything()
+            await self.run_checks(self._schedule.due(self._clock.monotonic()))
             due = self._schedule.next_due()
-            await self._bells.looks.wait(None if due is None else due - self._clock.monotonic())
+            await self._signals.checks.wait(None if due is None else due - self._clock.monotonic())
 
     def set_interval(self, interval: timedelta) -> None:
         """Change how often to look and to report."""
-        self._schedule.set_usual(interval)
-        self._news.set_interval(interval)
-        self._bells.looks.ring()
+        self._schedule.set_default(interval)
+        self._throttle.set_interval(interval)
+        self._signals.checks.set()
 
-    def look_at_everything(self) -> None:
+    def schedule_all(self) -> None:
         """Make every check soon."""
         self._schedule.start_over()
-        self._bells.looks.ring()
+        self._signals.checks.set()
 
-    def hasten(self, check: str) -> None:
+    def schedule_now(self, check: str) -> None:
         """Make the check of that name now: there is something for it to see."""
-        self._schedule.hasten(check)
-        self._bells.looks.ring()
+        self._schedule.schedule_now(check)
+        self._signals.checks.set()
 
-    async def look_now(self) -> list[CheckResult]:
+    async def run_all(self) -> list[CheckResult]:
         """Make every check, and return what they found."""
-        return await self.look(self._schedule.checks)
+        return await self.run_checks(self._schedule.checks)
 
-    async def look(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+    async def run_checks(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         """Make `checks`, and write down what they found."""
-        async with self._turn:
-            look = Look(self._gpus)
-            results = [result for check in checks for result in await self._check(check, look)]
-            self._news.gather(results, self._clock.monotonic())
-            if look.event_count > EVENTS_MAX:
-                self._news.hurry()
-            await self.mark(results)
-            due = self._news.due(self._clock.monotonic())
+        async with self._lock:
+            snapshot = GpuSnapshot(self._gpus)
+            results = [result for check in checks for result in await self._check(check, snapshot)]
+            self._throttle.add(results, self._clock.monotonic())
+            if snapshot.event_count > EVENTS_MAX:
+                self._throttle.flush_now()
+            await self.update_readiness(results)
+            due = self._throttle.due(self._clock.monotonic())
             if due:
-                await self._write_down(due)
-                if look.events_shown:
+                await self._store(due)
+                if snapshot.last_event:
                     # Only now: whoever dies before this line sees them again after a restart.
-                    self._gpus.settle(look.events_shown)
-            await self._prove(results)
-        self._compare(look.gpus)
+                    self._gpus.settle(snapshot.last_event)
+            await self._collect_for(results)
+        self._reregister_on_change(snapshot.gpus)
         return results
 
     async def report(self, results: Sequence[CheckResult]) -> None:
         """Write down at once what was found outside the rounds."""
-        async with self._turn:
+        async with self._lock:
             now = self._clock.monotonic()
-            self._news.gather(results, now)
-            self._news.hurry()
-            await self.mark(results)
-            due = self._news.due(now)
+            self._throttle.add(results, now)
+            self._throttle.flush_now()
+            await self.update_readiness(results)
+            due = self._throttle.due(now)
             if due:
-                await self._write_down(due)
+                await self._store(due)
 
-    async def everything_is_told(self) -> bool:
+    async def all_delivered(self) -> bool:
         """Return whether the control plane has all that was written down."""
         now = self._clock.now()
-        return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now) is None)
+        return await self._disk_access.run(lambda spool: spool.buffer.oldest_report(now) is None)
 
-    async def tell(self, results: tuple[CheckResult, ...]) -> None:
+    async def report_directly(self, results: tuple[CheckResult, ...]) -> None:
         """Write down at once what no driver was asked about, whatever round is under way."""
         now = self._clock.now()
-        await self._recall.note(lambda memory: memory.write_down(results, at=now))
-        self._bells.deliveries.ring()
+        await self._disk_access.try_run(lambda spool: spool.add_report(results, at=now))
+        self._signals.uploads.set()
 
     @asynccontextmanager
-    async def still(self) -> AsyncIterator[None]:
+    async def paused(self) -> AsyncIterator[None]:
         """Look at nothing meanwhile: what a reset does to the GPUs is not their fault."""
-        async with self._turn:
+        async with self._lock:
             yield
 
-    async def take_evidence(self, why: str) -> None:
+    async def collect_evidence(self, why: str) -> None:
         """Take a bundle because something is about to be changed that it would show."""
-        async with self._turn:
-            await self._take(why, ())
+        async with self._lock:
+            await self._collect(why, ())
 
-    async def _prove(self, results: Sequence[CheckResult]) -> None:
+    async def _collect_for(self, results: Sequence[CheckResult]) -> None:
         """Take evidence of what was just found, while it is still there to be seen."""
-        grave = [] if self._evidence is None else self._evidence.wanted(results)
+        grave = [] if self._evidence is None else self._evidence.select(results)
         if grave:
             reasons = dict.fromkeys(
                 result.reason for result in grave
             )  # Two checks may say the same.
-            await self._take("; ".join(reasons), grave)
+            await self._collect("; ".join(reasons), grave)
 
-    async def _take(self, why: str, results: Sequence[CheckResult]) -> None:
-        taker, node = self._evidence, self._contact.node
-        if taker is None:
+    async def _collect(self, why: str, results: Sequence[CheckResult]) -> None:
+        collector, node = self._evidence, self._connection.node
+        if collector is None:
             return
         try:
-            evidence = await self._probe.ask(
-                lambda: taker.take(node, why, results), within_s=self._check_s
+            evidence = await self._probe.call(
+                lambda: collector.collect(node, why, results), within_s=self._check_s
             )
         except GpuError as error:
             log.warning("agent.no_evidence", node=node, error=str(error))
             return
-        await self._recall.note(lambda memory: memory.evidence.add(evidence))
+        await self._disk_access.try_run(lambda spool: spool.evidence.add(evidence))
         log.info("agent.evidence", node=node, id=evidence.note.id, bytes=evidence.note.size_bytes)
-        self._bells.deliveries.ring()
+        self._signals.uploads.set()
 
-    async def mark(self, results: Sequence[CheckResult]) -> None:
+    async def update_readiness(self, results: Sequence[CheckResult]) -> None:
         """Mark the machine as not ready, or as ready again, where `results` call for it."""
-        cut_off = self._contact.lost
-        before = self._recall.not_ready
-        await self._recall.note(lambda memory: memory.readiness.weigh(results, cut_off=cut_off))
-        if self._recall.not_ready != before:
+        cut_off = self._connection.lost
+        before = self._disk_access.not_ready
+        await self._disk_access.try_run(
+            lambda spool: spool.readiness.update(results, cut_off=cut_off)
+        )
+        if self._disk_access.not_ready != before:
             log.warning(
-                "agent.readiness", node=self._contact.node, not_ready=self._recall.not_ready
+                "agent.readiness", node=self._connection.node, not_ready=self._disk_access.not_ready
             )
 
-    async def _start_over(self) -> None:
+    async def _repeat_everything(self) -> None:
         """Tell everything again: the one whom we told has forgotten."""
 
-        def repeat_findings(memory: Memory) -> None:
-            memory.buffer.lost_reports = True
+        def repeat_findings(spool: Spool) -> None:
+            spool.buffer.lost_reports = True
 
-        await self._recall.ask(repeat_findings)
-        self._contact.repeat = False
-        self._news.start_over()
+        await self._disk_access.run(repeat_findings)
+        self._connection.repeat_reports = False
+        self._throttle.start_over()
         self._schedule.start_over()
 
-    async def _check(self, check: HealthCheck, look: Look) -> list[CheckResult]:
+    async def _check(self, check: HealthCheck, snapshot: GpuSnapshot) -> list[CheckResult]:
         view = MachineView(
             now=self._clock.now(),
-            gpus=look,
+            gpus=snapshot,
             host=self._host,
             gpus_expected=self._gpus_expected,
             sources=self._sources(),
@@ -288,40 +290,40 @@ class Looks:
             diagnostics=self._diagnostics,
         )
         try:
-            results = await self._probe.ask(lambda: list(check.run(view)), within_s=self._check_s)
+            results = await self._probe.call(lambda: list(check.run(view)), within_s=self._check_s)
         except NavarchError as error:
-            look.keep_events()
+            snapshot.retain_events()
             results = [_failed(check, Health.UNHEALTHY, str(error))]
         except Exception as error:
             # A broken check is a finding. It is not the end of the agent.
-            look.keep_events()
-            log.exception("agent.check_broken", node=self._contact.node, check=check.name)
+            snapshot.retain_events()
+            log.exception("agent.check_broken", node=self._connection.node, check=check.name)
             results = [_failed(check, Health.UNKNOWN, f"the check itself failed: {error!r}")]
         self._schedule.ran(check, results, self._clock.monotonic())
         return results
 
-    async def _write_down(self, results: tuple[CheckResult, ...]) -> None:
+    async def _store(self, results: tuple[CheckResult, ...]) -> None:
         now = self._clock.now()
-        await self._recall.note(lambda memory: memory.write_down(results, at=now))
-        self._news.told(results, self._clock.monotonic())
-        self.wrote.set()
-        self._bells.deliveries.ring()
+        await self._disk_access.try_run(lambda spool: spool.add_report(results, at=now))
+        self._throttle.mark_reported(results, self._clock.monotonic())
+        self.report_stored.set()
+        self._signals.uploads.set()
         # Let the report go first: to replace a file for good takes several times as long.
         await self._clock.sleep(0)
-        await self._recall.note(lambda memory: memory.findings.add(results))
+        await self._disk_access.try_run(lambda spool: spool.findings.add(results))
 
-    def _compare(self, gpus: tuple[Gpu, ...] | None) -> None:
+    def _reregister_on_change(self, gpus: tuple[Gpu, ...] | None) -> None:
         """Introduce the machine again once its GPUs are not the ones we told of."""
-        if gpus is None or self.told_gpus is None or gpus == self.told_gpus:
+        if gpus is None or self.registered_gpus is None or gpus == self.registered_gpus:
             return
         log.warning(
             "agent.gpus_changed",
-            node=self._contact.node,
-            before=len(self.told_gpus),
+            node=self._connection.node,
+            before=len(self.registered_gpus),
             after=len(gpus),
         )
-        self._contact.changed()
-        self._bells.beats.ring()
+        self._connection.require_registration()
+        self._signals.heartbeat.set()
 
 
 def _failed(check: HealthCheck, health: Health, reason: str) -> CheckResult:

@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
-from navarch.agent.check_runner import Looks
-from navarch.agent.connection import Backoff, Contact
-from navarch.agent.signals import Bells
-from navarch.agent.spool import Memory, Recall
-from navarch.agent.spool.command_journal import Order
+from navarch.agent.check_runner import CheckRunner
+from navarch.agent.connection import Backoff, ConnectionState
+from navarch.agent.signals import Signals
+from navarch.agent.spool import DiskAccess, Spool
+from navarch.agent.spool.command_journal import CommandRecord
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import CommandId
@@ -18,14 +18,14 @@ from navarch.ports.link import Link
 
 log = structlog.get_logger(__name__)
 
-LONG = frozenset({CommandKind.RUN_DIAGNOSTIC})
+LONG_RUNNING = frozenset({CommandKind.RUN_DIAGNOSTIC})
 """What may take an hour, and must not keep the node from being drained or ended meanwhile."""
 
 Handler = Callable[[Command], Awaitable[str]]
 """Carries a command out and returns what to tell the operator; raises NavarchError if it cannot."""
 
 
-class Orders:
+class CommandLoop:
     """Does what the control plane asks."""
 
     def __init__(
@@ -33,23 +33,23 @@ class Orders:
         entropy: Entropy,
         link: Link,
         *,
-        contact: Contact,
-        recall: Recall,
-        bells: Bells,
-        looks: Looks,
+        connection: ConnectionState,
+        disk_access: DiskAccess,
+        signals: Signals,
+        check_runner: CheckRunner,
         on_terminate: Callable[[], None],
         handlers: Mapping[CommandKind, Handler],
     ) -> None:
         self._entropy = entropy
         self._link = link
-        self._contact = contact
-        self._recall = recall
-        self._bells = bells
-        self._looks = looks
+        self._connection = connection
+        self._disk_access = disk_access
+        self._signals = signals
+        self._check_runner = check_runner
         self._on_terminate = on_terminate
         self._terminating = False
         self._tasks: asyncio.TaskGroup | None = None
-        self._under_way: dict[CommandId, asyncio.Task[None]] = {}
+        self._running: dict[CommandId, asyncio.Task[None]] = {}
         self._handlers: dict[CommandKind, Handler] = {
             CommandKind.CORDON: self._cordon,
             CommandKind.UNCORDON: self._uncordon,
@@ -66,17 +66,17 @@ class Orders:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             await self._run()
-            for task in self._under_way.values():
+            for task in self._running.values():
                 task.cancel()
 
     async def _run(self) -> None:
         backoff = Backoff(self._entropy)
-        while not self._bells.stopping:
+        while not self._signals.stopping:
             pause = None
             try:
-                await self._acknowledge_all()
-                await self._carry_out_all()
-                await self.tell()
+                await self._acknowledge_commands()
+                await self._run_commands()
+                await self.report_results()
                 backoff.reset()
             except UnreachableError:
                 pause = backoff.next_s()
@@ -84,96 +84,99 @@ class Orders:
                 # After the one attempt to tell: the outcome is on disk, should it have failed.
                 self._terminating = False
                 self._on_terminate()
-            await self._bells.orders.wait(pause)
+            await self._signals.commands.wait(pause)
 
-    async def tell(self) -> None:
+    async def report_results(self) -> None:
         """Say how commands ended, where the control plane does not know it yet."""
-        if not self._contact.registered:
+        if not self._connection.registered:
             return
-        for order in await self._recall.ask(lambda memory: memory.journal.to_tell()):
-            await self._tell(order)
+        for record in await self._disk_access.run(lambda spool: spool.journal.to_report()):
+            await self._report_result(record)
 
-    async def _tell(self, order: Order) -> None:
-        command = order.command.id
+    async def _report_result(self, record: CommandRecord) -> None:
+        command = record.command.id
         try:
             await self._link.finish(
-                self._contact.node, command, succeeded=bool(order.succeeded), result=order.result
+                self._connection.node,
+                command,
+                succeeded=bool(record.succeeded),
+                result=record.result,
             )
         except UnreachableError:
             raise
         except NavarchError as error:
             log.warning("agent.result_refused", command=command, error=str(error))
-        await self._recall.note(lambda memory: memory.journal.told(command))
+        await self._disk_access.try_run(lambda spool: spool.journal.reported(command))
 
-    async def _acknowledge_all(self) -> None:
-        for order in await self._recall.ask(lambda memory: memory.journal.to_acknowledge()):
-            await self._acknowledge(order.command.id)
+    async def _acknowledge_commands(self) -> None:
+        for record in await self._disk_access.run(lambda spool: spool.journal.to_acknowledge()):
+            await self._acknowledge(record.command.id)
 
     async def _acknowledge(self, command: CommandId) -> None:
         try:
-            await self._link.acknowledge(self._contact.node, command)
+            await self._link.acknowledge(self._connection.node, command)
         except UnreachableError:
             return  # To carry it out is more than to acknowledge it, and need not wait.
         except NavarchError as error:
             log.debug("agent.not_acknowledged", command=command, error=str(error))
-        await self._recall.ask(lambda memory: memory.journal.acknowledged(command))
+        await self._disk_access.run(lambda spool: spool.journal.acknowledged(command))
 
-    async def _carry_out_all(self) -> None:
-        for order in await self._recall.ask(lambda memory: memory.journal.to_carry_out()):
-            if order.command.kind in LONG:
-                self._begin(order)
+    async def _run_commands(self) -> None:
+        for record in await self._disk_access.run(lambda spool: spool.journal.to_run()):
+            if record.command.kind in LONG_RUNNING:
+                self._start_long_command(record)
             else:
-                await self._carry_out(order)
+                await self._run_command(record)
 
-    def _begin(self, order: Order) -> None:
+    def _start_long_command(self, record: CommandRecord) -> None:
         """Carry a command out while others are carried out, and tell of it when it is done."""
-        command = order.command.id
-        if command in self._under_way:
+        command = record.command.id
+        if command in self._running:
             return
 
         def done(_task: "asyncio.Task[None]") -> None:
-            del self._under_way[command]
-            self._bells.orders.ring()
+            del self._running[command]
+            self._signals.commands.set()
 
         assert self._tasks is not None, "begun before run()"
-        task = self._tasks.create_task(self._carry_out(order), name=f"command {command}")
-        self._under_way[command] = task
+        task = self._tasks.create_task(self._run_command(record), name=f"command {command}")
+        self._running[command] = task
         task.add_done_callback(done)
 
-    async def _carry_out(self, order: Order) -> None:
-        command = order.command
+    async def _run_command(self, record: CommandRecord) -> None:
+        command = record.command
         try:
             result, succeeded = await self._handlers[command.kind](command), True
         except NavarchError as error:
             result, succeeded = str(error), False
         except Exception as error:
             # Left unfinished, it would be tried, and would fail, after every restart.
-            log.exception("agent.handler_broken", node=self._contact.node, kind=command.kind)
+            log.exception("agent.handler_broken", node=self._connection.node, kind=command.kind)
             result, succeeded = f"the agent failed at it: {error!r}", False
         log.info(
             "agent.obeyed",
-            node=self._contact.node,
+            node=self._connection.node,
             kind=command.kind,
             succeeded=succeeded,
             result=result,
         )
 
-        def carried_out(memory: Memory) -> None:
-            memory.journal.carried_out(command.id, succeeded=succeeded, result=result)
+        def finished(spool: Spool) -> None:
+            spool.journal.finished(command.id, succeeded=succeeded, result=result)
 
-        await self._recall.note(carried_out)
+        await self._disk_access.try_run(finished)
 
     async def _cordon(self, _command: Command) -> str:
         return "noted; the control plane keeps new work away"
 
     async def _uncordon(self, _command: Command) -> str:
-        await self._recall.ask(lambda memory: memory.clear_findings())
+        await self._disk_access.run(lambda spool: spool.clear_findings())
         return "noted; what was found before is forgotten"
 
     async def _drain(self, _command: Command) -> str:
         return "noted; the control plane moves the work elsewhere"
 
     async def _terminate(self, _command: Command) -> str:
-        await self._looks.take_evidence("before the machine is given back")
+        await self._check_runner.collect_evidence("before the machine is given back")
         self._terminating = True
         return "the agent ends; the control plane ends the machine"

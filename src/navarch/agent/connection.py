@@ -9,7 +9,7 @@ from navarch.ports.link import UnauthorizedError
 log = structlog.get_logger(__name__)
 
 
-class Contact:
+class ConnectionState:
     """Knows whether the control plane answers and knows us; logs it when that changes."""
 
     def __init__(self, node: NodeId) -> None:
@@ -19,29 +19,29 @@ class Contact:
         self.up = False
         self.lost = False
         """Whether the last attempt failed; neither up nor lost before the first."""
-        self.repeat = False
+        self.repeat_reports = False
         """Whether the control plane has forgotten what it was told, and must be told again."""
-        self._trouble = ""
+        self._last_error = ""
 
-    def introduced(self, node: NodeId) -> None:
+    def mark_registered(self, node: NodeId) -> None:
         """Note a registration."""
         log.info("agent.registered", node=node, asked_for=self.node)
         self.node = node
         self.registered = True
 
-    def made(self) -> None:
+    def mark_up(self) -> None:
         """Note an answer."""
         if self.lost:
             log.info("agent.reconnected", node=self.node)
-        self.up, self.lost, self._trouble = True, False, ""
+        self.up, self.lost, self._last_error = True, False, ""
 
-    def failed(self, error: Exception) -> None:
+    def mark_lost(self, error: Exception) -> None:
         """Note that there was none, or not the one we hoped for."""
         self.up, self.lost = False, True
-        trouble = f"{type(error).__name__}: {error}"
-        if trouble == self._trouble:
+        last_error = f"{type(error).__name__}: {error}"
+        if last_error == self._last_error:
             return  # Said once is enough; attempts go on for ever.
-        self._trouble = trouble
+        self._last_error = last_error
         if isinstance(error, UnauthorizedError):
             log.error(
                 "agent.unauthorized",
@@ -52,14 +52,14 @@ class Contact:
         else:
             log.warning("agent.unreachable", node=self.node, error=str(error))
 
-    def forgotten(self) -> None:
+    def mark_unknown(self) -> None:
         """Note that the control plane does not know us any more."""
         if self.registered:
             log.warning("agent.not_known", node=self.node)
         self.registered = False
-        self.repeat = True
+        self.repeat_reports = True
 
-    def changed(self) -> None:
+    def require_registration(self) -> None:
         """Note that we are no longer what we said we are."""
         self.registered = False
 

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
-from navarch.agent.check_runner import Look, Looks
-from navarch.agent.connection import Contact
-from navarch.agent.scan import make
-from navarch.agent.signals import Bells
+from navarch.agent.check_runner import CheckRunner, GpuSnapshot
+from navarch.agent.connection import ConnectionState
+from navarch.agent.scan import run_check_safely
+from navarch.agent.signals import Signals
 from navarch.agent.spool.disk import Disk
 from navarch.core.command import Command
 from navarch.core.health import TESTING, CheckResult, Health
@@ -25,12 +26,12 @@ from navarch.ports.offload import Offload
 
 log = structlog.get_logger(__name__)
 
-FILE = "diagnosed.txt"
-MARK = "testing"
-TELL_TRIES = 30
+DUE_FILE = "diagnosed.txt"
+TESTING_FILE = "testing"
+REPORT_TRIES = 30
 SETTLE_S = 10.0
 """How long the system that hands out work is given to hear that there is none for this node."""
-ASK_AGAIN = timedelta(minutes=10)
+RETRY_AFTER = timedelta(minutes=10)
 """How long a machine that was busy is left alone."""
 TESTS = "tests"
 """The parameter of the command that names the tests, separated by commas."""
@@ -40,7 +41,7 @@ PEERS = "peers"
 """The parameter that names other nodes for tests that span nodes: addresses with their GPUs."""
 
 
-class Diagnosis:
+class DiagnosticLoop:
     """Tests the GPUs, one round at a time, on a thread of its own.
 
     No work may start on the node meanwhile: the control plane is told first, and given time to
@@ -57,9 +58,9 @@ class Diagnosis:
         disk: Disk,
         *,
         diagnostics: Diagnostics | None,
-        looks: Looks,
-        contact: Contact,
-        bells: Bells,
+        check_runner: CheckRunner,
+        connection: ConnectionState,
+        signals: Signals,
         disk_offload: Offload,
         offload: Offload,
     ) -> None:
@@ -69,106 +70,106 @@ class Diagnosis:
         self._host = host
         self._disk = disk
         self._diagnostics = diagnostics
-        self._looks = looks
-        self._contact = contact
-        self._bells = bells
+        self._check_runner = check_runner
+        self._connection = connection
+        self._signals = signals
         self._disk_offload = disk_offload
         self._offload = offload
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def run(self) -> None:
         """Test weekly, until stopped. A machine that has no way to be tested is left alone."""
         if self._diagnostics is None:
             return
-        await self._take_over()
-        due = await self._disk_offload.run(self._recall)
-        while not self._bells.stopping:
+        await self._recover()
+        due = await self._disk_offload.run(self._load_due)
+        while not self._signals.stopping:
             wait = due - self._clock.now()
             if wait > timedelta(0):
-                await self._bells.tests.wait(wait.total_seconds())
+                await self._signals.diagnostics.wait(wait.total_seconds())
                 continue
             if await self._offload.run(self._is_idle) and await self._test_if_idle():
-                due = await self._plan(WEEKLY)
+                due = await self._reschedule(WEEKLY)
             else:
-                due = self._clock.now() + ASK_AGAIN
+                due = self._clock.now() + RETRY_AFTER
 
     async def _test_if_idle(self) -> bool:
         """Make all tests, unless work came before it could be kept away; return whether."""
         checks = active_checks()
-        async with self._alone(checks) as told:
-            if not told or not await self._offload.run(self._is_idle):
+        async with self._exclusive(checks) as reported:
+            if not reported or not await self._offload.run(self._is_idle):
                 return False
-            await self._make(checks)
+            await self._run_tests(checks)
         return True
 
-    async def obey(self, command: Command) -> str:
+    async def handle_command(self, command: Command) -> str:
         """Carry out a request for tests, or for all checks where it names none."""
         names = command.parameters.get(TESTS, "")
         if not names:
-            return _in_words(await self._looks.look_now())
+            return _render(await self._check_runner.run_all())
         peers = filter(None, command.parameters.get(PEERS, "").split(","))
-        return _in_words(await self.test(choose_active(names.split(","), peers=peers)))
+        return _render(await self.run_tests(choose_active(names.split(","), peers=peers)))
 
-    async def test(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+    async def run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         """Make tests that somebody asked for, and write down what they found."""
-        async with self._alone(checks):
-            return await self._make(checks)
+        async with self._exclusive(checks):
+            return await self._run_tests(checks)
 
-    async def _make(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+    async def _run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         results: list[CheckResult] = []
         for check in checks:
-            log.info("agent.testing", node=self._contact.node, test=check.name)
-            found = await self._offload.run(lambda check=check: make(check, self._view()))  # type: ignore[misc]
-            results += found
-        await self._looks.report(results)
+            log.info("agent.testing", node=self._connection.node, run_tests=check.name)
+            run = partial(run_check_safely, check, self._view())
+            results += await self._offload.run(run)
+        await self._check_runner.report(results)
         return results
 
     @contextlib.asynccontextmanager
-    async def _alone(self, checks: Sequence[HealthCheck]) -> AsyncIterator[bool]:
+    async def _exclusive(self, checks: Sequence[HealthCheck]) -> AsyncIterator[bool]:
         """Keep work away while the block runs; its value is whether everybody has been told.
 
         A note on disk outlives this process, so that its next life lets work in again.
         """
-        async with self._turn:
-            await self._disk_offload.run(lambda: self._disk.replace(MARK, b"", sync=False))
+        async with self._lock:
+            await self._disk_offload.run(lambda: self._disk.replace(TESTING_FILE, b"", sync=False))
             names = ", ".join(check.name for check in checks)
             reason = f"the GPUs are being tested ({names}); no work may start until that is done"
-            await self._looks.report(
+            await self._check_runner.report(
                 [CheckResult(check=TESTING, health=Health.DEGRADED, reason=reason)]
             )
-            told = await self._is_told()
+            reported = await self._wait_until_reported()
             try:
-                yield told
+                yield reported
             except Exception:
-                await self._let_work_in()
+                await self._allow_work()
                 raise
-            await self._let_work_in()
+            await self._allow_work()
 
-    async def _is_told(self) -> bool:
+    async def _wait_until_reported(self) -> bool:
         """Wait until the control plane knows, and a while longer for those it tells in turn."""
-        for _ in range(TELL_TRIES):
-            if self._bells.stopping:
+        for _ in range(REPORT_TRIES):
+            if self._signals.stopping:
                 return False
-            if await self._looks.everything_is_told():
-                await self._bells.tests.wait(SETTLE_S)
-                return not self._bells.stopping
-            await self._bells.tests.wait(1.0)
+            if await self._check_runner.all_delivered():
+                await self._signals.diagnostics.wait(SETTLE_S)
+                return not self._signals.stopping
+            await self._signals.diagnostics.wait(1.0)
         return False
 
-    async def _take_over(self) -> None:
+    async def _recover(self) -> None:
         """Let work in that an earlier life of the agent kept away and could not let in again."""
-        async with self._turn:
-            if await self._disk_offload.run(lambda: self._disk.read(MARK)) is not None:
-                await self._let_work_in()
+        async with self._lock:
+            if await self._disk_offload.run(lambda: self._disk.read(TESTING_FILE)) is not None:
+                await self._allow_work()
 
-    async def _let_work_in(self) -> None:
-        await self._looks.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
-        await self._disk_offload.run(lambda: self._disk.remove(MARK))
+    async def _allow_work(self) -> None:
+        await self._check_runner.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
+        await self._disk_offload.run(lambda: self._disk.remove(TESTING_FILE))
 
     def _view(self) -> MachineView:
         return MachineView(
             now=self._clock.now(),
-            gpus=Look(self._gpus),
+            gpus=GpuSnapshot(self._gpus),
             host=self._host,
             diagnostics=self._diagnostics,
         )
@@ -180,30 +181,30 @@ class Diagnosis:
             return False  # Who does not answer is in no state to be tested.
         return not any(one.holders or one.utilization_pct for one in facts)
 
-    def _recall(self) -> datetime:
+    def _load_due(self) -> datetime:
         """Return when the next round is due; the first is put somewhere into the week ahead.
 
         Machines that started together should not be tested together.
         """
-        raw = self._disk.read(FILE)
+        raw = self._disk.read(DUE_FILE)
         try:
             return datetime.fromisoformat((raw or b"").decode())
         except ValueError:
             due = self._clock.now() + WEEKLY * self._entropy.uniform(0.0, 1.0)
-            self._note(due)
+            self._save_due(due)
             return due
 
-    async def _plan(self, after: timedelta) -> datetime:
+    async def _reschedule(self, after: timedelta) -> datetime:
         due = self._clock.now() + after
-        await self._disk_offload.run(lambda: self._note(due))
+        await self._disk_offload.run(lambda: self._save_due(due))
         return due
 
-    def _note(self, due: datetime) -> None:
-        self._disk.replace(FILE, due.isoformat().encode(), sync=False)
+    def _save_due(self, due: datetime) -> None:
+        self._disk.replace(DUE_FILE, due.isoformat().encode(), sync=False)
 
 
-def _in_words(results: Sequence[CheckResult]) -> str:
+def _render(results: Sequence[CheckResult]) -> str:
     """Return one line a result, as `navarch diag` reads it."""
-    told = [r for r in results if r.reason or r.health is not Health.HEALTHY]
-    lines = [f"{result.check} {result.health}: {result.reason}" for result in told]
+    reported = [r for r in results if r.reason or r.health is not Health.HEALTHY]
+    lines = [f"{result.check} {result.health}: {result.reason}" for result in reported]
     return "\n".join(lines) or f"{len(results)} results, all healthy"

@@ -28,7 +28,7 @@ NAME_MAX = 64
 """The kernel keeps fifteen characters of a process' name; the driver prints no more."""
 
 
-class Witnesses:
+class EventSources:
     """A GpuReader whose events come from every source there is, each event once.
 
     The kernel's log goes on where an earlier life of the agent left it; a driver that does
@@ -55,8 +55,8 @@ class Witnesses:
         self._fusion = Fusion([*self._logs, NVML], began=clock.now())
         self._uuids: dict[str, str] = {}
         self._unsettled: dict[int, Event] = {}
-        self._made = 0
-        self._turn = threading.Lock()
+        self._last_number = 0
+        self._lock = threading.Lock()
         """Readings are made by the probe's thread and by whoever waits for the log."""
 
     def sources(self) -> Sequence[EventSource]:
@@ -69,10 +69,10 @@ class Witnesses:
         numbers = [source.fileno() for source, _ in self._logs.values()]
         return [number for number in numbers if number >= 0]
 
-    def hear(self) -> bool:
+    def poll_kernel_logs(self) -> bool:
         """Read the kernel's news, without blocking; return whether any event is unsettled."""
-        with self._turn:
-            self._take(self._from_logs())
+        with self._lock:
+            self._merge(self._from_logs())
             return bool(self._unsettled)
 
     def list_gpus(self) -> Sequence[Gpu]:
@@ -91,19 +91,19 @@ class Witnesses:
 
     def events(self) -> Sequence[GpuEvent]:
         """Return what has happened and is not settled yet, whoever saw it."""
-        self._learn_addresses()
-        with self._turn:
-            self._take([*self._from_logs(), *self._from_driver()])
-            return [self._told(self._unsettled[number]) for number in sorted(self._unsettled)]
+        self._load_addresses()
+        with self._lock:
+            self._merge([*self._from_logs(), *self._from_driver()])
+            return [self._gpu_event(self._unsettled[number]) for number in sorted(self._unsettled)]
 
     def settle(self, number: int) -> None:
         """Forget events up to `number`, and let the sources forget them."""
-        with self._turn:
+        with self._lock:
             self._unsettled = {n: e for n, e in self._unsettled.items() if n > number}
             self._settle_driver()
             self._settle_log()
 
-    def release(self) -> None:
+    def release_driver(self) -> None:
         """Let go of the driver, until somebody asks again: a GPU in use cannot be reset."""
         self._reader.close()
 
@@ -113,15 +113,15 @@ class Witnesses:
             source.close()
         self._reader.close()
 
-    def _take(self, sightings: Sequence[Sighting]) -> None:
+    def _merge(self, sightings: Sequence[Sighting]) -> None:
         for event in self._fusion.see(sightings, now=self._clock.now()):
-            is_new = event.number > self._made
+            is_new = event.number > self._last_number
             # An event that was settled while it had no text may be decided otherwise by it, and
             # so may one that only now has a second witness.
-            is_more = _brings_text(event) or _brings_witness(event)
+            is_more = _adds_text(event) or _adds_source(event)
             if is_new or event.number in self._unsettled or is_more:
                 self._unsettled[event.number] = event
-            self._made = max(self._made, event.number)
+            self._last_number = max(self._last_number, event.number)
 
     def _from_logs(self) -> list[Sighting]:
         found: list[Sighting] = []
@@ -173,7 +173,7 @@ class Witnesses:
             for event in new
         ]
 
-    def _learn_addresses(self) -> None:
+    def _load_addresses(self) -> None:
         """Learn which GPU is at which address, while the driver still knows."""
         if not self._uuids:
             try:
@@ -206,7 +206,7 @@ class Witnesses:
             if sighting.source == source
         ]
 
-    def _told(self, event: Event) -> GpuEvent:
+    def _gpu_event(self, event: Event) -> GpuEvent:
         return GpuEvent(
             number=event.number,
             at=event.at,
@@ -229,12 +229,12 @@ def address(pci: str) -> str:
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest.partition('.')[0]}"
 
 
-def _brings_witness(event: Event) -> bool:
+def _adds_source(event: Event) -> bool:
     """Return whether the latest sighting is the first by its source."""
     return event.sightings[-1].source not in {s.source for s in event.sightings[:-1]}
 
 
-def _brings_text(event: Event) -> bool:
+def _adds_text(event: Event) -> bool:
     """Return whether the latest sighting is the first that has a text."""
     return bool(event.sightings[-1].text) and not any(s.text for s in event.sightings[:-1])
 
@@ -245,19 +245,19 @@ PAUSE_S = 0.02
 
 
 @contextlib.contextmanager
-def listening(agent: Agent, witnesses: Witnesses) -> Iterator[None]:
+def wake_on_kernel_log(agent: Agent, event_sources: EventSources) -> Iterator[None]:
     """Let the kernel's news set off the check for XIDs at once, inside a running loop.
 
     Only a line that reports an error wakes the agent; everything else is read and let go.
     """
     loop = asyncio.get_running_loop()
-    files = witnesses.filenos()
+    files = event_sources.filenos()
     over = False
 
     def on_news(file: int) -> None:
         loop.remove_reader(file)
-        if witnesses.hear():
-            agent.look_for(XID_CHECK)
+        if event_sources.poll_kernel_logs():
+            agent.run_check(XID_CHECK)
         loop.call_later(PAUSE_S, listen, file)
 
     def listen(file: int) -> None:

@@ -16,13 +16,13 @@ from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuError, GpuReader
 
 FORMAT = 1
-AGAIN_AFTER = timedelta(minutes=10)
+REPEAT_AFTER = timedelta(minutes=10)
 """The same trouble is worth a second bundle after this long, if it went away or happened again."""
 PLAIN_BYTES_MAX = 1_900_000
 """A bundle stays below two megabytes unpacked, too."""
 
 
-class EvidenceTaker:
+class EvidenceCollector:
     """Takes bundles. Each part is read by itself: what cannot be read says why, and no more."""
 
     def __init__(
@@ -39,30 +39,30 @@ class EvidenceTaker:
         self._facts = facts
         self._boot_id = boot_id
         self._new_id = new_id
-        self._taken: dict[str, float] = {}
-        self._standing: set[str] = set()
+        self._collected_at: dict[str, float] = {}
+        self._unresolved: set[str] = set()
 
-    def wanted(self, results: Sequence[CheckResult]) -> list[CheckResult]:
+    def select(self, results: Sequence[CheckResult]) -> list[CheckResult]:
         """Return those of `results` that call for a bundle, and have not had one lately.
 
         What stays as it was when its bundle was taken would only crowd out the first one.
         """
         now = self._clock.monotonic()
-        again_s = AGAIN_AFTER.total_seconds()
+        again_s = REPEAT_AFTER.total_seconds()
         bad = [result for result in results if result.health is Health.UNHEALTHY]
-        self._standing -= {result.check for result in results} - {result.check for result in bad}
+        self._unresolved -= {result.check for result in results} - {result.check for result in bad}
         return [
             result
             for result in bad
-            if (result.lasting or result.check not in self._standing)
-            and now - self._taken.get(result.check, float("-inf")) >= again_s
+            if (result.lasting or result.check not in self._unresolved)
+            and now - self._collected_at.get(result.check, float("-inf")) >= again_s
         ]
 
-    def take(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
+    def collect(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
         """Return a bundle. Blocks; what hangs is the driver's, and comes last."""
         taken_at = self._clock.now()
-        self._taken.update({result.check: self._clock.monotonic() for result in results})
-        self._standing |= {result.check for result in results}
+        self._collected_at.update({result.check: self._clock.monotonic() for result in results})
+        self._unresolved |= {result.check for result in results}
         parts: dict[str, Any] = {
             "navarch_evidence": FORMAT,
             "node": node,
@@ -74,7 +74,7 @@ class EvidenceTaker:
             "pcie": self._facts.pcie(),
             "processes": self._facts.processes(),
             "kernel_log": list(self._facts.kernel_log()),
-            "gpus": self._snapshot(),
+            "gpus": self._gpu_readings(),
         }
         content = pack(parts)
         note = EvidenceNote(
@@ -87,7 +87,7 @@ class EvidenceTaker:
         )
         return Evidence(note=note, content=content)
 
-    def _snapshot(self) -> list[dict[str, Any]]:
+    def _gpu_readings(self) -> list[dict[str, Any]]:
         try:
             gpus = self._gpus.list_gpus()
         except GpuError as error:

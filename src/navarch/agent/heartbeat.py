@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import structlog
 
-from navarch.agent.check_runner import Looks
-from navarch.agent.connection import Backoff, Contact
+from navarch.agent.check_runner import CheckRunner
+from navarch.agent.connection import Backoff, ConnectionState
 from navarch.agent.probe import HungError, Probe
-from navarch.agent.settings import Identity, Pace
-from navarch.agent.signals import Bells
-from navarch.agent.spool import Recall
+from navarch.agent.settings import Identity, Timing
+from navarch.agent.signals import Signals
+from navarch.agent.spool import DiskAccess
 from navarch.agent.spool.disk import DiskError
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import HealthReport
@@ -29,7 +29,7 @@ from navarch.ports.link import Link
 log = structlog.get_logger(__name__)
 
 
-class Beats:
+class HeartbeatLoop:
     """Says again and again that the machine is alive, and takes the commands that come back."""
 
     def __init__(
@@ -42,12 +42,12 @@ class Beats:
         *,
         identity: Identity,
         boot_id: str,
-        contact: Contact,
-        recall: Recall,
-        looks: Looks,
+        connection: ConnectionState,
+        disk_access: DiskAccess,
+        check_runner: CheckRunner,
         probe: Probe,
-        bells: Bells,
-        pace: Pace,
+        signals: Signals,
+        timing: Timing,
     ) -> None:
         self._clock = clock
         self._entropy = entropy
@@ -56,64 +56,64 @@ class Beats:
         self._host = host
         self._identity = identity
         self._boot_id = boot_id
-        self._contact = contact
-        self._recall = recall
-        self._looks = looks
+        self._connection = connection
+        self._disk_access = disk_access
+        self._check_runner = check_runner
         self._probe = probe
-        self._bells = bells
-        self._pace = pace
-        self._meter = Meter(host, gpus)
-        self._interval_s = pace.heartbeat.total_seconds()
+        self._signals = signals
+        self._timing = timing
+        self._metrics_reader = MetricsReader(host, gpus)
+        self._interval_s = timing.heartbeat.total_seconds()
         self._sequence = 0
-        self._introduce_by = clock.monotonic() + pace.first_report_s
-        self._failed_with_report = False
+        self._first_report_deadline = clock.monotonic() + timing.first_report_s
+        self._skip_report = False
         """Whether the last introduction had a report and no answer."""
 
     async def run(self) -> None:
         """Beat until stopped; the first time at once."""
         backoff = Backoff(self._entropy)
-        while not self._bells.stopping:
+        while not self._signals.stopping:
             try:
-                await self._beat()
+                await self._send_heartbeat()
             except NavarchError as error:
-                await self._failed(error)
+                await self._on_failure(error)
                 pause = backoff.next_s()
             else:
                 backoff.reset()
                 # Agents that started together should not beat together for ever.
                 pause = self._interval_s * self._entropy.uniform(0.95, 1.05)
-            await self._bells.beats.wait(pause)
+            await self._signals.heartbeat.wait(pause)
 
-    async def _beat(self) -> None:
-        if not self._contact.registered:
+    async def _send_heartbeat(self) -> None:
+        if not self._connection.registered:
             await self._register()
         metrics = await self._metrics()
         self._sequence += 1
-        node = self._contact.node
+        node = self._connection.node
         try:
             commands = await self._link.heartbeat(node, metrics, sequence=self._sequence)
         except UnreachableError:
-            await self._keep(metrics)
+            await self._store_metrics(metrics)
             raise
-        self._contact.made()
-        self._bells.deliveries.ring()
+        self._connection.mark_up()
+        self._signals.uploads.set()
         if commands:
             now = self._clock.now()
-            await self._recall.note(lambda memory: memory.journal.receive(commands, now))
-        self._bells.orders.ring()
+            await self._disk_access.try_run(lambda spool: spool.journal.receive(commands, now))
+        self._signals.commands.set()
 
-    async def _failed(self, error: NavarchError) -> None:
+    async def _on_failure(self, error: NavarchError) -> None:
         if isinstance(error, NotFoundError):
-            self._contact.forgotten()
-            self._bells.looks.ring()
+            self._connection.mark_unknown()
+            self._signals.checks.set()
         else:
-            self._contact.failed(error)
-            await self._looks.mark(())
+            self._connection.mark_lost(error)
+            await self._check_runner.update_readiness(())
 
     async def _register(self) -> None:
         inventory = await self._inventory()
         # What keeps an introduction from being answered must not be its report: the next has none.
-        report = None if self._failed_with_report else await self._unsaid()
+        report = None if self._skip_report else await self._oldest_report()
         registration = Registration(
             node=self._identity.node,
             token=self._identity.token,
@@ -122,30 +122,34 @@ class Beats:
             inventory=inventory,
             report=report,
         )
-        self._failed_with_report = report is not None
+        self._skip_report = report is not None
         welcome = await self._link.register(registration)
-        self._failed_with_report = False
+        self._skip_report = False
         if report is not None and welcome.status:
             # Before anybody may deliver: it need not be sent again.
             now = self._clock.now()
-            await self._recall.note(lambda m: m.delivered(report, welcome.status, now=now))
-        self._looks.told_gpus = inventory.gpus
-        self._contact.introduced(welcome.node)
+            await self._disk_access.try_run(
+                lambda spool: spool.delivered(report, welcome.status, now=now)
+            )
+        self._check_runner.registered_gpus = inventory.gpus
+        self._connection.mark_registered(welcome.node)
         self._apply(welcome)
 
-    async def _unsaid(self) -> HealthReport | None:
+    async def _oldest_report(self) -> HealthReport | None:
         """Return what is to be told next of the machine's health, if anything.
 
         Only an agent that has just started waits for it, and not for long: its driver may hang.
         """
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(self._introduce_by - self._clock.monotonic(), 0.0)):
-                await self._looks.wrote.wait()
+            async with asyncio.timeout(
+                max(self._first_report_deadline - self._clock.monotonic(), 0.0)
+            ):
+                await self._check_runner.report_stored.wait()
         now = self._clock.now()
         try:
-            return await self._recall.ask(lambda memory: memory.buffer.oldest_report(now))
+            return await self._disk_access.run(lambda spool: spool.buffer.oldest_report(now))
         except DiskError as error:
-            log.warning("agent.cannot_read", node=self._contact.node, error=str(error))
+            log.warning("agent.cannot_read", node=self._connection.node, error=str(error))
             return None
 
     def _place(self, inventory: Inventory) -> Offering | None:
@@ -159,7 +163,7 @@ class Beats:
         if welcome.heartbeat_interval > timedelta(0):
             self._interval_s = welcome.heartbeat_interval.total_seconds()
         if welcome.health_check_interval > timedelta(0):
-            self._looks.set_interval(welcome.health_check_interval)
+            self._check_runner.set_interval(welcome.health_check_interval)
 
     async def _inventory(self) -> Inventory:
         try:
@@ -181,26 +185,28 @@ class Beats:
     async def _list_gpus(self) -> tuple[Gpu, ...]:
         try:
             return tuple(
-                await self._probe.ask(self._gpus.list_gpus, within_s=self._pace.inventory_s)
+                await self._probe.call(self._gpus.list_gpus, within_s=self._timing.inventory_s)
             )
         except GpuError as error:
             # Never anything but what the driver says: a broken driver must not look healthy.
-            log.warning("agent.no_gpus", node=self._contact.node, error=str(error))
+            log.warning("agent.no_gpus", node=self._connection.node, error=str(error))
             return ()
 
     async def _metrics(self) -> NodeMetrics | None:
         try:
-            return await self._probe.ask(self._meter.read, within_s=self._pace.metrics_s)
+            return await self._probe.call(
+                self._metrics_reader.read, within_s=self._timing.metrics_s
+            )
         except HungError:
             return None
 
-    async def _keep(self, metrics: NodeMetrics | None) -> None:
+    async def _store_metrics(self, metrics: NodeMetrics | None) -> None:
         if metrics is not None:
             sample = Sample(at=self._clock.now(), metrics=metrics)
-            await self._recall.note(lambda memory: memory.buffer.add_sample(sample))
+            await self._disk_access.try_run(lambda spool: spool.buffer.add_sample(sample))
 
 
-class Meter:
+class MetricsReader:
     """Takes a machine's readings. What cannot be read reads zero; the checks say why."""
 
     def __init__(self, host: Host, gpus: GpuReader) -> None:
@@ -230,11 +236,11 @@ class Meter:
 
     def _gpu_metrics(self) -> tuple[GpuMetrics, ...]:
         try:
-            return tuple(self._one(gpu) for gpu in self._gpus.list_gpus())
+            return tuple(self._gpu_or_zero(gpu) for gpu in self._gpus.list_gpus())
         except GpuError:
             return ()
 
-    def _one(self, gpu: Gpu) -> GpuMetrics:
+    def _gpu_or_zero(self, gpu: Gpu) -> GpuMetrics:
         try:
             return self._gpus.metrics(gpu)
         except GpuError:

@@ -23,27 +23,27 @@ class Probe:
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._running = False
 
     @property
     def hung(self) -> bool:
         """Whether a question that was given up is still unanswered."""
-        return self._running and not self._turn.locked()
+        return self._running and not self._lock.locked()
 
-    async def ask(self, question: Callable[[], T], *, within_s: float) -> T:
+    async def call(self, function: Callable[[], T], *, within_s: float) -> T:
         """Return the answer, or raise HungError."""
         try:
-            async with asyncio.timeout(within_s), self._turn:
+            async with asyncio.timeout(within_s), self._lock:
                 if self._running:
                     raise HungError("an earlier question to the driver is still unanswered")
                 self._running = True
-                return await self._offload.run(lambda: self._answer(question))
+                return await self._offload.run(lambda: self._run(function))
         except TimeoutError as error:
             raise HungError(f"no answer within {within_s:g} s") from error
 
-    def _answer(self, question: Callable[[], T]) -> T:
+    def _run(self, function: Callable[[], T]) -> T:
         try:
-            return question()
+            return function()
         finally:
             self._running = False

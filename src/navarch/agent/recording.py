@@ -120,7 +120,7 @@ def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
             raise RecordingError(f"the GPUs make no sense: {error}") from error
     host = next((record.facts for record in records if record.kind == "host"), {})
     count = max((int(r.facts.get("gpu", 0)) + 1 for r in records if r.kind == "nvml"), default=0)
-    named = dict(_introduced(records))
+    named = dict(_announced_gpus(records))
     return tuple(
         Gpu(
             index=index,
@@ -133,7 +133,7 @@ def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
     )
 
 
-def _introduced(records: Sequence[Record]) -> Iterator[tuple[int, tuple[str, str]]]:
+def _announced_gpus(records: Sequence[Record]) -> Iterator[tuple[int, tuple[str, str]]]:
     """Yield address and uuid of each GPU that the driver introduces before its first XID."""
     marker = "NVRM: GPU at PCI:"
     lines = (str(record.facts.get("raw", "")) for record in records if record.kind == "kmsg")
@@ -174,24 +174,24 @@ class Recorder:
             while self._log.read():
                 continue
 
-    def listen(self) -> None:
+    def poll(self) -> None:
         """Write what the kernel and the driver have said since the last call."""
         for record in (*self._kernel(), *self._events()):
-            self._put(record)
+            self._append(record)
 
     def sample(self) -> None:
         """Write what every GPU says of itself now."""
         try:
             gpus = self._gpus.list_gpus()
         except GpuError as error:
-            self._put(Record(t=self._t(), kind="trouble", facts={"why": str(error)}))
+            self._append(Record(t=self._elapsed_s(), kind="trouble", facts={"why": str(error)}))
             return
         for gpu in gpus:
-            self._put(self._sample(gpu))
+            self._append(self._sample(gpu))
 
-    def note(self, text: str) -> None:
+    def annotate(self, text: str) -> None:
         """Write what whoever makes the recording has to say."""
-        self._put(Record(t=self._t(), kind="phase", facts={"name": text}))
+        self._append(Record(t=self._elapsed_s(), kind="phase", facts={"name": text}))
 
     def _sample(self, gpu: Gpu) -> Record:
         began = self._clock.monotonic()
@@ -199,22 +199,22 @@ class Recorder:
         try:
             health, metrics = self._gpus.health(gpu), self._gpus.metrics(gpu)
             facts |= {
-                "health": {k: v for k, v in _plain(health).items() if v is not None},
-                "metrics": _plain(metrics),
+                "health": {k: v for k, v in _builtins(health).items() if v is not None},
+                "metrics": _builtins(metrics),
             }
         except GpuError as error:
             facts["trouble"] = str(error)
         facts["cost_us"] = round((self._clock.monotonic() - began) * 1e6)
-        return Record(t=self._t(), kind="nvml", facts=facts)
+        return Record(t=self._elapsed_s(), kind="nvml", facts=facts)
 
     def _kernel(self) -> Iterator[Record]:
         try:
             records = () if self._log is None else self._log.read()
         except HostError as error:
-            yield Record(t=self._t(), kind="trouble", facts={"why": str(error)})
+            yield Record(t=self._elapsed_s(), kind="trouble", facts={"why": str(error)})
             return
         for record in records:
-            yield Record(t=self._t(), kind="kmsg", facts={"raw": record.raw})
+            yield Record(t=self._elapsed_s(), kind="kmsg", facts={"raw": record.raw})
 
     def _events(self) -> Iterator[Record]:
         try:
@@ -224,17 +224,17 @@ class Recorder:
         indexes = {gpu.uuid: gpu.index for gpu in self._gpus.list_gpus()} if events else {}
         for event in events:
             facts = {"gpu": indexes.get(event.gpu, -1), "type": 8, "data": event.code}
-            yield Record(t=self._t(), kind="nvml_event", facts=facts)
+            yield Record(t=self._elapsed_s(), kind="nvml_event", facts=facts)
             self._gpus.settle(event.number)
 
-    def _put(self, record: Record) -> None:
+    def _append(self, record: Record) -> None:
         self._write(write_record(record))
         self.records += 1
 
-    def _t(self) -> float:
+    def _elapsed_s(self) -> float:
         return round(self._clock.monotonic() - self._began, 4)
 
 
-def _plain(value: object) -> dict[str, object]:
+def _builtins(value: object) -> dict[str, object]:
     plain: dict[str, object] = msgspec.to_builtins(value)
     return plain

@@ -8,10 +8,10 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from navarch.agent.check_runner import Looks
+from navarch.agent.check_runner import CheckRunner
 from navarch.agent.commands import Handler
 from navarch.agent.probe import Probe
-from navarch.agent.spool import Recall
+from navarch.agent.spool import DiskAccess
 from navarch.agent.spool.disk import Disk
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NotPossibleError
@@ -32,7 +32,7 @@ DOWN_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
+class Permissions:
     """What the machine's owner lets the agent do to it. Nothing, unless said."""
 
     restart_app: bool = False
@@ -50,7 +50,7 @@ class RebootNote:
     boot_id: str
 
 
-class Remedies:
+class Remediation:
     """Carries out what the control plane's ladder asks of this machine."""
 
     def __init__(
@@ -59,10 +59,10 @@ class Remedies:
         disk: Disk,
         *,
         effects: Effects | None,
-        allowed: Allowed,
+        permissions: Permissions,
         boot_id: str,
-        looks: Looks,
-        recall: Recall,
+        check_runner: CheckRunner,
+        disk_access: DiskAccess,
         probe: Probe,
         disk_offload: Offload,
         release_driver: Callable[[], None],
@@ -70,10 +70,10 @@ class Remedies:
         self._clock = clock
         self._disk = disk
         self._effects = effects
-        self._allowed = allowed
+        self._permissions = permissions
         self._boot_id = boot_id
-        self._looks = looks
-        self._recall = recall
+        self._check_runner = check_runner
+        self._disk_access = disk_access
         self._probe = probe
         self._disk_offload = disk_offload
         self._release_driver = release_driver
@@ -88,32 +88,34 @@ class Remedies:
 
     async def restart_app(self, command: Command) -> str:
         """Restart the application: its services, or the processes that the order names."""
-        may = self._allowed.restart_app
-        effects = self._may(may, "restart applications", "--allow-restart-app")
+        may = self._permissions.restart_app
+        effects = self._require(may, "restart applications", "--allow-restart-app")
         self._check_boot(command)
-        await self._looks.take_evidence(f"before a restart ordered by {command.id}")
-        if self._allowed.units:
-            for unit in self._allowed.units:
-                await self._do(partial(effects.restart_unit, unit, within_s=STOP_S), 2 * STOP_S)
-            done = f"restarted {', '.join(self._allowed.units)}"
+        await self._check_runner.collect_evidence(f"before a restart ordered by {command.id}")
+        if self._permissions.units:
+            for unit in self._permissions.units:
+                await self._on_driver_thread(
+                    partial(effects.restart_unit, unit, within_s=STOP_S), 2 * STOP_S
+                )
+            done = f"restarted {', '.join(self._permissions.units)}"
         else:
-            asked = {int(pid) for pid in _listed(command, "pids") if pid.isdecimal()}
-            holders = await self._do(effects.holders, STOP_S)
+            asked = {int(pid) for pid in _split_parameter(command, "pids") if pid.isdecimal()}
+            holders = await self._on_driver_thread(effects.holders, STOP_S)
             # A number may belong to another process by now: only one that holds a GPU is meant.
             found = [holder for holder in holders if holder.pid in asked]
             if not found:
                 raise NotPossibleError("no process that the order names holds a GPU")
             pids = [holder.pid for holder in found]
-            await self._do(lambda: effects.stop(pids, within_s=STOP_S), 2 * STOP_S)
+            await self._on_driver_thread(lambda: effects.stop(pids, within_s=STOP_S), 2 * STOP_S)
             done = f"ended {', '.join(map(str, found))}"
         return await self._verified(done)
 
     async def reset(self, command: Command) -> str:
         """Reset GPUs, if nobody holds them; done only if every check passes afterwards."""
-        effects = self._may(self._allowed.reset, "reset GPUs", "--allow-reset")
+        effects = self._require(self._permissions.reset, "reset GPUs", "--allow-reset")
         self._check_boot(command)
-        await self._looks.take_evidence(f"before a reset ordered by {command.id}")
-        gpus = _listed(command, "gpus")
+        await self._check_runner.collect_evidence(f"before a reset ordered by {command.id}")
+        gpus = _split_parameter(command, "gpus")
 
         def reset() -> str:
             self._release_driver()
@@ -123,65 +125,65 @@ class Remedies:
                 raise NotPossibleError(f"the GPUs are in use; to be stopped first: {names}")
             return effects.reset_gpus(gpus, within_s=RESET_S)
 
-        async with self._looks.still():
-            said = await self._do(reset, RESET_S + STOP_S)
+        async with self._check_runner.paused():
+            said = await self._on_driver_thread(reset, RESET_S + STOP_S)
         which = "all GPUs" if not gpus else "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         return await self._verified(f"reset {which}: {said}")
 
     async def reboot(self, command: Command) -> str:
         """Reboot, once: the boot after it finds out from the disk that it was meant to be."""
-        note = await self._disk_offload.run(self._noted)
-        meant = command.parameters.get("boot_id", "")
-        if note == RebootNote(command=command.id, boot_id=meant) and self._boot_id != meant:
-            return f"rebooted: boot {meant} is over, this is {self._boot_id}"
-        effects = self._may(self._allowed.reboot, "reboot", "--allow-reboot")
+        note = await self._disk_offload.run(self._read_note)
+        boot_id = command.parameters.get("boot_id", "")
+        if note == RebootNote(command=command.id, boot_id=boot_id) and self._boot_id != boot_id:
+            return f"rebooted: boot {boot_id} is over, this is {self._boot_id}"
+        effects = self._require(self._permissions.reboot, "reboot", "--allow-reboot")
         self._check_boot(command)
-        await self._looks.take_evidence(f"before a reboot ordered by {command.id}")
+        await self._check_runner.collect_evidence(f"before a reboot ordered by {command.id}")
         note = RebootNote(command=command.id, boot_id=self._boot_id)
         await self._disk_offload.run(
             lambda: self._disk.replace(FILE, msgspec.json.encode(note), sync=True)
         )
         log.warning("agent.rebooting", command=command.id, boot=self._boot_id)
-        await self._do(lambda: effects.reboot(within_s=STOP_S), STOP_S + 5.0)
+        await self._on_driver_thread(lambda: effects.reboot(within_s=STOP_S), STOP_S + 5.0)
         # The order stays open on disk: the next boot will say that it was carried out.
         await self._clock.sleep(DOWN_S)
         raise NotPossibleError(f"the machine did not go down within {DOWN_S:g} s")
 
-    def _may(self, allowed: bool, what: str, option: str) -> Effects:
-        if self._effects is None or not allowed:
+    def _require(self, permissions: bool, what: str, option: str) -> Effects:
+        if self._effects is None or not permissions:
             raise NotPossibleError(f"this agent may not {what}; start it with {option}")
         return self._effects
 
     def _check_boot(self, command: Command) -> None:
         """Refuse what was meant for another boot: its reason went down with it."""
-        meant = command.parameters.get("boot_id", "")
-        if not meant:
+        boot_id = command.parameters.get("boot_id", "")
+        if not boot_id:
             raise NotPossibleError("the order does not say for which boot it is")
-        if meant != self._boot_id:
-            raise NotPossibleError(f"the order is for boot {meant}, this is {self._boot_id}")
+        if boot_id != self._boot_id:
+            raise NotPossibleError(f"the order is for boot {boot_id}, this is {self._boot_id}")
 
     async def _verified(self, done: str) -> str:
         """Return what was done, if the machine is well after it."""
-        wrong = [r for r in await self._looks.look_now() if r.health is Health.UNHEALTHY]
+        wrong = [r for r in await self._check_runner.run_all() if r.health is Health.UNHEALTHY]
         if wrong:
-            raise NotPossibleError(f"{done}; but after it: {_said(wrong)}")
-        await self._recall.ask(lambda memory: memory.clear_findings())
+            raise NotPossibleError(f"{done}; but after it: {_join_reasons(wrong)}")
+        await self._disk_access.run(lambda spool: spool.clear_findings())
         return f"{done}; every check passes"
 
-    async def _do(self, act: Callable[[], T], within_s: float) -> T:
+    async def _on_driver_thread(self, act: Callable[[], T], within_s: float) -> T:
         """Act on the thread that talks to the driver, so that nobody asks it anything else."""
-        return await self._probe.ask(act, within_s=within_s)
+        return await self._probe.call(act, within_s=within_s)
 
-    def _noted(self) -> RebootNote | None:
+    def _read_note(self) -> RebootNote | None:
         try:
             return msgspec.json.decode(self._disk.read(FILE) or b"", type=RebootNote)
         except msgspec.DecodeError:
             return None
 
 
-def _listed(command: Command, name: str) -> Sequence[str]:
+def _split_parameter(command: Command, name: str) -> Sequence[str]:
     return [word for word in command.parameters.get(name, "").split(",") if word]
 
 
-def _said(results: Sequence[CheckResult]) -> str:
+def _join_reasons(results: Sequence[CheckResult]) -> str:
     return "; ".join(f"{result.check}: {result.reason}" for result in results)

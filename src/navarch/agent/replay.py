@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from navarch.agent.agent import Agent
-from navarch.agent.event_sources import Witnesses
+from navarch.agent.event_sources import EventSources
 from navarch.agent.recording import Record, Recording
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
@@ -27,11 +27,11 @@ from navarch.ports.link import Link
 
 T = TypeVar("T")
 
-AFTERMATH_S = 5.0
+DRAIN_S = 5.0
 """How long the agent goes on after the last record, to tell what it found."""
 
 
-class Inline:
+class InlineOffload:
     """Runs blocking calls where they stand: nothing of a recording blocks."""
 
     async def run(self, call: Callable[[], T]) -> T:
@@ -39,7 +39,7 @@ class Inline:
         return call()
 
 
-class Nowhere:
+class NullBookmark:
     """A bookmark that is never looked at again."""
 
     def load(self, boot_id: str) -> int:
@@ -60,33 +60,33 @@ async def replay(
     checks: Sequence[HealthCheck],
     *,
     node: NodeId,
-) -> Witnesses:
+) -> EventSources:
     """Let an agent live through `recording`, on whatever clock; return what its sources saw."""
-    witnesses = Witnesses(
+    event_sources = EventSources(
         clock,
         ReplayedGpus(clock, recording),
-        [ReplayedLog(clock, recording)],
-        bookmark=Nowhere(),
+        [ReplayedKernelLog(clock, recording)],
+        bookmark=NullBookmark(),
         boot_id=recording.boot_id,
     )
     agent = Agent(
         clock,
         entropy,
         link,
-        witnesses,
+        event_sources,
         host,
         MemoryDisk(),
         identity=Identity(node=node, boot_id=recording.boot_id),
         checks=checks,
-        offload=Inline(),
-        probe_offload=Inline(),
-        sources=witnesses.sources,
+        offload=InlineOffload(),
+        probe_offload=InlineOffload(),
+        sources=event_sources.sources,
     )
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(agent.run())
-        await clock.sleep(recording.length.total_seconds() + AFTERMATH_S)
+        await clock.sleep(recording.length.total_seconds() + DRAIN_S)
         agent.stop()
-    return witnesses
+    return event_sources
 
 
 XID_EVENT = 0x8
@@ -127,7 +127,7 @@ class ReplayedGpus:
         facts = self._latest(gpu)
         if "trouble" in facts:
             raise GpuError(str(facts["trouble"]))
-        return _health(facts["health"] if "health" in facts else _spelt_out(facts))
+        return _health(facts["health"] if "health" in facts else _from_short_names(facts))
 
     def events(self) -> Sequence[GpuEvent]:
         """Return the XIDs up to now that are not settled."""
@@ -164,7 +164,7 @@ class ReplayedGpus:
         return next((r for r in reversed(own) if r.t <= self._t()), own[0]).facts
 
 
-class ReplayedLog:
+class ReplayedKernelLog:
     """A KernelLog that shows each record from the moment it was read."""
 
     name = "kmsg"
@@ -203,7 +203,7 @@ def _health(facts: Mapping[str, Any]) -> GpuHealth:
     return msgspec.convert({k: v for k, v in facts.items() if k in _KNOWN}, GpuHealth)
 
 
-def _spelt_out(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _from_short_names(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the readings of a sample in the short spelling, under our own names."""
     remapped = facts.get("remap") or [None, None, None, None]
     pcie = facts.get("pcie") or [None, None, None]
@@ -224,7 +224,7 @@ def _spelt_out(facts: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class PacedLoop(asyncio.SelectorEventLoop):
+class ScaledTimeLoop(asyncio.SelectorEventLoop):
     """An ordinary loop on which a second takes 1/`speed` of a second.
 
     Every timer, pause and deadline of the agent is a timer of its loop, so that the agent need
@@ -234,21 +234,21 @@ class PacedLoop(asyncio.SelectorEventLoop):
     def __init__(self, speed: float) -> None:
         self._speed = speed
         self._born = time.monotonic()  # noqa: TID251 - this is what makes the clock
-        super().__init__(_HastySelector(speed))
+        super().__init__(_ScaledSelector(speed))
 
     def time(self) -> float:
         """Return seconds as this loop counts them."""
         return (time.monotonic() - self._born) * self._speed  # noqa: TID251
 
 
-class _HastySelector(selectors.DefaultSelector):
+class _ScaledSelector(selectors.DefaultSelector):
     def __init__(self, speed: float) -> None:
         super().__init__()
-        self._pace = speed
+        self._timing = speed
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Wait a fraction of what is asked for."""
-        return super().select(None if timeout is None else timeout / self._pace)
+        return super().select(None if timeout is None else timeout / self._timing)
 
 
 class LoopClock:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from navarch.agent.check_runner import Look
+from navarch.agent.check_runner import GpuSnapshot
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
@@ -53,26 +53,26 @@ def scan_machine(
     sources: Callable[[], Sequence[EventSource]] = tuple,
 ) -> Scan:
     """Make `checks` one after the other. None of them can end the scan."""
-    look = Look(gpus)
+    snapshot = GpuSnapshot(gpus)
     view = MachineView(
         now=clock.now(),
-        gpus=look,
+        gpus=snapshot,
         host=host,
         gpus_expected=gpus_expected,
         kind=kind,
         diagnostics=diagnostics,
     )
-    results = tuple(result for check in checks for result in make(check, view))
+    results = tuple(result for check in checks for result in run_check_safely(check, view))
     return Scan(
-        host=_said(host.hostname),
-        kernel=_said(host.kernel_version),
+        host=_or_empty(host.hostname),
+        kernel=_or_empty(host.kernel_version),
         results=results,
-        gpus=tuple(_gpus(look)),
+        gpus=tuple(_gpus(snapshot)),
         sources=tuple(sources()),
     )
 
 
-def make(check: HealthCheck, view: MachineView) -> list[CheckResult]:
+def run_check_safely(check: HealthCheck, view: MachineView) -> list[CheckResult]:
     """Make one check; where it cannot be made, that is its result."""
     try:
         return list(check.run(view))
@@ -83,20 +83,20 @@ def make(check: HealthCheck, view: MachineView) -> list[CheckResult]:
         return [CheckResult(check=check.name, health=Health.UNKNOWN, reason=reason)]
 
 
-def _gpus(look: Look) -> Iterator[ScannedGpu]:
+def _gpus(snapshot: GpuSnapshot) -> Iterator[ScannedGpu]:
     try:
-        gpus = look.list_gpus()
+        gpus = snapshot.list_gpus()
     except GpuError:
         return
     for gpu in gpus:
         try:
-            yield ScannedGpu(gpu=gpu, health=look.health(gpu))
+            yield ScannedGpu(gpu=gpu, health=snapshot.health(gpu))
         except GpuError as error:
             yield ScannedGpu(gpu=gpu, trouble=str(error))
 
 
-def _said(question: Callable[[], str]) -> str:
+def _or_empty(read: Callable[[], str]) -> str:
     try:
-        return question()
+        return read()
     except HostError:
         return ""

@@ -7,12 +7,12 @@ from navarch.core.health import CheckResult, Health
 from navarch.ports.checks import HealthCheck
 
 
-class Schedule:
+class CheckSchedule:
     """Says when each check runs next. Times are the clock's monotonic seconds."""
 
-    def __init__(self, checks: Sequence[HealthCheck], *, usual: timedelta) -> None:
+    def __init__(self, checks: Sequence[HealthCheck], *, default: timedelta) -> None:
         self._checks = checks
-        self._usual_s = usual.total_seconds()
+        self._default_s = default.total_seconds()
         self._last: dict[str, float] = {}
         self._passed: set[str] = set()
 
@@ -21,9 +21,9 @@ class Schedule:
         """Every check."""
         return self._checks
 
-    def set_usual(self, usual: timedelta) -> None:
+    def set_default(self, default: timedelta) -> None:
         """Change how often checks without an interval of their own run."""
-        self._usual_s = usual.total_seconds()
+        self._default_s = default.total_seconds()
 
     def due(self, now: float) -> list[HealthCheck]:
         """Return the checks to run now."""
@@ -41,7 +41,7 @@ class Schedule:
         if all(result.health is Health.HEALTHY for result in results):
             self._passed.add(check.name)
 
-    def hasten(self, name: str) -> None:
+    def schedule_now(self, name: str) -> None:
         """Run the check of that name as soon as possible."""
         self._last.pop(name, None)
 
@@ -54,19 +54,19 @@ class Schedule:
         if check.name not in self._last:
             return float("-inf")
         if check.interval is None:
-            return self._last[check.name] + self._usual_s
+            return self._last[check.name] + self._default_s
         if check.interval:
             return self._last[check.name] + check.interval.total_seconds()
         if check.name in self._passed:
             return float("inf")
-        return self._last[check.name] + self._usual_s
+        return self._last[check.name] + self._default_s
 
 
-AT_ONCE_MAX = 10
+PROCESSES_MAX = 10
 """So many processes that meet the same error on the same GPU are told of at once, an interval."""
 
 
-class News:
+class ReportThrottle:
     """Gathers results until they are due, or cannot wait.
 
     Checks may look every second; the control plane wants to hear once an interval, and at
@@ -75,82 +75,88 @@ class News:
 
     def __init__(self, *, interval: timedelta) -> None:
         self._interval_s = interval.total_seconds()
-        self._gathered: dict[str, CheckResult] = {}
-        self._told: dict[str, tuple[Health, bool]] = {}
-        self._happened: dict[str, float] = {}
-        self._seen: dict[str, tuple[str, str, str]] = {}
+        self._pending: dict[str, CheckResult] = {}
+        self._reported: dict[str, tuple[Health, bool]] = {}
+        self._event_reported_at: dict[str, float] = {}
+        self._observations: dict[str, tuple[str, str, str]] = {}
         """When what happened last, and who saw it: a second witness is worth a report."""
-        self._told_at: float | None = None
+        self._reported_at: float | None = None
         self._urgent = False
 
     def set_interval(self, interval: timedelta) -> None:
         """Change how often the control plane wants to hear."""
         self._interval_s = interval.total_seconds()
 
-    def gather(self, results: Iterable[CheckResult], now: float) -> None:
+    def add(self, results: Iterable[CheckResult], now: float) -> None:
         """Take note of what was found."""
         for result in results:
             is_dated = result.lasting and "at" in result.facts
-            if is_dated and self._seen.get(result.check) == _sighting(result):
+            if is_dated and self._observations.get(result.check) == _observation(result):
                 continue  # Told of, and not settled yet.
-            self._gathered[result.check] = result
-            changed = self._told.get(_subject(result)) != (result.health, result.fatal)
-            if changed or (result.lasting and self._cannot_wait(result, now)):
+            self._pending[result.check] = result
+            changed = self._reported.get(_subject(result)) != (result.health, result.fatal)
+            if changed or (result.lasting and self._is_urgent(result, now)):
                 self._urgent = True
 
-    def _cannot_wait(self, result: CheckResult, now: float) -> bool:
-        told = self._seen.get(result.check)
-        is_confirmed = told is not None and told[0] == result.facts.get("at", "")
-        return is_confirmed or self._is_first_of_late(result, now)
+    def _is_urgent(self, result: CheckResult, now: float) -> bool:
+        mark_reported = self._observations.get(result.check)
+        is_confirmed = mark_reported is not None and mark_reported[0] == result.facts.get("at", "")
+        return is_confirmed or self._is_below_rate_limit(result, now)
 
-    def _is_first_of_late(self, result: CheckResult, now: float) -> bool:
+    def _is_below_rate_limit(self, result: CheckResult, now: float) -> bool:
         """Return whether this is not one of many: a storm is told of once an interval.
 
         Of several processes that meet the same error, the first few are told of at once.
         """
-        told_at = self._happened.get(result.check)
+        told_at = self._event_reported_at.get(result.check)
         if told_at is not None:
             return now - told_at >= self._interval_s
         subject = _subject(result)
         lately = [
             check
-            for check, at in self._happened.items()
+            for check, at in self._event_reported_at.items()
             if check.startswith(subject) and now - at < self._interval_s
         ]
-        return len(lately) < AT_ONCE_MAX
+        return len(lately) < PROCESSES_MAX
 
-    def hurry(self) -> None:
+    def flush_now(self) -> None:
         """Let what is gathered wait no longer."""
         self._urgent = True
 
     def due(self, now: float) -> tuple[CheckResult, ...]:
         """Return what to report now, which may be nothing."""
-        waited = self._told_at is None or now - self._told_at >= self._interval_s - 1e-3
-        if not self._gathered or not (self._urgent or waited):
+        waited = self._reported_at is None or now - self._reported_at >= self._interval_s - 1e-3
+        if not self._pending or not (self._urgent or waited):
             return ()
-        return tuple(self._gathered.values())
+        return tuple(self._pending.values())
 
-    def told(self, results: Iterable[CheckResult], now: float) -> None:
+    def mark_reported(self, results: Iterable[CheckResult], now: float) -> None:
         """Note that `results` are written down to be reported."""
         for result in results:
-            self._told[_subject(result)] = (result.health, result.fatal)
+            self._reported[_subject(result)] = (result.health, result.fatal)
             if result.lasting:
-                self._happened[result.check] = now
-                self._seen[result.check] = _sighting(result)
-        self._happened = {
-            check: at for check, at in self._happened.items() if now - at < self._interval_s
+                self._event_reported_at[result.check] = now
+                self._observations[result.check] = _observation(result)
+        self._event_reported_at = {
+            check: at
+            for check, at in self._event_reported_at.items()
+            if now - at < self._interval_s
         }
-        self._seen = {check: seen for check, seen in self._seen.items() if check in self._happened}
-        self._gathered.clear()
+        self._observations = {
+            check: seen
+            for check, seen in self._observations.items()
+            if check in self._event_reported_at
+        }
+        self._pending.clear()
         self._urgent = False
-        self._told_at = now
+        self._reported_at = now
 
     def start_over(self) -> None:
         """Say everything again."""
-        self._told.clear()
-        self._happened.clear()
-        self._seen.clear()
-        self._told_at = None
+        self._reported.clear()
+        self._event_reported_at.clear()
+        self._observations.clear()
+        self._reported_at = None
 
 
 def _subject(result: CheckResult) -> str:
@@ -161,6 +167,6 @@ def _subject(result: CheckResult) -> str:
     return "/".join(result.check.split("/")[:3]) if result.lasting else result.check
 
 
-def _sighting(result: CheckResult) -> tuple[str, str, str]:
+def _observation(result: CheckResult) -> tuple[str, str, str]:
     facts = result.facts
     return facts.get("at", ""), facts.get("sources", ""), result.reason

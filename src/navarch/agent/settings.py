@@ -31,34 +31,34 @@ class Identity:
     """What the catalogue says of such machines."""
 
 
-FILE = "machine-key"
+MACHINE_KEY_FILE = "machine-key"
 
 
 def machine_key(folder: Path, entropy: Entropy) -> str:
     """Return the key in `folder`, made the first time; readable by nobody else."""
-    file = folder / FILE
+    file = folder / MACHINE_KEY_FILE
     try:
         return file.read_text().strip()
     except FileNotFoundError:
         pass
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = folder / f".{FILE}.{os.getpid()}"
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    draft = folder / f".{MACHINE_KEY_FILE}.{os.getpid()}"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as writing:
         writing.write(entropy.secret().hex())
         writing.flush()
         os.fsync(writing.fileno())
     try:
-        os.link(beside, file)
+        os.link(draft, file)
     except FileExistsError:
         pass  # Another start of the agent was quicker; its key is as good.
     finally:
-        beside.unlink()
+        draft.unlink()
     return file.read_text().strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class Timing:
     """Intervals and limits. The control plane's wishes replace the two intervals."""
 
     heartbeat: timedelta = timedelta(seconds=30)

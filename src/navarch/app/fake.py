@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.remediation import Allowed
+from navarch.agent.remediation import Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.transport import open_link
@@ -186,7 +186,7 @@ class FakeMachines:
                 life.gpus.xid(code, index=gpu)
         else:
             life.faults.results[result.check] = result
-        life.agent.look_now()
+        life.agent.run_all_checks()
 
     def _life_of(self, node: NodeId) -> _Life:
         for machine in self.cloud.alive():
@@ -300,7 +300,7 @@ class FakeMachines:
                 # Asked for on a thread; machines live on the loop.
                 on_reboot=lambda: _later(loop, self._boot_again, machine),
             ),
-            allowed=Allowed(restart_app=True, reset=True, reboot=True),
+            permissions=Permissions(restart_app=True, reset=True, reboot=True),
             facts=SimulatedFacts(host=host, log=gpus.kernel_log, bus=gpus.on_bus),
         )
 

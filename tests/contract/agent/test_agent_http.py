@@ -165,10 +165,12 @@ def test_https_is_spoken_only_with_a_server_that_can_prove_its_name(tmp_path: Pa
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl to make a certificate with")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    run_check_safely = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    )
     names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost"
     subprocess.run(
-        [*make.split(), *names.split(), "-keyout", key, "-out", certificate],
+        [*run_check_safely.split(), *names.split(), "-keyout", key, "-out", certificate],
         check=True,
         capture_output=True,
     )

@@ -71,7 +71,7 @@ def test_many_agents_in_one_process_live_and_fail_each_for_itself() -> None:
             assert all(30.0 < gpu.temperature_c < 70.0 for gpu in metrics.gpus)
 
             machines[3].gpus.xid(79, index=5)
-            machines[3].agent.look_now()
+            machines[3].agent.run_all_checks()
             await until(lambda: "xid/79/GPU-gpu-3-5" in conditions(doors, "gpu-3"))
             others = [machine.name for machine in machines if machine is not machines[3]]
             assert [name for name in others if conditions(doors, name)] == []

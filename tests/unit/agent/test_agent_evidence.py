@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.evidence import EvidenceTaker, pack, unpack
+from navarch.agent.evidence import EvidenceCollector, pack, unpack
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
-from navarch.agent.spool.outbox import KEPT_MAX, EvidenceBox
+from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
@@ -151,8 +151,8 @@ def test_a_bundle_is_readable_without_a_driver_and_stays_small() -> None:
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
         gpus.break_driver()
         lines = [os.urandom(600).hex() for _ in range(2000)]
-        taker = EvidenceTaker(clock, gpus, Facts(*lines), boot_id="b", new_id=lambda: "e")
-        evidence = taker.take(NODE, "driver", [])
+        taker = EvidenceCollector(clock, gpus, Facts(*lines), boot_id="b", new_id=lambda: "e")
+        evidence = taker.collect(NODE, "driver", [])
         content = unpack(evidence)
         assert content["gpus"] == [{"trouble": "Driver/library version mismatch"}]
         assert evidence.note.size_bytes <= 700_000
@@ -171,19 +171,19 @@ def test_the_same_bundle_is_the_same_bytes() -> None:
 
 def test_the_box_keeps_the_latest_through_a_restart() -> None:
     disk = MemoryDisk()
-    box = EvidenceBox(disk)
-    for number in range(KEPT_MAX + 2):
+    box = EvidenceQueue(disk)
+    for number in range(EVIDENCE_MAX + 2):
         box.add(a_bundle(f"e{number}"))
     disk.files["evidence-0000000003"] = b"{"
 
-    after = EvidenceBox(disk)
+    after = EvidenceQueue(disk)
     found = after.oldest()
 
     assert found is not None
     assert found[1].note.id == "e3", "the damaged one is passed over"
     after.drop(found[0])
     after.add(a_bundle("new"))
-    assert max(disk.files) == f"evidence-{KEPT_MAX + 3:010d}"
+    assert max(disk.files) == f"evidence-{EVIDENCE_MAX + 3:010d}"
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder"])
@@ -252,18 +252,18 @@ def test_a_finding_is_worth_a_bundle_again_once_it_happens_again_after_a_while()
     async def main() -> None:
         clock = SimClock()
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
-        taker = EvidenceTaker(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
+        taker = EvidenceCollector(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
         happened = CheckResult(check="xid/79", health=Health.UNHEALTHY, fatal=True, lasting=True)
         missing = CheckResult(check="count", health=Health.UNHEALTHY, reason="1 of 2 GPUs found")
         found = CheckResult(check="count", health=Health.HEALTHY)
         hot = CheckResult(check="thermal", health=Health.DEGRADED)
-        assert taker.wanted([happened, missing, hot]) == [happened, missing]
-        taker.take(NODE, "x", [happened, missing])
-        assert taker.wanted([happened, missing]) == []
+        assert taker.select([happened, missing, hot]) == [happened, missing]
+        taker.collect(NODE, "x", [happened, missing])
+        assert taker.select([happened, missing]) == []
         await clock.sleep(600)
-        assert taker.wanted([happened, missing]) == [happened], "it is still missing: known"
-        taker.wanted([found])
-        assert taker.wanted([missing]) == [missing], "it went missing once more"
+        assert taker.select([happened, missing]) == [happened], "it is still missing: known"
+        taker.select([found])
+        assert taker.select([missing]) == [missing], "it went missing once more"
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.heartbeat import Meter, busy_pct, used_pct
+from navarch.agent.heartbeat import MetricsReader, busy_pct, used_pct
 from navarch.clock.system import SystemClock
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost, parse_cpu_times, parse_memory
@@ -59,7 +59,7 @@ def test_this_machine_answers() -> None:
 def test_a_machine_that_cannot_be_read_reads_zero_and_keeps_beating(tmp_path: Path) -> None:
     gpus = SimulatedGpus(SystemClock(), SeededEntropy("x"), count=3, seed="m")
     gpus.lose(1)
-    meter = Meter(LinuxHost(tmp_path), gpus)
+    meter = MetricsReader(LinuxHost(tmp_path), gpus)
 
     metrics = meter.read()
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.settings import Identity, Pace
+from navarch.agent.settings import Identity, Timing
 from navarch.agent.spool.disk import DiskError, MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
@@ -82,7 +82,7 @@ class Stage:
             offload=InlineOffload(),
             probe_offload=self.probe_offload,
             on_terminate=self.on_terminate,
-            pace=Pace(),
+            timing=Timing(),
         )
         self.life = self.tasks.create_task(self.agent.run())
         return self.agent
@@ -496,7 +496,7 @@ def test_a_disk_that_cannot_be_asked_what_to_tell_delays_no_introduction() -> No
         stage.cut, disk.is_worn = False, True
         stage.probe_offload = HangingOffload()  # or the first round would find out about the disk
         stage.start()
-        await stage.pass_time(Pace().inventory_s + 0.1)
+        await stage.pass_time(Timing().inventory_s + 0.1)
 
         assert len(stage.plane.registrations) == 1
 
@@ -712,7 +712,7 @@ def test_a_stop_flushes_what_is_unsaid() -> None:
         stage.start()
         await stage.pass_time(5.0)
         stage.gpus.xid(79)
-        stage.agent.look_now()
+        stage.agent.run_all_checks()
         await stage.pass_time(0.0)
         stage.agent.stop()
         await stage.life

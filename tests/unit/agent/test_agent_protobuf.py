@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from navarch.agent.transport.protobuf import (
     MalformedError,
     heartbeat_bytes,
-    orders_bytes,
+    heartbeat_reply_bytes,
     parse_heartbeat,
-    parse_orders,
+    parse_heartbeat_reply,
 )
 from navarch.core.command import Command, CommandKind
 from navarch.core.ids import CommandId, NodeId
@@ -128,7 +128,7 @@ def test_we_read_what_google_wrote(sent: list[Command]) -> None:
             expires_at_unix_ms=(command.expires_at - EPOCH) // timedelta(milliseconds=1),
         )
 
-    assert list(parse_orders(theirs.SerializeToString(), NODE).commands) == sent
+    assert list(parse_heartbeat_reply(theirs.SerializeToString(), NODE).commands) == sent
 
 
 def test_a_heartbeat_that_google_wrote_once_is_still_what_we_write() -> None:
@@ -167,7 +167,7 @@ def test_a_heartbeat_can_be_read_back(metrics: NodeMetrics, sequence: int) -> No
 
 @given(st.lists(commands, max_size=4))
 def test_commands_can_be_read_back(sent: list[Command]) -> None:
-    assert list(parse_orders(orders_bytes(sent), NODE).commands) == sent
+    assert list(parse_heartbeat_reply(heartbeat_reply_bytes(sent), NODE).commands) == sent
 
 
 def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -> None:
@@ -178,9 +178,11 @@ def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -
         issued_at=EPOCH,
         expires_at=EPOCH,
     )
-    raw = orders_bytes([known]).replace(b"drain", b"dance") + orders_bytes([known])
+    raw = heartbeat_reply_bytes([known]).replace(b"drain", b"dance") + heartbeat_reply_bytes(
+        [known]
+    )
 
-    orders = parse_orders(raw, NODE)
+    orders = parse_heartbeat_reply(raw, NODE)
 
     assert orders.unknown == ("dance",)
     assert orders.commands == (known,)
@@ -189,17 +191,17 @@ def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -
 @given(st.binary(max_size=200))
 def test_noise_is_refused_or_read_but_never_worse(noise: bytes) -> None:
     try:
-        parse_orders(noise, NODE)
+        parse_heartbeat_reply(noise, NODE)
     except MalformedError:
         return
 
 
 @given(st.lists(commands, min_size=1, max_size=3), st.data())
 def test_a_truncated_answer_is_refused_or_shorter(sent: list[Command], data: st.DataObject) -> None:
-    raw = orders_bytes(sent)
+    raw = heartbeat_reply_bytes(sent)
     cut = data.draw(st.integers(0, len(raw) - 1))
     try:
-        orders = parse_orders(raw[:cut], NODE)
+        orders = parse_heartbeat_reply(raw[:cut], NODE)
     except MalformedError:
         return
     assert list(orders.commands) == sent[: len(orders.commands)]
@@ -209,7 +211,7 @@ def test_a_truncated_answer_is_refused_or_shorter(sent: list[Command], data: st.
 def test_fields_of_a_later_version_are_skipped() -> None:
     later = bytes.fromhex("7a03616263") + bytes.fromhex("8001ff01") + bytes.fromhex("8d0100000000")
 
-    assert parse_orders(later, NODE).commands == ()
+    assert parse_heartbeat_reply(later, NODE).commands == ()
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.event_sources import Witnesses
+from navarch.agent.event_sources import EventSources
 from navarch.agent.recording import (
     Recorder,
     Recording,
@@ -15,7 +15,7 @@ from navarch.agent.recording import (
     read_recording,
     write_recording,
 )
-from navarch.agent.replay import LoopClock, PacedLoop, ReplayedGpus, replay
+from navarch.agent.replay import LoopClock, ReplayedGpus, ScaledTimeLoop, replay
 from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
@@ -38,11 +38,11 @@ def trace() -> list[bytes]:
     return TRACE.read_bytes().splitlines()
 
 
-def played(recording: Recording) -> tuple[RehearsalControlPlane, Witnesses]:
-    async def main() -> tuple[RehearsalControlPlane, Witnesses]:
+def played(recording: Recording) -> tuple[RehearsalControlPlane, EventSources]:
+    async def main() -> tuple[RehearsalControlPlane, EventSources]:
         clock, plane = SimClock(), RehearsalControlPlane()
         host = SimulatedHost(clock, SeededEntropy("host"), "recorded")
-        witnesses = await replay(
+        event_sources = await replay(
             clock,
             SeededEntropy("replay"),
             recording,
@@ -51,7 +51,7 @@ def played(recording: Recording) -> tuple[RehearsalControlPlane, Witnesses]:
             standard_checks(),
             node=NodeId("recorded"),
         )
-        return plane, witnesses
+        return plane, event_sources
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(main())
@@ -93,9 +93,9 @@ def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() ->
 
 
 def test_six_hundred_clock_events_make_no_flood_and_each_fault_is_one_event() -> None:
-    plane, witnesses = played(read_recording(trace()))
+    plane, event_sources = played(read_recording(trace()))
 
-    kmsg, nvml = witnesses.sources()
+    kmsg, nvml = event_sources.sources()
     # Nine faults: a killed program leaves no trace, an overflowing stack leaves two.
     assert (kmsg.events, nvml.events, nvml.missed) == (9, 8, 1)
     assert kmsg.lines == 15
@@ -116,9 +116,9 @@ def test_a_recording_of_our_own_can_be_played_again() -> None:
             await clock.sleep(1.0)
             if second == 10:
                 gpus.xid(48, index=1)
-            recorder.listen()
+            recorder.poll()
             recorder.sample()
-        recorder.note("the end")
+        recorder.annotate("the end")
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(record())
@@ -145,7 +145,7 @@ def test_a_replay_can_be_faster_than_life() -> None:
         await clock.sleep(60.0)
         return clock.monotonic() - began, clock.now()
 
-    with asyncio.Runner(loop_factory=lambda: PacedLoop(1000.0)) as runner:
+    with asyncio.Runner(loop_factory=lambda: ScaledTimeLoop(1000.0)) as runner:
         took, now = runner.run(main())
 
     assert took >= 60.0
@@ -185,9 +185,9 @@ def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon()
     """Recorded by our own recorder on an H200: an out-of-bounds kernel, twice."""
     recording = read_recording(OURS.read_bytes().splitlines())
 
-    plane, witnesses = played(recording)
+    plane, event_sources = played(recording)
 
-    kmsg, nvml = witnesses.sources()
+    kmsg, nvml = event_sources.sources()
     assert (kmsg.lines, kmsg.events, kmsg.missed) == (2, 2, 0)
     assert (nvml.lines, nvml.events, nvml.missed) == (2, 2, 0)
     found = xids(plane)
@@ -202,9 +202,12 @@ def test_what_agent_record_wrote_on_a_real_card_replays_as_one_event_of_two_sour
     """Recorded by `navarch agent record` itself on an H200: an out-of-bounds kernel, once."""
     recording = read_recording(BY_COMMAND.read_bytes().splitlines())
 
-    plane, witnesses = played(recording)
+    plane, event_sources = played(recording)
 
-    assert [(s.lines, s.events, s.missed) for s in witnesses.sources()] == [(1, 1, 0), (1, 1, 0)]
+    assert [(s.lines, s.events, s.missed) for s in event_sources.sources()] == [
+        (1, 1, 0),
+        (1, 1, 0),
+    ]
     assert {result.facts["sources"] for result in xids(plane)} == {"kmsg,nvml"}
     assert {result.action for result in xids(plane)} == {"restart_app"}
 

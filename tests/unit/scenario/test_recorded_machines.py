@@ -35,7 +35,7 @@ def recorded(folder: Path, *, xid: int | None = None) -> Path:
             await clock.sleep(1.0)
             if second == 20 and xid is not None:
                 gpus.xid(xid, index=1)
-            recorder.listen()
+            recorder.poll()
             recorder.sample()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:

@@ -9,7 +9,7 @@ import structlog
 from navarch.agent.spool.command_journal import CommandJournal
 from navarch.agent.spool.disk import Disk, DiskError
 from navarch.agent.spool.findings import Findings, Readiness
-from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX, EvidenceBox, ReportBuffer
+from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX, EvidenceQueue, ReportBuffer
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.node import NodeStatus
 from navarch.ports.offload import Offload
@@ -20,7 +20,7 @@ T = TypeVar("T")
 UNWRITTEN_MAX = 256
 
 
-class Memory:
+class Spool:
     """What is on disk, opened. Its parts are used one call at a time, through `Recall`."""
 
     def __init__(
@@ -40,13 +40,13 @@ class Memory:
         self.journal = CommandJournal(disk)
         self.journal.resume(now)
         self.findings = Findings(disk, boot_id=boot_id)
-        self.evidence = EvidenceBox(disk)
+        self.evidence = EvidenceQueue(disk)
         self.readiness = Readiness(disk)
-        self.readiness.recall(self.findings.results)
+        self.readiness.recover(self.findings.results)
         self.unwritten: list[tuple[CheckResult, ...]] = []
         """Reports that could not be written to disk: told without a number, if at all."""
 
-    def write_down(self, results: tuple[CheckResult, ...], *, at: datetime) -> None:
+    def add_report(self, results: tuple[CheckResult, ...], *, at: datetime) -> None:
         """Keep a report until it is delivered; with what must be told again, if anything.
 
         What of it lasts is for `findings`, which may wait until the report is on its way: it is
@@ -77,25 +77,25 @@ class Memory:
         self.readiness.clear()
 
 
-class Recall:
+class DiskAccess:
     """The way to an agent's memory: one call after the other, off the event loop."""
 
-    def __init__(self, memory: Memory, offload: Offload) -> None:
-        self._memory = memory
+    def __init__(self, spool: Spool, offload: Offload) -> None:
+        self._spool = spool
         self._offload = offload
 
     @property
     def not_ready(self) -> str | None:
         """Why the machine is marked as not ready, if it is."""
-        return self._memory.readiness.mark
+        return self._spool.readiness.mark
 
-    async def ask(self, question: Callable[[Memory], T]) -> T:
+    async def run(self, question: Callable[[Spool], T]) -> T:
         """Return the answer."""
-        return await self._offload.run(lambda: question(self._memory))
+        return await self._offload.run(lambda: question(self._spool))
 
-    async def note(self, write: Callable[[Memory], object]) -> None:
+    async def try_run(self, write: Callable[[Spool], object]) -> None:
         """Write something down that can be made up for later, and go on if that fails."""
         try:
-            await self.ask(write)
+            await self.run(write)
         except DiskError as error:
             log.warning("agent.cannot_write", error=str(error))

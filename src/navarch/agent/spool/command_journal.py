@@ -16,7 +16,7 @@ REMEMBERED_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CommandRecord:
     """A command and how far we have come with it."""
 
     command: Command
@@ -40,7 +40,7 @@ class CommandJournal:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._orders = {order.command.id: order for order in _load(disk.read(FILE))}
+        self._records = {record.command.id: record for record in _load(disk.read(FILE))}
 
     def resume(self, now: datetime) -> None:
         """Give up what expired while the agent was away.
@@ -48,66 +48,66 @@ class CommandJournal:
         Only here is the machine's own clock asked: what the control plane delivers has not
         expired by its clock, which is the one that counts.
         """
-        for order in self.to_carry_out():
-            if order.command.expires_at <= now:
-                self.carried_out(
-                    order.command.id, succeeded=False, result="it expired while the agent was away"
+        for record in self.to_run():
+            if record.command.expires_at <= now:
+                self.finished(
+                    record.command.id, succeeded=False, result="it expired while the agent was away"
                 )
 
     def receive(self, commands: Sequence[Command], now: datetime) -> bool:
         """Write down what is new; return whether anything is."""
-        new = [command for command in commands if command.id not in self._orders]
+        new = [command for command in commands if command.id not in self._records]
         for command in new:
-            self._orders[command.id] = Order(command=command, received_at=now)
+            self._records[command.id] = CommandRecord(command=command, received_at=now)
         if new:
-            self._forget_old(now)
+            self._expire(now)
             self._save()
         return bool(new)
 
-    def to_acknowledge(self) -> list[Order]:
+    def to_acknowledge(self) -> list[CommandRecord]:
         """Return what the control plane does not know we have."""
-        return [o for o in self._orders.values() if not (o.acknowledged or o.told)]
+        return [o for o in self._records.values() if not (o.acknowledged or o.told)]
 
-    def to_carry_out(self) -> list[Order]:
+    def to_run(self) -> list[CommandRecord]:
         """Return what is still to be done, oldest first."""
-        return [o for o in self._orders.values() if o.succeeded is None and not o.told]
+        return [o for o in self._records.values() if o.succeeded is None and not o.told]
 
-    def to_tell(self) -> list[Order]:
+    def to_report(self) -> list[CommandRecord]:
         """Return what the control plane does not know the end of."""
-        return [o for o in self._orders.values() if o.succeeded is not None and not o.told]
+        return [o for o in self._records.values() if o.succeeded is not None and not o.told]
 
     def acknowledged(self, command: CommandId) -> None:
         """Note that the control plane knows we have it. Not worth a write: it can be said again."""
-        self._orders[command] = replace(self._orders[command], acknowledged=True)
+        self._records[command] = replace(self._records[command], acknowledged=True)
 
-    def carried_out(self, command: CommandId, *, succeeded: bool, result: str) -> None:
+    def finished(self, command: CommandId, *, succeeded: bool, result: str) -> None:
         """Write down how a command ended."""
-        order = self._orders[command]
-        self._orders[command] = replace(order, succeeded=succeeded, result=result)
+        record = self._records[command]
+        self._records[command] = replace(record, succeeded=succeeded, result=result)
         self._save()
 
-    def told(self, command: CommandId) -> None:
+    def reported(self, command: CommandId) -> None:
         """Write down that the control plane knows how a command ended."""
-        self._orders[command] = replace(self._orders[command], told=True)
+        self._records[command] = replace(self._records[command], told=True)
         self._save()
 
-    def _forget_old(self, now: datetime) -> None:
+    def _expire(self, now: datetime) -> None:
         over = [
-            order.command.id
-            for order in self._orders.values()
-            if order.told and now - order.received_at > REMEMBERED_FOR
+            record.command.id
+            for record in self._records.values()
+            if record.told and now - record.received_at > REMEMBERED_FOR
         ]
         for command in over:
-            del self._orders[command]
-        while len(self._orders) > REMEMBERED_MAX:
-            del self._orders[next(iter(self._orders))]
+            del self._records[command]
+        while len(self._records) > REMEMBERED_MAX:
+            del self._records[next(iter(self._records))]
 
     def _save(self) -> None:
-        self._disk.replace(FILE, msgspec.json.encode(list(self._orders.values())), sync=True)
+        self._disk.replace(FILE, msgspec.json.encode(list(self._records.values())), sync=True)
 
 
-def _load(raw: bytes | None) -> list[Order]:
+def _load(raw: bytes | None) -> list[CommandRecord]:
     try:
-        return msgspec.json.decode(raw or b"[]", type=list[Order])
+        return msgspec.json.decode(raw or b"[]", type=list[CommandRecord])
     except msgspec.DecodeError:
         return []

@@ -18,7 +18,7 @@ KEPT_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
+class _StoredFindings:
     boot_id: str
     results: dict[str, CheckResult] = field(default_factory=dict)
 
@@ -28,37 +28,37 @@ class Findings:
 
     def __init__(self, disk: Disk, *, boot_id: str) -> None:
         self._disk = disk
-        self._kept = _load(disk.read(FINDINGS_FILE))
-        if self._kept.boot_id != boot_id:
-            self._kept = _Kept(boot_id=boot_id)
+        self._stored = _load(disk.read(FINDINGS_FILE))
+        if self._stored.boot_id != boot_id:
+            self._stored = _StoredFindings(boot_id=boot_id)
 
     @property
     def results(self) -> tuple[CheckResult, ...]:
         """Everything that has happened."""
-        return tuple(self._kept.results.values())
+        return tuple(self._stored.results.values())
 
     def add(self, results: Iterable[CheckResult]) -> None:
         """Keep those of `results` that last and are not good news."""
         new = {r.check: r for r in results if r.lasting and r.health is not Health.HEALTHY}
-        if not new.items() <= self._kept.results.items():
-            kept = {**self._kept.results, **new}
-            self._keep(dict(list(kept.items())[-KEPT_MAX:]))
+        if not new.items() <= self._stored.results.items():
+            kept = {**self._stored.results, **new}
+            self._save(dict(list(kept.items())[-KEPT_MAX:]))
 
     def clear(self) -> None:
         """Forget: somebody who may has decided that the machine is fine."""
-        if self._kept.results:
-            self._keep({})
+        if self._stored.results:
+            self._save({})
 
-    def _keep(self, results: dict[str, CheckResult]) -> None:
-        self._kept = _Kept(boot_id=self._kept.boot_id, results=results)
-        self._disk.replace(FINDINGS_FILE, msgspec.json.encode(self._kept), sync=True)
+    def _save(self, results: dict[str, CheckResult]) -> None:
+        self._stored = _StoredFindings(boot_id=self._stored.boot_id, results=results)
+        self._disk.replace(FINDINGS_FILE, msgspec.json.encode(self._stored), sync=True)
 
 
-def _load(raw: bytes | None) -> _Kept:
+def _load(raw: bytes | None) -> _StoredFindings:
     try:
-        return msgspec.json.decode(raw or b"", type=_Kept)
+        return msgspec.json.decode(raw or b"", type=_StoredFindings)
     except msgspec.DecodeError:
-        return _Kept(boot_id="")
+        return _StoredFindings(boot_id="")
 
 
 class Readiness:
@@ -77,11 +77,11 @@ class Readiness:
         raw = disk.read(NOT_READY_FILE)
         self.mark: str | None = None if raw is None else raw.decode(errors="replace").strip()
 
-    def recall(self, findings: Iterable[CheckResult]) -> None:
+    def recover(self, findings: Iterable[CheckResult]) -> None:
         """Take over what an earlier life of this agent found."""
         self._fatal.update((r.check, r.reason) for r in findings if r.fatal)
 
-    def weigh(self, results: Iterable[CheckResult], *, cut_off: bool) -> bool:
+    def update(self, results: Iterable[CheckResult], *, cut_off: bool) -> bool:
         """Take note of new results; return whether the mark changed."""
         for result in results:
             unhealthy = result.health is Health.UNHEALTHY

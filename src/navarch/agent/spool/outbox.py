@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from navarch.agent.spool.disk import Disk
-from navarch.agent.spool.segment_log import SEGMENT_BYTES, Record, SegmentLog
+from navarch.agent.spool.segment_log import SEGMENT_BYTES, LogRecord, SegmentLog
 from navarch.core.evidence import Evidence
 from navarch.core.health import CheckResult, HealthReport
 from navarch.core.metrics import NodeMetrics, Sample
@@ -21,7 +21,7 @@ STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
+class _StoredReport:
     """A report as it lies on disk. Agents before this one kept the bare results."""
 
     boot_id: str
@@ -60,7 +60,7 @@ class ReportBuffer:
         self._age_max = age_max
         self._reports = SegmentLog(disk, "health", segment_bytes=segment_bytes)
         self._samples = SegmentLog(disk, "metrics", segment_bytes=segment_bytes)
-        self._results = msgspec.json.Decoder(_Kept | tuple[CheckResult, ...])
+        self._results = msgspec.json.Decoder(_StoredReport | tuple[CheckResult, ...])
         self._metrics = msgspec.json.Decoder(NodeMetrics)
         self.lost_reports = False
         """Whether reports were dropped for want of space or for their age, until somebody who
@@ -78,20 +78,20 @@ class ReportBuffer:
 
     def add_report(self, results: Sequence[CheckResult], *, at: datetime) -> HealthReport:
         """Keep what a round of checks found until it is delivered."""
-        payload = msgspec.json.encode(_Kept(boot_id=self._boot_id, results=tuple(results)))
+        payload = msgspec.json.encode(_StoredReport(boot_id=self._boot_id, results=tuple(results)))
         report = self._report(self._reports.append(payload, at=at, sync=True))
-        self._make_room(at)
+        self._trim(at)
         return report
 
     def add_sample(self, sample: Sample) -> None:
         """Keep readings until they are delivered, or something better needs the space."""
         payload = msgspec.json.encode(sample.metrics)
         self._samples.append(payload, at=sample.at, sync=False)
-        self._make_room(sample.at)
+        self._trim(sample.at)
 
     def oldest_report(self, now: datetime) -> HealthReport | None:
         """Return the health report to deliver next."""
-        self._forget_old(now)
+        self._expire(now)
         while (record := self._reports.oldest()) is not None:
             try:
                 return self._report(record)
@@ -103,7 +103,7 @@ class ReportBuffer:
 
     def oldest_samples(self, now: datetime, limit: int) -> list[NumberedSample]:
         """Return the metrics to deliver next."""
-        self._forget_old(now)
+        self._expire(now)
         try:
             return [self._sample(record) for record in self._samples.waiting(limit)]
         except msgspec.DecodeError:
@@ -118,28 +118,28 @@ class ReportBuffer:
         """Forget metrics up to `number`."""
         self._samples.deliver(number)
 
-    def _report(self, record: Record) -> HealthReport:
-        kept = self._results.decode(record.payload)
-        is_named = isinstance(kept, _Kept)
+    def _report(self, record: LogRecord) -> HealthReport:
+        stored = self._results.decode(record.payload)
+        is_named = isinstance(stored, _StoredReport)
         return HealthReport(
-            results=kept.results if is_named else kept,
+            results=stored.results if is_named else stored,
             stream=self.stream,
             number=record.number,
             at=record.at,
-            boot_id=kept.boot_id if is_named else "",
+            boot_id=stored.boot_id if is_named else "",
         )
 
-    def _sample(self, record: Record) -> NumberedSample:
+    def _sample(self, record: LogRecord) -> NumberedSample:
         metrics = self._metrics.decode(record.payload)
         return NumberedSample(number=record.number, sample=Sample(at=record.at, metrics=metrics))
 
-    def _forget_old(self, now: datetime) -> None:
+    def _expire(self, now: datetime) -> None:
         self._samples.drop_before(now - self._age_max)
         if self._reports.drop_before(now - self._age_max):
             self.lost_reports = True
 
-    def _make_room(self, now: datetime) -> None:
-        self._forget_old(now)
+    def _trim(self, now: datetime) -> None:
+        self._expire(now)
         while self.size > self._bytes_max:
             if self._samples.size > 0:
                 self._samples.drop_segment()
@@ -147,27 +147,27 @@ class ReportBuffer:
                 self.lost_reports = True
 
 
-PREFIX = "evidence-"
-KEPT_MAX = 8
+EVIDENCE_PREFIX = "evidence-"
+EVIDENCE_MAX = 8
 """The latest; each may be most of a megabyte."""
 
 
-class EvidenceBox:
+class EvidenceQueue:
     """Keeps bundles through restarts of the agent, and of the machine."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._names = sorted(name for name in disk.sizes() if name.startswith(PREFIX))
-        last = self._names[-1].removeprefix(PREFIX) if self._names else "0"
+        self._names = sorted(name for name in disk.sizes() if name.startswith(EVIDENCE_PREFIX))
+        last = self._names[-1].removeprefix(EVIDENCE_PREFIX) if self._names else "0"
         self._next = int(last) + 1 if last.isdecimal() else 1
 
     def add(self, evidence: Evidence) -> None:
         """Keep one more."""
-        name = f"{PREFIX}{self._next:010d}"
+        name = f"{EVIDENCE_PREFIX}{self._next:010d}"
         self._next += 1
         self._disk.replace(name, msgspec.json.encode(evidence), sync=True)
         self._names.append(name)
-        while len(self._names) > KEPT_MAX:
+        while len(self._names) > EVIDENCE_MAX:
             self._disk.remove(self._names.pop(0))
 
     def oldest(self) -> tuple[str, Evidence] | None:
@@ -182,5 +182,5 @@ class EvidenceBox:
 
     def drop(self, name: str) -> None:
         """Let go of one."""
-        self._names = [kept for kept in self._names if kept != name]
+        self._names = [stored for stored in self._names if stored != name]
         self._disk.remove(name)

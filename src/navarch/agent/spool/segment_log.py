@@ -26,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LogRecord:
     """One thing that is kept."""
 
     number: int
@@ -50,7 +50,7 @@ class SegmentLog:
         self._name = name
         self._segment_bytes = segment_bytes
         self._segments: deque[_Segment] = deque()
-        self._front: deque[Record] = deque()
+        self._front: deque[LogRecord] = deque()
         self._torn = False
         self._delivered = 0
         self._next = 1
@@ -66,9 +66,9 @@ class SegmentLog:
         """The number that the next record will have."""
         return self._next
 
-    def append(self, payload: bytes, *, at: datetime, sync: bool) -> Record:
+    def append(self, payload: bytes, *, at: datetime, sync: bool) -> LogRecord:
         """Add a record."""
-        record = Record(number=self._next, at=_to_ms(at), payload=payload)
+        record = LogRecord(number=self._next, at=_to_ms(at), payload=payload)
         data = record_bytes(record)
         segment = self._segment_for_append()
         try:
@@ -84,11 +84,11 @@ class SegmentLog:
         self._advance()
         return record
 
-    def oldest(self) -> Record | None:
+    def oldest(self) -> LogRecord | None:
         """Return the record that has waited longest."""
         return self._front[0] if self._front else None
 
-    def waiting(self, limit: int) -> list[Record]:
+    def waiting(self, limit: int) -> list[LogRecord]:
         """Return up to `limit` of the oldest records; perhaps fewer than there are."""
         return [self._front[i] for i in range(min(limit, len(self._front)))]
 
@@ -183,16 +183,16 @@ class SegmentLog:
             self._front.extend(r for r in records if r.number > self._delivered)
 
 
-def record_bytes(record: Record) -> bytes:
+def record_bytes(record: LogRecord) -> bytes:
     """Return a record as it stands in the file."""
     meta = _META.pack(record.number, round((record.at - _EPOCH) / timedelta(milliseconds=1)))
     body = meta + record.payload
     return _HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
-def parse_records(data: bytes) -> tuple[list[Record], int]:
+def parse_records(data: bytes) -> tuple[list[LogRecord], int]:
     """Return the whole records that `data` begins with, and where they end."""
-    records: list[Record] = []
+    records: list[LogRecord] = []
     at = 0
     while at + _HEAD.size <= len(data):
         length, checksum = _HEAD.unpack_from(data, at)
@@ -202,7 +202,7 @@ def parse_records(data: bytes) -> tuple[list[Record], int]:
             break
         number, unix_ms = _META.unpack_from(body)
         moment = _EPOCH + timedelta(milliseconds=unix_ms)
-        records.append(Record(number=number, at=moment, payload=body[_META.size :]))
+        records.append(LogRecord(number=number, at=moment, payload=body[_META.size :]))
         at += _HEAD.size + length
     return records, at
 

@@ -7,7 +7,7 @@ import msgspec
 import structlog
 
 from navarch.agent.transport.http_client import HttpConnection, Reply
-from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_orders
+from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_heartbeat_reply
 from navarch.core.command import Command
 from navarch.core.errors import (
     ConflictError,
@@ -55,12 +55,12 @@ and a proxy that has lost its routes must not make a whole fleet register again.
 _NO_SUCH_CALL = frozenset({404, 405, 501})
 
 
-class _Refusal(msgspec.Struct):
+class _ErrorBody(msgspec.Struct):
     code: str = ""
     message: str = ""
 
 
-class _Standing(msgspec.Struct):
+class _HealthReply(msgspec.Struct):
     status: str | None = None
 
 
@@ -87,17 +87,17 @@ class HttpLink:
         body = heartbeat_bytes(node, metrics, sequence=sequence)
         reply = await self._post("/v1/agent/heartbeat", body, PROTOBUF)
         try:
-            orders = parse_orders(reply.body, node)
+            decoded = parse_heartbeat_reply(reply.body, node)
         except MalformedError as error:
             raise UnreachableError(f"the answer to a heartbeat makes no sense: {error}") from error
-        if orders.unknown:
-            log.warning("link.unknown_commands", node=node, kinds=orders.unknown)
-        return orders.commands
+        if decoded.unknown:
+            log.warning("link.unknown_commands", node=node, kinds=decoded.unknown)
+        return decoded.commands
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
         """Say what the checks found."""
         reply = await self._post_json("/v1/agent/health", {"node": node, "report": report})
-        status = _decoded(reply, _Standing).status if reply.body else None
+        status = _decoded(reply, _HealthReply).status if reply.body else None
         return NodeStatus(status) if status in set(NodeStatus) else None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
@@ -150,11 +150,11 @@ def _check(path: str, reply: Reply) -> None:
     if reply.status // 100 == 2:
         return
     try:
-        said = msgspec.json.decode(reply.body, type=_Refusal)
+        body = msgspec.json.decode(reply.body, type=_ErrorBody)
     except msgspec.DecodeError:
-        said = _Refusal()
-    error = _REFUSALS.get(said.code) or _REFUSALS.get(reply.status, UnreachableError)
-    raise error(said.message or f"{path}: status {reply.status}")
+        body = _ErrorBody()
+    error = _REFUSALS.get(body.code) or _REFUSALS.get(reply.status, UnreachableError)
+    raise error(body.message or f"{path}: status {reply.status}")
 
 
 def _decoded(reply: Reply, wanted: type[T]) -> T:

@@ -25,7 +25,7 @@ class MalformedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class HeartbeatReply:
     """What came back with a heartbeat."""
 
     commands: tuple[Command, ...] = ()
@@ -51,7 +51,7 @@ def heartbeat_bytes(node: NodeId, metrics: NodeMetrics | None, *, sequence: int)
     return bytes(out)
 
 
-def parse_orders(raw: bytes, node: NodeId) -> Orders:
+def parse_heartbeat_reply(raw: bytes, node: NodeId) -> HeartbeatReply:
     """Return what a HeartbeatResponse for `node` asks for; raise MalformedError if it is none."""
     commands: list[Command] = []
     unknown: list[str] = []
@@ -63,7 +63,7 @@ def parse_orders(raw: bytes, node: NodeId) -> Orders:
             commands.append(command)
         else:
             unknown.append(command)
-    return Orders(commands=tuple(commands), unknown=tuple(unknown))
+    return HeartbeatReply(commands=tuple(commands), unknown=tuple(unknown))
 
 
 def parse_heartbeat(raw: bytes) -> tuple[NodeId, int, NodeMetrics]:
@@ -92,7 +92,7 @@ def parse_heartbeat(raw: bytes) -> tuple[NodeId, int, NodeMetrics]:
     return NodeId(node), sequence, metrics
 
 
-def orders_bytes(commands: Sequence[Command]) -> bytes:
+def heartbeat_reply_bytes(commands: Sequence[Command]) -> bytes:
     """Return a HeartbeatResponse."""
     out = bytearray()
     for command in commands:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from navarch.agent.spool.disk import DiskError, MemoryDisk
 from navarch.agent.spool.outbox import ReportBuffer
-from navarch.agent.spool.segment_log import Record, SegmentLog, parse_records, record_bytes
+from navarch.agent.spool.segment_log import LogRecord, SegmentLog, parse_records, record_bytes
 from navarch.core.health import CheckResult, Health
 from navarch.core.metrics import GpuMetrics, NodeMetrics, Sample
 
@@ -136,7 +136,7 @@ test_a_log_survives_being_killed_at_any_byte = KilledAnywhere.TestCase
 def test_a_file_cut_anywhere_gives_back_exactly_its_whole_records(
     payloads: list[bytes], data: st.DataObject
 ) -> None:
-    records = [Record(number=i + 1, at=NOW, payload=p) for i, p in enumerate(payloads)]
+    records = [LogRecord(number=i + 1, at=NOW, payload=p) for i, p in enumerate(payloads)]
     whole = [record_bytes(record) for record in records]
     cut = data.draw(st.integers(0, sum(map(len, whole))))
 
@@ -150,7 +150,7 @@ def test_a_file_cut_anywhere_gives_back_exactly_its_whole_records(
 
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=6), st.data())
 def test_a_flipped_bit_is_noticed(payloads: list[bytes], data: st.DataObject) -> None:
-    records = [Record(number=i + 1, at=NOW, payload=p) for i, p in enumerate(payloads)]
+    records = [LogRecord(number=i + 1, at=NOW, payload=p) for i, p in enumerate(payloads)]
     raw = bytearray(b"".join(record_bytes(record) for record in records))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
 

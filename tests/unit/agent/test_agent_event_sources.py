@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.event_sources import Witnesses, address, listening
+from navarch.agent.event_sources import EventSources, address, wake_on_kernel_log
 from navarch.agent.scan import scan_machine
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import FolderDisk
@@ -88,20 +88,22 @@ class Machine:
         self.log = Log(self.clock)
         self.bookmark = MemoryBookmark()
 
-    def witnesses(self, boot_id: str = "boot-1") -> Witnesses:
+    def event_sources(self, boot_id: str = "boot-1") -> EventSources:
         self.log.read_to = 0
-        return Witnesses(self.clock, self.gpus, [self.log], bookmark=self.bookmark, boot_id=boot_id)
+        return EventSources(
+            self.clock, self.gpus, [self.log], bookmark=self.bookmark, boot_id=boot_id
+        )
 
-    def check(self, witnesses: Witnesses) -> list[CheckResult]:
+    def check(self, event_sources: EventSources) -> list[CheckResult]:
         host = SimulatedHost(self.clock, SeededEntropy("h"), "m")
         view = MachineView(
-            now=self.clock.now(), gpus=witnesses, host=host, sources=witnesses.sources()
+            now=self.clock.now(), gpus=event_sources, host=host, sources=event_sources.sources()
         )
         return list(XidCheck().run(view))
 
 
-def told(witnesses: Witnesses) -> list[tuple[int, str, str]]:
-    return [(event.code, event.gpu, event.text) for event in witnesses.events()]
+def told(event_sources: EventSources) -> list[tuple[int, str, str]]:
+    return [(event.code, event.gpu, event.text) for event in event_sources.events()]
 
 
 def test_all_sources_mean_the_same_device() -> None:
@@ -113,13 +115,13 @@ def test_all_sources_mean_the_same_device() -> None:
 
 def test_an_error_in_log_and_driver_is_told_once_with_the_gpus_own_name() -> None:
     machine = Machine()
-    witnesses = machine.witnesses()
+    event_sources = machine.event_sources()
     machine.log.write(LOST)
     machine.gpus.xid(79, index=2)
 
-    assert told(witnesses) == [(79, "GPU-m-2", "GPU has fallen off the bus.")]
-    witnesses.settle(1)
-    assert told(witnesses) == []
+    assert told(event_sources) == [(79, "GPU-m-2", "GPU has fallen off the bus.")]
+    event_sources.settle(1)
+    assert told(event_sources) == []
     assert machine.gpus.events() == []
     assert machine.bookmark.sequence == 1
 
@@ -128,19 +130,19 @@ def test_user_space_cannot_forge_an_error() -> None:
     machine = Machine()
     machine.log.write(LOST, from_kernel=False)
 
-    assert told(machine.witnesses()) == []
+    assert told(machine.event_sources()) == []
 
 
 def test_a_restart_goes_on_where_the_last_life_settled() -> None:
     machine = Machine()
     machine.log.write(LOST)
-    before = machine.witnesses()
+    before = machine.event_sources()
     assert len(told(before)) == 1
-    assert len(told(machine.witnesses())) == 1, "not settled, so seen again"
+    assert len(told(machine.event_sources())) == 1, "not settled, so seen again"
     before.settle(1)
-    assert told(machine.witnesses()) == []
+    assert told(machine.event_sources()) == []
     machine.log.write(LOST.replace("79", "31"))
-    assert [code for code, _, _ in told(machine.witnesses())] == [31]
+    assert [code for code, _, _ in told(machine.event_sources())] == [31]
 
 
 def test_another_boot_has_another_log() -> None:
@@ -148,8 +150,8 @@ def test_another_boot_has_another_log() -> None:
     machine.bookmark.save("boot-1", 1000)
     machine.log.write(LOST)
 
-    assert told(machine.witnesses("boot-1")) == []
-    assert len(told(machine.witnesses("boot-2"))) == 1
+    assert told(machine.event_sources("boot-1")) == []
+    assert len(told(machine.event_sources("boot-2"))) == 1
 
 
 def test_without_a_driver_the_log_still_speaks() -> None:
@@ -157,7 +159,7 @@ def test_without_a_driver_the_log_still_speaks() -> None:
     machine.gpus.break_driver()
     machine.log.write(LOST)
 
-    assert told(machine.witnesses()) == [(79, "0000:03:00", "GPU has fallen off the bus.")]
+    assert told(machine.event_sources()) == [(79, "0000:03:00", "GPU has fallen off the bus.")]
 
 
 def test_without_a_log_the_driver_still_speaks() -> None:
@@ -165,31 +167,31 @@ def test_without_a_log_the_driver_still_speaks() -> None:
     machine.log.broken = True
     machine.gpus.xid(79, index=2)
 
-    assert told(machine.witnesses()) == [(79, "GPU-m-2", "")]
+    assert told(machine.event_sources()) == [(79, "GPU-m-2", "")]
 
 
 def test_a_text_that_comes_late_is_told_when_it_may_change_the_decision() -> None:
     machine = Machine()
-    witnesses = machine.witnesses()
+    event_sources = machine.event_sources()
     machine.gpus.xid(64, index=2)
-    assert told(witnesses) == [(64, "GPU-m-2", "")]
-    witnesses.settle(1)
+    assert told(event_sources) == [(64, "GPU-m-2", "")]
+    event_sources.settle(1)
     machine.log.write("NVRM: Xid (PCI:0000:03:00): 64, Row Remapping table is full")
-    assert told(witnesses) == [(64, "GPU-m-2", "Row Remapping table is full")]
-    witnesses.settle(1)
+    assert told(event_sources) == [(64, "GPU-m-2", "Row Remapping table is full")]
+    event_sources.settle(1)
     machine.log.write("NVRM: Xid (PCI:0000:03:00): 64, Row Remapping table is full")
-    assert told(witnesses) == []
+    assert told(event_sources) == []
 
 
 def test_a_silent_source_is_a_finding_that_cordons_nobody() -> None:
     machine = Machine()
-    witnesses = machine.witnesses()
+    event_sources = machine.event_sources()
     for _ in range(4):
         machine.gpus.xid(31, index=2)
-        machine.check(witnesses)
+        machine.check(event_sources)
         machine.clock.seconds += 10.0
 
-    results = {result.check: result for result in machine.check(witnesses)}
+    results = {result.check: result for result in machine.check(event_sources)}
 
     silent = results["xid-source/kmsg"]
     assert (silent.health, silent.fatal) == (Health.DEGRADED, False)
@@ -203,7 +205,7 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
     theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
     clock, plane = SystemClock(), RehearsalControlPlane()
-    witnesses = Witnesses(
+    event_sources = EventSources(
         clock,
         SimulatedGpus(clock, SeededEntropy("g"), count=8, seed="m"),
         [Kmsg(clock, file=ours.detach())],
@@ -216,14 +218,14 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
         clock,
         SystemEntropy(),
         DirectLink(clock, lambda: plane),
-        witnesses,
+        event_sources,
         SimulatedHost(clock, SeededEntropy("h"), "m"),
         disk,
         identity=Identity(node=NodeId("m")),
         checks=standard_checks(),
         offload=offload,
         probe_offload=probe_offload,
-        sources=witnesses.sources,
+        sources=event_sources.sources,
     )
 
     def is_told(check: str) -> bool:
@@ -239,7 +241,7 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
     async def story() -> list[float]:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
-            with listening(agent, witnesses):
+            with wake_on_kernel_log(agent, event_sources):
                 await wait_for("xid")
                 took = []
                 for code in (31, 43, 48, 74, 79):
@@ -252,7 +254,7 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
     took = asyncio.run(story())
     offload.close()
     probe_offload.close()
-    witnesses.close()
+    event_sources.close()
     disk.close()
     theirs.close()
     # Rounds are many seconds apart. Milliseconds are measured by `make bench-kernel-line`.
@@ -263,10 +265,12 @@ def test_a_scan_tells_what_the_kernel_said_before_it_came_and_who_said_it() -> N
     machine = Machine()
     machine.log.write(LOST)
     machine.clock.seconds = 3600.0
-    witnesses = machine.witnesses()
+    event_sources = machine.event_sources()
     host = SimulatedHost(machine.clock, SeededEntropy("h"), "m")
 
-    scan = scan_machine(machine.clock, witnesses, host, [XidCheck()], sources=witnesses.sources)
+    scan = scan_machine(
+        machine.clock, event_sources, host, [XidCheck()], sources=event_sources.sources
+    )
 
     assert "xid/79/GPU-m-2" in {result.check for result in scan.results}
     assert {s.name: (s.events, s.missed) for s in scan.sources} == {"kmsg": (1, 0), "nvml": (0, 0)}
@@ -286,15 +290,15 @@ def test_the_kernels_log_never_blocks_never_repeats_itself_and_finds_its_gpu() -
         file = ours.dup()
         file.setblocking(False)
         log = Kmsg(machine.clock, file=file.detach())
-        witnesses = Witnesses(
+        event_sources = EventSources(
             machine.clock, machine.gpus, [log], bookmark=machine.bookmark, boot_id=boot_id
         )
-        assert not witnesses.hear(), "with nothing to read it returns at once"
+        assert not event_sources.poll_kernel_logs(), "with nothing to read it returns at once"
         for record in records:
             theirs.send(record.encode())
-        found = [(event.code, event.gpu) for event in witnesses.events()]
-        witnesses.settle(1000)
-        assert witnesses.events() == []
+        found = [(event.code, event.gpu) for event in event_sources.events()]
+        event_sources.settle(1000)
+        assert event_sources.events() == []
         log.close()
         return found
 

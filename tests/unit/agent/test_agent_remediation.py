@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.remediation import FILE, Allowed
+from navarch.agent.remediation import FILE, Permissions
 from navarch.agent.settings import Identity
 from navarch.agent.spool.disk import MemoryDisk
 from navarch.agent.transport.direct_link import DirectLink
@@ -25,7 +25,7 @@ from navarch.sim.loop import SimLoop
 from navarch.testing.rehearsal import RehearsalControlPlane
 
 NODE = NodeId("gpu-7")
-ALL = Allowed(restart_app=True, reset=True, reboot=True)
+ALL = Permissions(restart_app=True, reset=True, reboot=True)
 
 
 class Facts:
@@ -52,7 +52,7 @@ class Stage:
     )
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     effects: SimulatedEffects = field(default_factory=SimulatedEffects)
-    allowed: Allowed = ALL
+    permissions: Permissions = ALL
     boot: str = "boot-1"
     released: list[str] = field(default_factory=list)
     gpus: SimulatedGpus | None = None
@@ -73,7 +73,7 @@ class Stage:
             probe_offload=InlineOffload(),
             facts=Facts(),
             effects=self.effects,
-            allowed=self.allowed,
+            permissions=self.permissions,
             release_driver=lambda: self.released.append("released"),
         )
 
@@ -118,7 +118,7 @@ def test_what_the_owner_has_not_allowed_is_refused_with_the_option_that_would(
         assert not ok
         assert option in said
 
-    assert play(story, Stage(allowed=Allowed())).effects.done == []
+    assert play(story, Stage(permissions=Permissions())).effects.done == []
 
 
 @pytest.mark.parametrize(
@@ -236,8 +236,8 @@ def test_an_application_is_restarted_by_its_services_or_by_the_processes_that_ar
     async def by_unit(stage: Stage) -> None:
         assert (await stage.order(CommandKind.RESTART_APP))[0]
 
-    units = Allowed(restart_app=True, units=("train.service",))
-    assert play(by_unit, Stage(allowed=units)).effects.done == ["restart train.service"]
+    units = Permissions(restart_app=True, units=("train.service",))
+    assert play(by_unit, Stage(permissions=units)).effects.done == ["restart train.service"]
 
     async def by_pid(stage: Stage) -> None:
         stage.effects.in_use_by = [Holder(pid=41, name="train"), Holder(pid=42, name="other")]
