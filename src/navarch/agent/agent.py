@@ -1,8 +1,8 @@
-"""The agent: four loops around what it knows.
+"""The agent: concurrent loops around a spool on disk.
 
-One beats, and registers when it must; one looks at the machine and writes down what it finds;
-one delivers what is written down; one carries out commands. A slow driver therefore delays no
-heartbeat, and a lost connection stops no check.
+One loop registers and sends heartbeats, one runs checks and stores the results, one uploads
+stored reports, one runs commands. A slow driver therefore delays no heartbeat, and a lost
+connection stops no check.
 """
 
 import asyncio
@@ -58,18 +58,17 @@ class _Loops:
 
 
 class Agent:
-    """Looks after one machine, until stopped.
+    """The agent of one machine; runs until stopped.
 
-    Any number of agents can live in one process, each with its own link and disk; none
-    touches anything but what it was given. `offload` is for the disk and takes one call
-    after the other; `probe_offload` is for drivers, which may hang, and should not be shared
-    with the disk's. `on_terminate` is called when the control plane has asked for the end of
-    the machine; without it the agent just stops. `diagnostics` are the tests that use the GPUs,
-    where the machine is one that they can be used on; they take minutes, on `tests_offload`.
-    `notices` follows what the provider announces to the machine.
-    `effects` is the agent's power over the machine, as far as `allowed` lets it have any.
-    `notices` follows what the provider announces to the machine. `lease` ends a machine that is
-    idle and that no control plane has answered for as long as it says.
+    Any number of agents can share a process, each with its own link and disk: an agent uses only
+    what its constructor receives.
+
+    `offload` runs disk calls, one at a time. `probe_offload` runs driver calls, which may hang,
+    so it should not be shared with the disk. `on_terminate` is called after a TERMINATE command;
+    without it the agent stops. `diagnostics` runs tests that load the GPUs, on machines that
+    support them; they take minutes and run on `tests_offload`. `notices` watches the provider's
+    maintenance and preemption notices. `effects` changes the machine, as far as `permissions`
+    allows. `lease` shuts down an idle machine that has lost its control plane for the lease's term.
     """
 
     def __init__(
@@ -131,12 +130,12 @@ class Agent:
 
     @property
     def node(self) -> NodeId:
-        """The name under which the control plane knows the machine."""
+        """The node id that the control plane assigned."""
         return self._connection.node
 
     @property
     def connected(self) -> bool:
-        """Whether the control plane answered last time."""
+        """Whether the last call to the control plane succeeded."""
         return self._connection.up
 
     @property
@@ -146,11 +145,11 @@ class Agent:
 
     @property
     def hung(self) -> bool:
-        """Whether a driver keeps the probe's thread and will not give it back."""
+        """Whether a driver call that timed out still occupies the probe's thread."""
         return self._probe.hung
 
     async def run(self) -> None:
-        """Live until stopped or cancelled; raise DiskError if the disk cannot be used."""
+        """Run until stopped or cancelled; raise DiskError if the disk cannot be used."""
         self._loops = loops = await self._build()
         log.info("agent.started", node=self.node, gpus=type(self._gpus).__name__)
         try:
@@ -179,17 +178,17 @@ class Agent:
         log.info("agent.stopped", node=self.node)
 
     def stop(self) -> None:
-        """Ask for the end: what is in flight is finished, what can be delivered is."""
+        """Stop after finishing calls in flight and a last upload."""
         self._signals.stop()
         self._limit_stop_time()
 
     def run_all_checks(self) -> None:
-        """Ask for every check to be made at once: something may have happened."""
+        """Schedule every check to run immediately."""
         if self._loops is not None:
             self._loops.check_runner.schedule_all()
 
     def run_check(self, check: str) -> None:
-        """Ask for one check to be made at once."""
+        """Schedule one check to run immediately."""
         if self._loops is not None:
             self._loops.check_runner.schedule_now(check)
 
@@ -198,7 +197,7 @@ class Agent:
             self._limit.reschedule(asyncio.get_running_loop().time() + self._timing.stop_s)
 
     async def _flush(self, loops: _Loops) -> None:
-        """Make a last attempt to say what is unsaid. What stays unsaid stays on disk."""
+        """Try once to upload stored reports and results; what fails stays on disk."""
         try:
             await loops.uploader.upload()
             await loops.commands.report_results()

@@ -1,4 +1,4 @@
-"""Rounds of health checks, and what is written down of them."""
+"""Runs health checks when they are due and stores their results."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,15 +29,14 @@ from navarch.ports.host import Host
 log = structlog.get_logger(__name__)
 
 EVENTS_MAX = 500
-"""So many unsettled events are written down at once, lest a storm of them fill the memory."""
+"""Above this many unsettled events, results are stored at once to bound memory."""
 
 
 class GpuSnapshot:
-    """A GpuReader for one round.
+    """A GpuReader that caches its first readings for one round of checks.
 
-    It shows every check the same list, the same readings and the same events, and remembers
-    which events it showed: those, and no later ones, may be settled once the round is written
-    down. A GPU, or a driver, that does not answer is not asked again by the next check.
+    Every check sees the same GPUs, health and events. Only the events in the snapshot may be
+    settled once the round is stored. A reading that failed is not retried within the round.
     """
 
     def __init__(self, reader: GpuReader) -> None:
@@ -47,20 +46,20 @@ class GpuSnapshot:
         self._health: dict[str, GpuHealth | GpuError] = {}
         self._list_error: GpuError | None = None
         self.gpus: tuple[Gpu, ...] | None = None
-        """What was listed, if anybody asked and the driver answered."""
+        """The GPUs, once a check has listed them successfully."""
 
     @property
     def last_event(self) -> int:
-        """The number up to which events may be settled; zero for none."""
+        """The number up to which events may be settled; zero if none."""
         return self._events[-1].number if self._events and not self._retain_events else 0
 
     @property
     def event_count(self) -> int:
-        """How many events were shown."""
+        """The number of events in the snapshot."""
         return len(self._events or ())
 
     def retain_events(self) -> None:
-        """Settle none: a check that failed may not have told of them."""
+        """Leave all events unsettled, because a failed check may not have reported them."""
         self._retain_events = True
 
     def list_gpus(self) -> Sequence[Gpu]:
@@ -76,11 +75,11 @@ class GpuSnapshot:
         return self.gpus
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return what a GPU is doing."""
+        """Return a GPU's metrics, uncached."""
         return self._reader.metrics(gpu)
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
+        """Return a GPU's health."""
         if gpu.uuid not in self._health:
             self._health[gpu.uuid] = self._read(gpu)
         found = self._health[gpu.uuid]
@@ -95,20 +94,20 @@ class GpuSnapshot:
             return error
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return what has happened."""
+        """Return the unsettled events."""
         if self._events is None:
             self._events = tuple(self._reader.events())
         return self._events
 
     def settle(self, number: int) -> None:
-        """Do nothing: checks only look."""
+        """Do nothing; the runner settles events."""
 
     def close(self) -> None:
-        """Do nothing: checks only look."""
+        """Do nothing; the snapshot does not own the reader."""
 
 
 class CheckRunner:
-    """Looks at the machine, whether or not anybody can be told."""
+    """Runs checks on their schedule, whether or not the control plane is reachable."""
 
     def __init__(
         self,
@@ -146,12 +145,12 @@ class CheckRunner:
         self._evidence = evidence
         self._lock = asyncio.Lock()
         self.report_stored = asyncio.Event()
-        """Set once a report is written down."""
+        """Set once the first report is stored."""
         self.registered_gpus: tuple[Gpu, ...] | None = None
-        """The GPUs that the control plane knows of."""
+        """The GPUs in the last registration."""
 
     async def run(self) -> None:
-        """Make every check when it is due, until stopped; the first time at once."""
+        """Run each check when it is due, until stopped; the first round is immediate."""
         while not self._signals.stopping:
             if self._connection.repeat_reports:
                 await self._repeat_everything()
@@ -160,27 +159,27 @@ class CheckRunner:
             await self._signals.checks.wait(None if due is None else due - self._clock.monotonic())
 
     def set_interval(self, interval: timedelta) -> None:
-        """Change how often to look and to report."""
+        """Set the default interval of checks and of reports."""
         self._schedule.set_default(interval)
         self._throttle.set_interval(interval)
         self._signals.checks.set()
 
     def schedule_all(self) -> None:
-        """Make every check soon."""
+        """Schedule every check to run immediately."""
         self._schedule.start_over()
         self._signals.checks.set()
 
     def schedule_now(self, check: str) -> None:
-        """Make the check of that name now: there is something for it to see."""
+        """Schedule the named check to run immediately."""
         self._schedule.schedule_now(check)
         self._signals.checks.set()
 
     async def run_all(self) -> list[CheckResult]:
-        """Make every check, and return what they found."""
+        """Run every check now and return the results."""
         return await self.run_checks(self._schedule.checks)
 
     async def run_checks(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
-        """Make `checks`, and write down what they found."""
+        """Run `checks`, store what is due for a report, and return the results."""
         async with self._lock:
             snapshot = GpuSnapshot(self._gpus)
             results = [result for check in checks for result in await self._check(check, snapshot)]
@@ -192,14 +191,14 @@ class CheckRunner:
             if due:
                 await self._store(due)
                 if snapshot.last_event:
-                    # Only now: whoever dies before this line sees them again after a restart.
+                    # After the report is stored: events lost in a crash before this are read again.
                     self._gpus.settle(snapshot.last_event)
             await self._collect_for(results)
         self._reregister_on_change(snapshot.gpus)
         return results
 
     async def report(self, results: Sequence[CheckResult]) -> None:
-        """Write down at once what was found outside the rounds."""
+        """Store results from outside the schedule at once."""
         async with self._lock:
             now = self._clock.monotonic()
             self._throttle.add(results, now)
@@ -210,34 +209,33 @@ class CheckRunner:
                 await self._store(due)
 
     async def all_delivered(self) -> bool:
-        """Return whether the control plane has all that was written down."""
+        """Return whether the control plane has received every stored report."""
         now = self._clock.now()
         return await self._disk_access.run(lambda spool: spool.buffer.oldest_report(now) is None)
 
     async def report_directly(self, results: tuple[CheckResult, ...]) -> None:
-        """Write down at once what no driver was asked about, whatever round is under way."""
+        """Store results without waiting for a round in progress, which a hung driver may block."""
         now = self._clock.now()
         await self._disk_access.try_run(lambda spool: spool.add_report(results, at=now))
         self._signals.uploads.set()
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
-        """Look at nothing meanwhile: what a reset does to the GPUs is not their fault."""
+        """Run no checks inside the block, so that a GPU reset is not reported as a failure."""
         async with self._lock:
             yield
 
     async def collect_evidence(self, why: str) -> None:
-        """Take a bundle because something is about to be changed that it would show."""
+        """Collect a bundle before a change destroys the state it shows."""
         async with self._lock:
             await self._collect(why, ())
 
     async def _collect_for(self, results: Sequence[CheckResult]) -> None:
-        """Take evidence of what was just found, while it is still there to be seen."""
+        """Collect evidence for new failures while the state is still present."""
         grave = [] if self._evidence is None else self._evidence.select(results)
         if grave:
-            reasons = dict.fromkeys(
-                result.reason for result in grave
-            )  # Two checks may say the same.
+            # Two checks may give the same reason.
+            reasons = dict.fromkeys(result.reason for result in grave)
             await self._collect("; ".join(reasons), grave)
 
     async def _collect(self, why: str, results: Sequence[CheckResult]) -> None:
@@ -256,7 +254,7 @@ class CheckRunner:
         self._signals.uploads.set()
 
     async def update_readiness(self, results: Sequence[CheckResult]) -> None:
-        """Mark the machine as not ready, or as ready again, where `results` call for it."""
+        """Mark the machine as not ready, or ready again, according to `results`."""
         cut_off = self._connection.lost
         before = self._disk_access.not_ready
         await self._disk_access.try_run(
@@ -268,7 +266,7 @@ class CheckRunner:
             )
 
     async def _repeat_everything(self) -> None:
-        """Tell everything again: the one whom we told has forgotten."""
+        """Report everything again to a control plane that lost its state."""
 
         def repeat_findings(spool: Spool) -> None:
             spool.buffer.lost_reports = True
@@ -295,7 +293,7 @@ class CheckRunner:
             snapshot.retain_events()
             results = [_failed(check, Health.UNHEALTHY, str(error))]
         except Exception as error:
-            # A broken check is a finding. It is not the end of the agent.
+            # A check that raises is a finding; it must not stop the agent.
             snapshot.retain_events()
             log.exception("agent.check_broken", node=self._connection.node, check=check.name)
             results = [_failed(check, Health.UNKNOWN, f"the check itself failed: {error!r}")]
@@ -308,12 +306,12 @@ class CheckRunner:
         self._throttle.mark_reported(results, self._clock.monotonic())
         self.report_stored.set()
         self._signals.uploads.set()
-        # Let the report go first: to replace a file for good takes several times as long.
+        # Let the upload start first: a synced file replacement takes several times as long.
         await self._clock.sleep(0)
         await self._disk_access.try_run(lambda spool: spool.findings.add(results))
 
     def _reregister_on_change(self, gpus: tuple[Gpu, ...] | None) -> None:
-        """Introduce the machine again once its GPUs are not the ones we told of."""
+        """Register again if the GPUs differ from those of the last registration."""
         if gpus is None or self.registered_gpus is None or gpus == self.registered_gpus:
             return
         log.warning(

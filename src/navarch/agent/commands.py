@@ -1,4 +1,4 @@
-"""Commands: taken, carried out once, and told about until it is known."""
+"""Runs commands from the control plane once each, and reports their results until accepted."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,14 +19,14 @@ from navarch.ports.link import Link
 log = structlog.get_logger(__name__)
 
 LONG_RUNNING = frozenset({CommandKind.RUN_DIAGNOSTIC})
-"""What may take an hour, and must not keep the node from being drained or ended meanwhile."""
+"""Commands that may take an hour; others, such as DRAIN, run beside them."""
 
 Handler = Callable[[Command], Awaitable[str]]
-"""Carries a command out and returns what to tell the operator; raises NavarchError if it cannot."""
+"""Runs a command and returns the result for the operator; raises NavarchError on failure."""
 
 
 class CommandLoop:
-    """Does what the control plane asks."""
+    """Acknowledges commands, runs them, and reports their results."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class CommandLoop:
         }
 
     async def run(self) -> None:
-        """Carry out what arrives, until stopped.
+        """Run commands as they arrive, until stopped.
 
-        What is under way then, and takes long, is given up; it is begun again after a start.
+        A stop cancels long commands; the next start of the agent runs them again.
         """
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
@@ -81,13 +81,13 @@ class CommandLoop:
             except UnreachableError:
                 pause = backoff.next_s()
             if self._terminating:
-                # After the one attempt to tell: the outcome is on disk, should it have failed.
+                # After one attempt to report: if it failed, the result is on disk.
                 self._terminating = False
                 self._on_terminate()
             await self._signals.commands.wait(pause)
 
     async def report_results(self) -> None:
-        """Say how commands ended, where the control plane does not know it yet."""
+        """Report the results that the control plane has not received yet."""
         if not self._connection.registered:
             return
         for record in await self._disk_access.run(lambda spool: spool.journal.to_report()):
@@ -116,7 +116,7 @@ class CommandLoop:
         try:
             await self._link.acknowledge(self._connection.node, command)
         except UnreachableError:
-            return  # To carry it out is more than to acknowledge it, and need not wait.
+            return  # Running the command does not depend on the acknowledgement.
         except NavarchError as error:
             log.debug("agent.not_acknowledged", command=command, error=str(error))
         await self._disk_access.run(lambda spool: spool.journal.acknowledged(command))
@@ -129,7 +129,7 @@ class CommandLoop:
                 await self._run_command(record)
 
     def _start_long_command(self, record: CommandRecord) -> None:
-        """Carry a command out while others are carried out, and tell of it when it is done."""
+        """Run a command beside others; its result is reported when it completes."""
         command = record.command.id
         if command in self._running:
             return
@@ -138,7 +138,7 @@ class CommandLoop:
             del self._running[command]
             self._signals.commands.set()
 
-        assert self._tasks is not None, "begun before run()"
+        assert self._tasks is not None, "called before run()"
         task = self._tasks.create_task(self._run_command(record), name=f"command {command}")
         self._running[command] = task
         task.add_done_callback(done)
@@ -150,9 +150,9 @@ class CommandLoop:
         except NavarchError as error:
             result, succeeded = str(error), False
         except Exception as error:
-            # Left unfinished, it would be tried, and would fail, after every restart.
+            # Without a result, the command would run and fail again after every restart.
             log.exception("agent.handler_broken", node=self._connection.node, kind=command.kind)
-            result, succeeded = f"the agent failed at it: {error!r}", False
+            result, succeeded = f"the agent failed to run it: {error!r}", False
         log.info(
             "agent.obeyed",
             node=self._connection.node,
@@ -171,7 +171,7 @@ class CommandLoop:
 
     async def _uncordon(self, _command: Command) -> str:
         await self._disk_access.run(lambda spool: spool.clear_findings())
-        return "noted; what was found before is forgotten"
+        return "noted; earlier findings are cleared"
 
     async def _drain(self, _command: Command) -> str:
         return "noted; the control plane moves the work elsewhere"
@@ -179,4 +179,4 @@ class CommandLoop:
     async def _terminate(self, _command: Command) -> str:
         await self._check_runner.collect_evidence("before the machine is given back")
         self._terminating = True
-        return "the agent ends; the control plane ends the machine"
+        return "the agent stops; the control plane terminates the machine"

@@ -1,4 +1,4 @@
-"""How things stand between an agent and its control plane."""
+"""The state of the connection to the control plane, and the delay between retries."""
 
 import structlog
 
@@ -10,37 +10,37 @@ log = structlog.get_logger(__name__)
 
 
 class ConnectionState:
-    """Knows whether the control plane answers and knows us; logs it when that changes."""
+    """Whether the control plane is reachable and knows this node; logs every change."""
 
     def __init__(self, node: NodeId) -> None:
         self.node = node
-        """The name under which the control plane knows the machine."""
+        """The configured node id, then the one the control plane assigned."""
         self.registered = False
         self.up = False
         self.lost = False
-        """Whether the last attempt failed; neither up nor lost before the first."""
+        """Whether the last call failed. Before the first call, both `up` and `lost` are false."""
         self.repeat_reports = False
-        """Whether the control plane has forgotten what it was told, and must be told again."""
+        """Whether the control plane lost the node's reports, so that they must be sent again."""
         self._last_error = ""
 
     def mark_registered(self, node: NodeId) -> None:
-        """Note a registration."""
+        """Record a registration."""
         log.info("agent.registered", node=node, asked_for=self.node)
         self.node = node
         self.registered = True
 
     def mark_up(self) -> None:
-        """Note an answer."""
+        """Record a successful call."""
         if self.lost:
             log.info("agent.reconnected", node=self.node)
         self.up, self.lost, self._last_error = True, False, ""
 
     def mark_lost(self, error: Exception) -> None:
-        """Note that there was none, or not the one we hoped for."""
+        """Record a failed call."""
         self.up, self.lost = False, True
         last_error = f"{type(error).__name__}: {error}"
         if last_error == self._last_error:
-            return  # Said once is enough; attempts go on for ever.
+            return  # Log each error once; retries continue indefinitely.
         self._last_error = last_error
         if isinstance(error, UnauthorizedError):
             log.error(
@@ -53,27 +53,27 @@ class ConnectionState:
             log.warning("agent.unreachable", node=self.node, error=str(error))
 
     def mark_unknown(self) -> None:
-        """Note that the control plane does not know us any more."""
+        """Record that the control plane no longer knows the node."""
         if self.registered:
             log.warning("agent.not_known", node=self.node)
         self.registered = False
         self.repeat_reports = True
 
     def require_registration(self) -> None:
-        """Note that we are no longer what we said we are."""
+        """Require a new registration because the inventory changed."""
         self.registered = False
 
 
 FIRST_S = 0.5
 LONGEST_S = 30.0
-"""Short enough that a fleet is back within a minute of its control plane; with the jitter below,
-ten thousand agents then come at some 500 a second."""
+"""Short enough that a fleet reconnects within a minute of its control plane's return; with the
+jitter below, ten thousand agents then make about 500 requests a second."""
 
 
 class Backoff:
-    """Pauses that grow with every failure in a row, each drawn by chance.
+    """Exponential delays with jitter.
 
-    Chance keeps agents that lost the control plane together from coming back together.
+    Jitter spreads the retries of agents that lost the control plane at the same moment.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Backoff:
         self._failures = 0
 
     def next_s(self) -> float:
-        """Note a failure; return how many seconds to wait."""
+        """Record a failure; return the seconds to wait."""
         ceiling = min(self._longest_s, self._first_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         return self._entropy.uniform(ceiling / 3.0, ceiling)
 
     def reset(self) -> None:
-        """Note a success."""
+        """Record a success."""
         self._failures = 0

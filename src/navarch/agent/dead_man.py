@@ -1,8 +1,8 @@
-"""The dead-man lease: a machine that nobody looks after any more ends itself, if it is idle.
+"""The dead man's switch: an idle machine that lost its control plane shuts itself down.
 
-It is off unless asked for. Time is counted only while this agent runs and the control plane does
-not answer, by a clock that cannot be set; what was counted is kept over restarts. Whatever looks
-like work, and whatever cannot be looked at, keeps the machine.
+It is off by default. Time counts only while the agent runs and the control plane is unreachable,
+on the monotonic clock; the count survives restarts. Anything that looks like work, or cannot be
+read, keeps the machine running.
 """
 
 from collections.abc import Callable
@@ -28,9 +28,9 @@ log = structlog.get_logger(__name__)
 FILE = "dead-man"
 INTERVAL_S = 30.0
 IDLE_FOR = timedelta(minutes=15)
-"""How long nothing may have looked like work before the end: longer than a job takes to load."""
+"""How long the machine must be idle before shutdown: longer than a job takes to load."""
 GPU_MEMORY_MAX = 1024**3
-"""An idle GPU holds some hundred megabytes for its driver; a model that waits holds more."""
+"""The driver uses a few hundred megabytes of an idle GPU; a loaded model uses more."""
 CPU_MAX_PCT = 25.0
 
 
@@ -40,15 +40,15 @@ class _Count(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """How long a machine may be alone, and what ends it."""
+    """How long a machine may run without a control plane, and how to shut it down."""
 
     term: timedelta
     end: Callable[[], None]
-    """Ends the machine: there is no way back from it."""
+    """Shuts the machine down; irreversible."""
 
 
 class DeadManSwitch:
-    """Counts how long nobody has been there."""
+    """Counts the time without a control plane and shuts down an idle machine after the term."""
 
     def __init__(
         self,
@@ -81,28 +81,28 @@ class DeadManSwitch:
 
     @property
     def signal(self) -> Signal:
-        """What ends the waiting."""
+        """The signal that wakes the loop."""
         return self._signals.dead_man
 
     async def run(self) -> None:
-        """Look every now and then, until stopped."""
+        """Update the count periodically, until stopped."""
         self._alone_s = self._saved_s = await self._load_count()
         before = self._clock.monotonic()
         while not self._signals.stopping:
             await self.signal.wait(INTERVAL_S)
             now = self._clock.monotonic()
-            # A machine that was suspended has slept through the rest: that does not count.
+            # Time during which the machine was suspended does not count.
             passed, before = min(now - before, 2 * INTERVAL_S), now
             if await self._tick(passed):
                 log.warning(
                     "agent.dead_man", node=self._connection.node, alone_s=round(self._alone_s)
                 )
                 self._lease.end()
-                # Where that did not work, it is tried again after another term.
+                # If the shutdown failed, try again after another term.
                 self._alone_s = self._idle_s = 0.0
 
     async def _tick(self, passed: float) -> bool:
-        """Count the time that has passed; return whether it is time to end."""
+        """Add the time that passed; return whether to shut down."""
         if self._signals.stopping:
             return False
         if self._connection.up:
@@ -113,7 +113,7 @@ class DeadManSwitch:
         self._idle_s = 0.0 if await self._busy_or_hung() else self._idle_s + passed
         await self._save_count(least_s=self._lease.term.total_seconds() / 20)
         due = self._alone_s >= self._lease.term.total_seconds()
-        # Asked last: looking at the GPUs took a while, in which somebody may have answered.
+        # Checked last: a heartbeat may have succeeded while the GPUs were read.
         return due and self._idle_s >= IDLE_FOR.total_seconds() and not self._connection.up
 
     async def _busy_or_hung(self) -> bool:
@@ -123,7 +123,7 @@ class DeadManSwitch:
             return True
 
     def _is_busy(self) -> bool:
-        """Return whether anything looks like work, or cannot be looked at; blocks."""
+        """Return whether anything looks like work or cannot be read; blocks."""
         try:
             return any(self._gpu_busy(gpu) for gpu in self._gpus.list_gpus()) or self._cpu_busy()
         except (GpuError, HostError):
@@ -142,10 +142,10 @@ class DeadManSwitch:
             raw = await self._offload.run(lambda: self._disk.read(FILE))
             return msgspec.json.decode(raw, type=_Count).alone_s if raw else 0.0
         except (DiskError, msgspec.DecodeError):
-            return 0.0  # Counting anew keeps the machine for longer, which is the safe side.
+            return 0.0  # Restarting the count keeps the machine longer, which is safe.
 
     async def _save_count(self, *, least_s: float) -> None:
-        """Write the count down when it has moved enough."""
+        """Write the count to disk if it changed by `least_s`."""
         if self._alone_s == self._saved_s or abs(self._alone_s - self._saved_s) < least_s:
             return
         data = msgspec.json.encode(_Count(alone_s=self._alone_s))

@@ -1,4 +1,4 @@
-"""Tests that use the GPUs: when somebody asks, and weekly while the machine is idle."""
+"""Tests that load the GPUs: on command, and weekly while the machine is idle."""
 
 import asyncio
 import contextlib
@@ -30,23 +30,21 @@ DUE_FILE = "diagnosed.txt"
 TESTING_FILE = "testing"
 REPORT_TRIES = 30
 SETTLE_S = 10.0
-"""How long the system that hands out work is given to hear that there is none for this node."""
+"""How long to wait for schedulers to learn that the node takes no work."""
 RETRY_AFTER = timedelta(minutes=10)
-"""How long a machine that was busy is left alone."""
+"""How long to wait before trying again on a busy machine."""
 TESTS = "tests"
-"""The parameter of the command that names the tests, separated by commas."""
-
-
+"""The command parameter that names the tests, separated by commas."""
 PEERS = "peers"
-"""The parameter that names other nodes for tests that span nodes: addresses with their GPUs."""
+"""The command parameter that names peers of multi-node tests: addresses with their GPUs."""
 
 
 class DiagnosticLoop:
     """Tests the GPUs, one round at a time, on a thread of its own.
 
-    No work may start on the node meanwhile: the control plane is told first, and given time to
-    tell whoever hands out work. GPUs that are in use all the same are left alone; the tests look
-    for that themselves. Passive checks and heartbeats go on.
+    No work may start on the node during a round: the loop first reports the node as under test and
+    waits for schedulers to react. The tests themselves skip GPUs that are in use. Passive checks
+    and heartbeats continue.
     """
 
     def __init__(
@@ -78,7 +76,7 @@ class DiagnosticLoop:
         self._lock = asyncio.Lock()
 
     async def run(self) -> None:
-        """Test weekly, until stopped. A machine that has no way to be tested is left alone."""
+        """Test weekly, until stopped. Return at once on machines without diagnostics."""
         if self._diagnostics is None:
             return
         await self._recover()
@@ -94,7 +92,7 @@ class DiagnosticLoop:
                 due = self._clock.now() + RETRY_AFTER
 
     async def _test_if_idle(self) -> bool:
-        """Make all tests, unless work came before it could be kept away; return whether."""
+        """Run all tests unless work has started meanwhile; return whether they ran."""
         checks = active_checks()
         async with self._exclusive(checks) as reported:
             if not reported or not await self._offload.run(self._is_idle):
@@ -103,7 +101,7 @@ class DiagnosticLoop:
         return True
 
     async def handle_command(self, command: Command) -> str:
-        """Carry out a request for tests, or for all checks where it names none."""
+        """Run the tests that the command names, or every check if it names none."""
         names = command.parameters.get(TESTS, "")
         if not names:
             return _render(await self._check_runner.run_all())
@@ -111,29 +109,31 @@ class DiagnosticLoop:
         return _render(await self.run_tests(choose_active(names.split(","), peers=peers)))
 
     async def run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
-        """Make tests that somebody asked for, and write down what they found."""
+        """Run tests and store their results, whether or not the machine is idle."""
         async with self._exclusive(checks):
             return await self._run_tests(checks)
 
     async def _run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
         results: list[CheckResult] = []
         for check in checks:
-            log.info("agent.testing", node=self._connection.node, run_tests=check.name)
-            run = partial(run_check_safely, check, self._view())
-            results += await self._offload.run(run)
+            log.info("agent.testing", node=self._connection.node, test=check.name)
+            results += await self._offload.run(partial(self._run_test, check))
         await self._check_runner.report(results)
         return results
 
+    def _run_test(self, check: HealthCheck) -> list[CheckResult]:
+        return run_check_safely(check, self._view())
+
     @contextlib.asynccontextmanager
     async def _exclusive(self, checks: Sequence[HealthCheck]) -> AsyncIterator[bool]:
-        """Keep work away while the block runs; its value is whether everybody has been told.
+        """Keep new work off the node inside the block; yield whether the control plane confirmed.
 
-        A note on disk outlives this process, so that its next life lets work in again.
+        A marker file survives a crash, so that the restarted agent allows work again.
         """
         async with self._lock:
             await self._disk_offload.run(lambda: self._disk.replace(TESTING_FILE, b"", sync=False))
             names = ", ".join(check.name for check in checks)
-            reason = f"the GPUs are being tested ({names}); no work may start until that is done"
+            reason = f"the GPUs are being tested ({names}); no work may start until the tests end"
             await self._check_runner.report(
                 [CheckResult(check=TESTING, health=Health.DEGRADED, reason=reason)]
             )
@@ -146,7 +146,7 @@ class DiagnosticLoop:
             await self._allow_work()
 
     async def _wait_until_reported(self) -> bool:
-        """Wait until the control plane knows, and a while longer for those it tells in turn."""
+        """Wait until the control plane has the report and schedulers had time to act on it."""
         for _ in range(REPORT_TRIES):
             if self._signals.stopping:
                 return False
@@ -157,7 +157,7 @@ class DiagnosticLoop:
         return False
 
     async def _recover(self) -> None:
-        """Let work in that an earlier life of the agent kept away and could not let in again."""
+        """Allow work again after a crash during a test."""
         async with self._lock:
             if await self._disk_offload.run(lambda: self._disk.read(TESTING_FILE)) is not None:
                 await self._allow_work()
@@ -178,13 +178,13 @@ class DiagnosticLoop:
         try:
             facts = [self._gpus.health(gpu) for gpu in self._gpus.list_gpus()]
         except GpuError:
-            return False  # Who does not answer is in no state to be tested.
+            return False  # A driver that does not respond cannot be tested.
         return not any(one.holders or one.utilization_pct for one in facts)
 
     def _load_due(self) -> datetime:
-        """Return when the next round is due; the first is put somewhere into the week ahead.
+        """Return when the next round is due; the first is at a random time within a week.
 
-        Machines that started together should not be tested together.
+        The random time spreads the tests of machines that started together.
         """
         raw = self._disk.read(DUE_FILE)
         try:
@@ -204,7 +204,7 @@ class DiagnosticLoop:
 
 
 def _render(results: Sequence[CheckResult]) -> str:
-    """Return one line a result, as `navarch diag` reads it."""
-    reported = [r for r in results if r.reason or r.health is not Health.HEALTHY]
-    lines = [f"{result.check} {result.health}: {result.reason}" for result in reported]
+    """Return one line per notable result, in the format that `navarch diag` parses."""
+    notable = [r for r in results if r.reason or r.health is not Health.HEALTHY]
+    lines = [f"{result.check} {result.health}: {result.reason}" for result in notable]
     return "\n".join(lines) or f"{len(results)} results, all healthy"

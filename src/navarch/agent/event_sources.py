@@ -1,4 +1,4 @@
-"""The GPUs of a machine with everybody who tells of their errors: kernel log, tracepoint, NVML."""
+"""GPU errors from all sources of a machine: kernel log, tracepoint and NVML."""
 
 import asyncio
 import contextlib
@@ -23,16 +23,16 @@ log = structlog.get_logger(__name__)
 NVML = "nvml"
 KMSG = "kmsg"
 TEXT_MAX = 400
-"""The longest line a driver prints, about. A finding is no place for more."""
+"""About the longest line a driver prints; longer text is cut."""
 NAME_MAX = 64
-"""The kernel keeps fifteen characters of a process' name; the driver prints no more."""
+"""The kernel keeps fifteen characters of a process name; longer names are cut."""
 
 
 class EventSources:
-    """A GpuReader whose events come from every source there is, each event once.
+    """A GpuReader that merges the events of all sources, so that each event appears once.
 
-    The kernel's log goes on where an earlier life of the agent left it; a driver that does
-    not answer takes NVML's events away, and no others.
+    Reading the kernel log resumes where the previous run of the agent stopped. An unresponsive
+    driver only affects NVML's events.
     """
 
     def __init__(
@@ -57,20 +57,20 @@ class EventSources:
         self._unsettled: dict[int, Event] = {}
         self._last_number = 0
         self._lock = threading.Lock()
-        """Readings are made by the probe's thread and by whoever waits for the log."""
+        """Guards state shared by the probe's thread and the event loop's log reader."""
 
     def sources(self) -> Sequence[EventSource]:
-        """Return how much each source has seen, and missed."""
+        """Return each source with the number of events it saw and missed."""
         overruns = {name: source.lost for name, (source, _) in self._logs.items()}
         return [replace(s, overrun=overruns.get(s.name, 0)) for s in self._fusion.sources]
 
     def filenos(self) -> list[int]:
-        """Return what to wait on for news from the kernel."""
+        """Return the file descriptors that become readable on new kernel records."""
         numbers = [source.fileno() for source, _ in self._logs.values()]
         return [number for number in numbers if number >= 0]
 
     def poll_kernel_logs(self) -> bool:
-        """Read the kernel's news, without blocking; return whether any event is unsettled."""
+        """Read new kernel records without blocking; return whether any event is unsettled."""
         with self._lock:
             self._merge(self._from_logs())
             return bool(self._unsettled)
@@ -82,33 +82,33 @@ class EventSources:
         return gpus
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return what a GPU is doing."""
+        """Return a GPU's metrics."""
         return self._reader.metrics(gpu)
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
+        """Return a GPU's health."""
         return self._reader.health(gpu)
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return what has happened and is not settled yet, whoever saw it."""
+        """Return the unsettled events of all sources."""
         self._load_addresses()
         with self._lock:
             self._merge([*self._from_logs(), *self._from_driver()])
             return [self._gpu_event(self._unsettled[number]) for number in sorted(self._unsettled)]
 
     def settle(self, number: int) -> None:
-        """Forget events up to `number`, and let the sources forget them."""
+        """Settle events up to `number`, here and at their sources."""
         with self._lock:
             self._unsettled = {n: e for n, e in self._unsettled.items() if n > number}
             self._settle_driver()
             self._settle_log()
 
     def release_driver(self) -> None:
-        """Let go of the driver, until somebody asks again: a GPU in use cannot be reset."""
+        """Close the driver until the next reading: a GPU in use cannot be reset."""
         self._reader.close()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all sources and the driver."""
         for source, _ in self._logs.values():
             source.close()
         self._reader.close()
@@ -116,8 +116,8 @@ class EventSources:
     def _merge(self, sightings: Sequence[Sighting]) -> None:
         for event in self._fusion.see(sightings, now=self._clock.now()):
             is_new = event.number > self._last_number
-            # An event that was settled while it had no text may be decided otherwise by it, and
-            # so may one that only now has a second witness.
+            # A settled event returns if it now has a text or another source: either may change
+            # the verdict.
             is_more = _adds_text(event) or _adds_source(event)
             if is_new or event.number in self._unsettled or is_more:
                 self._unsettled[event.number] = event
@@ -158,7 +158,7 @@ class EventSources:
         try:
             events = self._reader.events()
         except GpuError:
-            return []  # That the driver does not answer is for other checks to say.
+            return []  # Other checks report an unresponsive driver.
         new = [event for event in events if event.number > self._nvml_to]
         self._nvml_to = max((event.number for event in new), default=self._nvml_to)
         return [
@@ -174,7 +174,7 @@ class EventSources:
         ]
 
     def _load_addresses(self) -> None:
-        """Learn which GPU is at which address, while the driver still knows."""
+        """Load the PCI addresses of the GPUs while the driver still responds."""
         if not self._uuids:
             try:
                 self.list_gpus()
@@ -221,7 +221,7 @@ class EventSources:
 
 
 def address(pci: str) -> str:
-    """Return a PCI address in the one form that all sources can be compared in.
+    """Return a PCI address in a form that is comparable across sources.
 
     NVML writes `00000000:3B:00.0`, the driver's log `0000:3b:00`, the tracepoint adds `.0`.
     """
@@ -230,45 +230,45 @@ def address(pci: str) -> str:
 
 
 def _adds_source(event: Event) -> bool:
-    """Return whether the latest sighting is the first by its source."""
+    """Return whether the latest sighting is the first from its source."""
     return event.sightings[-1].source not in {s.source for s in event.sightings[:-1]}
 
 
 def _adds_text(event: Event) -> bool:
-    """Return whether the latest sighting is the first that has a text."""
+    """Return whether the latest sighting is the first with a text."""
     return bool(event.sightings[-1].text) and not any(s.text for s in event.sightings[:-1])
 
 
 XID_CHECK = "xid"
 PAUSE_S = 0.02
-"""However much the kernel has to say, we listen at most fifty times a second."""
+"""Limits reads of the kernel log to fifty a second."""
 
 
 @contextlib.contextmanager
 def wake_on_kernel_log(agent: Agent, event_sources: EventSources) -> Iterator[None]:
-    """Let the kernel's news set off the check for XIDs at once, inside a running loop.
+    """Run the XID check as soon as the kernel logs a GPU error, inside the running loop.
 
-    Only a line that reports an error wakes the agent; everything else is read and let go.
+    Other kernel records are read and dropped without waking the agent.
     """
     loop = asyncio.get_running_loop()
     files = event_sources.filenos()
-    over = False
+    closed = False
 
-    def on_news(file: int) -> None:
+    def on_readable(file: int) -> None:
         loop.remove_reader(file)
         if event_sources.poll_kernel_logs():
             agent.run_check(XID_CHECK)
-        loop.call_later(PAUSE_S, listen, file)
+        loop.call_later(PAUSE_S, watch, file)
 
-    def listen(file: int) -> None:
-        if not over:
-            loop.add_reader(file, on_news, file)
+    def watch(file: int) -> None:
+        if not closed:
+            loop.add_reader(file, on_readable, file)
 
     for file in files:
-        listen(file)
+        watch(file)
     try:
         yield
     finally:
-        over = True
+        closed = True
         for file in files:
             loop.remove_reader(file)

@@ -1,4 +1,4 @@
-"""Evidence bundles: taken when something is found, before anybody resets anything."""
+"""Evidence bundles: the machine's state at the time of a finding, before any remediation."""
 
 import gzip
 import hashlib
@@ -17,13 +17,13 @@ from navarch.ports.gpu import GpuError, GpuReader
 
 FORMAT = 1
 REPEAT_AFTER = timedelta(minutes=10)
-"""The same trouble is worth a second bundle after this long, if it went away or happened again."""
+"""The least time between two bundles of one check, if it recovered or the event recurred."""
 PLAIN_BYTES_MAX = 1_900_000
-"""A bundle stays below two megabytes unpacked, too."""
+"""Keeps an unpacked bundle below two megabytes."""
 
 
 class EvidenceCollector:
-    """Takes bundles. Each part is read by itself: what cannot be read says why, and no more."""
+    """Collects bundles. Each part is read separately; a part that fails contains its error."""
 
     def __init__(
         self,
@@ -43,9 +43,10 @@ class EvidenceCollector:
         self._unresolved: set[str] = set()
 
     def select(self, results: Sequence[CheckResult]) -> list[CheckResult]:
-        """Return those of `results` that call for a bundle, and have not had one lately.
+        """Return those of `results` that need a new bundle.
 
-        What stays as it was when its bundle was taken would only crowd out the first one.
+        A failure that persists since its last bundle needs none: more bundles would push the
+        first one out of the queue.
         """
         now = self._clock.monotonic()
         again_s = REPEAT_AFTER.total_seconds()
@@ -59,7 +60,7 @@ class EvidenceCollector:
         ]
 
     def collect(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
-        """Return a bundle. Blocks; what hangs is the driver's, and comes last."""
+        """Return a bundle; blocks. Driver readings come last because they may hang."""
         taken_at = self._clock.now()
         self._collected_at.update({result.check: self._clock.monotonic() for result in results})
         self._unresolved |= {result.check for result in results}
@@ -104,10 +105,10 @@ class EvidenceCollector:
 
 
 def pack(parts: dict[str, Any]) -> bytes:
-    """Return a bundle's content; where it is too large, older lines of the log are left out."""
+    """Return a bundle's content, without the oldest log lines if it is too large."""
     while True:
         plain = msgspec.json.encode(parts)
-        # No time of day in the header: the same bundle is the same bytes.
+        # mtime=0 makes the bytes, and so the hash, reproducible.
         content = gzip.compress(plain, mtime=0)
         log = parts["kernel_log"]
         small = len(plain) <= PLAIN_BYTES_MAX and len(content) <= CONTENT_BYTES_MAX
@@ -118,5 +119,5 @@ def pack(parts: dict[str, Any]) -> bytes:
 
 
 def unpack(evidence: Evidence) -> Mapping[str, Any]:
-    """Return what is in a bundle."""
+    """Return the parts of a bundle."""
     return msgspec.json.decode(gzip.decompress(evidence.content), type=dict[str, Any])

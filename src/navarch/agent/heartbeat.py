@@ -1,4 +1,4 @@
-"""Heartbeats, and the introductions they need."""
+"""Registration and heartbeats, with the machine's metrics."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 
 class HeartbeatLoop:
-    """Says again and again that the machine is alive, and takes the commands that come back."""
+    """Registers the machine, sends heartbeats, and stores the commands they return."""
 
     def __init__(
         self,
@@ -67,10 +67,10 @@ class HeartbeatLoop:
         self._sequence = 0
         self._first_report_deadline = clock.monotonic() + timing.first_report_s
         self._skip_report = False
-        """Whether the last introduction had a report and no answer."""
+        """Whether the last registration carried a report and failed."""
 
     async def run(self) -> None:
-        """Beat until stopped; the first time at once."""
+        """Send heartbeats until stopped, the first one immediately."""
         backoff = Backoff(self._entropy)
         while not self._signals.stopping:
             try:
@@ -80,7 +80,7 @@ class HeartbeatLoop:
                 pause = backoff.next_s()
             else:
                 backoff.reset()
-                # Agents that started together should not beat together for ever.
+                # Jitter spreads the heartbeats of agents that started together.
                 pause = self._interval_s * self._entropy.uniform(0.95, 1.05)
             await self._signals.heartbeat.wait(pause)
 
@@ -112,7 +112,7 @@ class HeartbeatLoop:
 
     async def _register(self) -> None:
         inventory = await self._inventory()
-        # What keeps an introduction from being answered must not be its report: the next has none.
+        # A report that breaks registration must not keep the machine unknown: retry without it.
         report = None if self._skip_report else await self._oldest_report()
         registration = Registration(
             node=self._identity.node,
@@ -126,7 +126,7 @@ class HeartbeatLoop:
         welcome = await self._link.register(registration)
         self._skip_report = False
         if report is not None and welcome.status:
-            # Before anybody may deliver: it need not be sent again.
+            # Must precede mark_registered(), which lets the uploader send this report again.
             now = self._clock.now()
             await self._disk_access.try_run(
                 lambda spool: spool.delivered(report, welcome.status, now=now)
@@ -136,9 +136,10 @@ class HeartbeatLoop:
         self._apply(welcome)
 
     async def _oldest_report(self) -> HealthReport | None:
-        """Return what is to be told next of the machine's health, if anything.
+        """Return the oldest undelivered health report.
 
-        Only an agent that has just started waits for it, and not for long: its driver may hang.
+        An agent that has just started waits briefly for its first report; a hung driver must not
+        delay registration.
         """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(
@@ -153,7 +154,7 @@ class HeartbeatLoop:
             return None
 
     def _place(self, inventory: Inventory) -> Offering | None:
-        """Return where we are, with the GPUs the machine should have, or those it shows."""
+        """Return the configured place with the expected number of GPUs, or the number found."""
         place, expected = self._identity.place, self._identity.gpus_expected
         if place is None:
             return None
@@ -188,7 +189,7 @@ class HeartbeatLoop:
                 await self._probe.call(self._gpus.list_gpus, within_s=self._timing.inventory_s)
             )
         except GpuError as error:
-            # Never anything but what the driver says: a broken driver must not look healthy.
+            # Report only what the driver lists: a broken driver must not look healthy.
             log.warning("agent.no_gpus", node=self._connection.node, error=str(error))
             return ()
 
@@ -207,7 +208,7 @@ class HeartbeatLoop:
 
 
 class MetricsReader:
-    """Takes a machine's readings. What cannot be read reads zero; the checks say why."""
+    """Reads CPU, memory and GPU metrics. Failed readings are zero; checks report the cause."""
 
     def __init__(self, host: Host, gpus: GpuReader) -> None:
         self._host = host
@@ -215,7 +216,7 @@ class MetricsReader:
         self._before: CpuTimes | None = None
 
     def read(self) -> NodeMetrics:
-        """Return what the machine does now; blocks."""
+        """Return the current metrics; blocks."""
         return NodeMetrics(
             cpu_pct=self._cpu_pct(), memory_pct=self._memory_pct(), gpus=self._gpu_metrics()
         )
@@ -244,11 +245,11 @@ class MetricsReader:
         try:
             return self._gpus.metrics(gpu)
         except GpuError:
-            return GpuMetrics()  # Leaving it out would give its place to its neighbour.
+            return GpuMetrics()  # Metrics are positional: omitting one GPU would shift the others.
 
 
 def busy_pct(before: CpuTimes, after: CpuTimes) -> float:
-    """Return the share of processor time that was used between two readings."""
+    """Return the CPU utilisation between two readings."""
     total = after.total - before.total
     if total <= 0:
         return 0.0
@@ -256,7 +257,7 @@ def busy_pct(before: CpuTimes, after: CpuTimes) -> float:
 
 
 def used_pct(memory: Memory) -> float:
-    """Return the share of memory that cannot be had."""
+    """Return the share of memory that is not available."""
     if memory.total_bytes <= 0:
         return 0.0
     return 100.0 * (memory.total_bytes - memory.available_bytes) / memory.total_bytes

@@ -1,4 +1,4 @@
-"""Passing on what the provider announces to the machine."""
+"""Forwards the provider's notices, such as a preemption, to the control plane."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,11 @@ from navarch.ports.metadata import NoticeWatch
 log = structlog.get_logger(__name__)
 
 REPEAT_S = 60.0
-"""How often a notice that stands is told again: whoever was told may have forgotten."""
+"""How often an active notice is reported again, in case the control plane lost it."""
 
 
 class NoticeLoop:
-    """Tells the control plane of notices at once, past every check and every driver."""
+    """Reports notices at once, without waiting for checks or drivers."""
 
     def __init__(
         self,
@@ -37,11 +37,11 @@ class NoticeLoop:
         self._last_notices: Sequence[Notice] = ()
 
     async def run(self) -> None:
-        """Follow the watch until stopped."""
+        """Report every change of the watch until stopped."""
         loop = asyncio.get_running_loop()
 
         def on_change() -> None:
-            # A thread that was waiting for an answer may outlive the loop.
+            # The watch's thread may outlive the loop.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._signals.notices.set)
 
@@ -54,13 +54,13 @@ class NoticeLoop:
             self._watch.stop()
 
     async def _report_notices(self) -> bool:
-        """Say what stands; return whether anything does."""
+        """Report the active notices; return whether there are any."""
         notices = self._watch.notices()
         if notices is None:
             return False
         if notices != self._last_notices:
-            words = [f"{notice.kind}: {notice.reason}" for notice in notices]
-            log.warning("agent.notice", node=self._connection.node, notices=words)
+            descriptions = [f"{notice.kind}: {notice.reason}" for notice in notices]
+            log.warning("agent.notice", node=self._connection.node, notices=descriptions)
         self._last_notices = notices
         await self._check_runner.report_directly(judge_notices(notices))
         return bool(notices)

@@ -1,4 +1,4 @@
-"""The format of recordings: JSON, one record a line, described in docs/reference/recordings.md."""
+"""Recordings of a machine: JSON lines, described in docs/reference/recordings.md."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from navarch.ports.host import HostError, KernelLog
 
 VERSION = 1
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
-"""When a recording that does not say when it was made is taken to have been made."""
+"""The assumed start of a recording without a header."""
 
 
 class RecordingError(NavarchError):
-    """The file is not a recording that we can read."""
+    """The file is not a readable recording."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """Something that was read from the machine `t` seconds into the recording."""
+    """One reading, taken `t` seconds into the recording."""
 
     t: float
     kind: str
@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """A stretch of a machine's life."""
+    """The readings of a machine over a period of time."""
 
     started: datetime
     boot_id: str
@@ -42,7 +42,7 @@ class Recording:
 
     @property
     def length(self) -> timedelta:
-        """From the first record to the last."""
+        """The time of the last record."""
         return timedelta(seconds=max((record.t for record in self.records), default=0.0))
 
     def of(self, kind: str) -> list[Record]:
@@ -51,7 +51,7 @@ class Recording:
 
 
 def read_recording(lines: Iterable[bytes]) -> Recording:
-    """Return a recording from its lines, with or without the first one that describes it."""
+    """Return the recording in `lines`; the header line is optional."""
     records: list[Record] = []
     header: dict[str, Any] = {}
     for number, line in enumerate(lines, start=1):
@@ -61,7 +61,7 @@ def read_recording(lines: Iterable[bytes]) -> Recording:
         if "navarch_recording" in facts:
             header = facts
             if header["navarch_recording"] != VERSION:
-                raise RecordingError(f"version {header['navarch_recording']} is not known here")
+                raise RecordingError(f"version {header['navarch_recording']} is not supported")
             continue
         try:
             t, kind = float(facts.pop("t")), str(facts.pop("kind"))
@@ -108,16 +108,16 @@ def _decoded(line: bytes, number: int) -> dict[str, Any]:
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        raise RecordingError(f"line {number} is no JSON object: {error}") from error
+        raise RecordingError(f"line {number} is not a JSON object: {error}") from error
 
 
 def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
-    """Return the GPUs of the header; without one, what can be made out from the records."""
+    """Return the GPUs of the header, or those derived from the records if there is none."""
     if listed is not None:
         try:
             return msgspec.convert(listed, tuple[Gpu, ...])
         except msgspec.ValidationError as error:
-            raise RecordingError(f"the GPUs make no sense: {error}") from error
+            raise RecordingError(f"invalid GPUs in the header: {error}") from error
     host = next((record.facts for record in records if record.kind == "host"), {})
     count = max((int(r.facts.get("gpu", 0)) + 1 for r in records if r.kind == "nvml"), default=0)
     named = dict(_announced_gpus(records))
@@ -134,7 +134,7 @@ def _gpus(listed: object, records: Sequence[Record]) -> tuple[Gpu, ...]:
 
 
 def _announced_gpus(records: Sequence[Record]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield address and uuid of each GPU that the driver introduces before its first XID."""
+    """Yield the address and UUID of each GPU, which the driver logs before its first XID."""
     marker = "NVRM: GPU at PCI:"
     lines = (str(record.facts.get("raw", "")) for record in records if record.kind == "kmsg")
     for index, line in enumerate(line for line in lines if marker in line):
@@ -143,7 +143,7 @@ def _announced_gpus(records: Sequence[Record]) -> Iterator[tuple[int, tuple[str,
 
 
 class Recorder:
-    """Takes a machine down: samples, the driver's events, the kernel's log. It only reads."""
+    """Records a machine: GPU samples, driver events and the kernel log. It only reads."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Recorder:
         self.records = 0
 
     def begin(self) -> None:
-        """Write what the recording is of. What the kernel said before is not part of it."""
+        """Write the header, and skip the kernel records from before the recording."""
         try:
             gpus = tuple(self._gpus.list_gpus())
         except GpuError:
@@ -175,12 +175,12 @@ class Recorder:
                 continue
 
     def poll(self) -> None:
-        """Write what the kernel and the driver have said since the last call."""
+        """Write the kernel records and driver events since the last call."""
         for record in (*self._kernel(), *self._events()):
             self._append(record)
 
     def sample(self) -> None:
-        """Write what every GPU says of itself now."""
+        """Write a sample of every GPU."""
         try:
             gpus = self._gpus.list_gpus()
         except GpuError as error:
@@ -190,7 +190,7 @@ class Recorder:
             self._append(self._sample(gpu))
 
     def annotate(self, text: str) -> None:
-        """Write what whoever makes the recording has to say."""
+        """Write an operator's remark."""
         self._append(Record(t=self._elapsed_s(), kind="phase", facts={"name": text}))
 
     def _sample(self, gpu: Gpu) -> Record:

@@ -1,4 +1,4 @@
-"""Orders that change the machine: fenced by its boot, proven by evidence, verified by checks."""
+"""Commands that change the machine: fenced by boot id, preceded by evidence, verified by checks."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,30 +28,30 @@ RESET_S = 120.0
 """A reset of eight GPUs and their switches takes half a minute."""
 STOP_S = 30.0
 DOWN_S = 300.0
-"""How long a machine that was told to reboot may take to go down."""
+"""How long a reboot may take to begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """What the machine's owner lets the agent do to it. Nothing, unless said."""
+    """The remediation steps that the machine's owner permits; none by default."""
 
     restart_app: bool = False
     units: tuple[str, ...] = ()
-    """Services that are the application: restarted in place of ending its processes."""
+    """The application's systemd units; restarted instead of killing its processes."""
     reset: bool = False
     reboot: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebootNote:
-    """That a reboot was ordered, written down before it is asked for."""
+    """A reboot command, stored before the reboot so that the next boot recognises it."""
 
     command: str
     boot_id: str
 
 
 class Remediation:
-    """Carries out what the control plane's ladder asks of this machine."""
+    """Runs the steps of the control plane's remediation ladder on this machine."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Remediation:
         self._release_driver = release_driver
 
     def handlers(self) -> Mapping[CommandKind, Handler]:
-        """Return who obeys what."""
+        """Return the handler of each command kind."""
         return {
             CommandKind.RESTART_APP: self.restart_app,
             CommandKind.RESET_GPU: self.reset,
@@ -87,7 +87,7 @@ class Remediation:
         }
 
     async def restart_app(self, command: Command) -> str:
-        """Restart the application: its services, or the processes that the order names."""
+        """Restart the application's units, or stop the processes that the command names."""
         may = self._permissions.restart_app
         effects = self._require(may, "restart applications", "--allow-restart-app")
         self._check_boot(command)
@@ -101,17 +101,17 @@ class Remediation:
         else:
             asked = {int(pid) for pid in _split_parameter(command, "pids") if pid.isdecimal()}
             holders = await self._on_driver_thread(effects.holders, STOP_S)
-            # A number may belong to another process by now: only one that holds a GPU is meant.
+            # The pid may have been reused: only stop a process that holds a GPU.
             found = [holder for holder in holders if holder.pid in asked]
             if not found:
-                raise NotPossibleError("no process that the order names holds a GPU")
+                raise NotPossibleError("none of the processes in the command holds a GPU")
             pids = [holder.pid for holder in found]
             await self._on_driver_thread(lambda: effects.stop(pids, within_s=STOP_S), 2 * STOP_S)
             done = f"ended {', '.join(map(str, found))}"
         return await self._verified(done)
 
     async def reset(self, command: Command) -> str:
-        """Reset GPUs, if nobody holds them; done only if every check passes afterwards."""
+        """Reset GPUs that no process holds; fail unless every check passes afterwards."""
         effects = self._require(self._permissions.reset, "reset GPUs", "--allow-reset")
         self._check_boot(command)
         await self._check_runner.collect_evidence(f"before a reset ordered by {command.id}")
@@ -126,12 +126,12 @@ class Remediation:
             return effects.reset_gpus(gpus, within_s=RESET_S)
 
         async with self._check_runner.paused():
-            said = await self._on_driver_thread(reset, RESET_S + STOP_S)
+            output = await self._on_driver_thread(reset, RESET_S + STOP_S)
         which = "all GPUs" if not gpus else "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
-        return await self._verified(f"reset {which}: {said}")
+        return await self._verified(f"reset {which}: {output}")
 
     async def reboot(self, command: Command) -> str:
-        """Reboot, once: the boot after it finds out from the disk that it was meant to be."""
+        """Reboot once: the next boot reads from disk that this command has been carried out."""
         note = await self._disk_offload.run(self._read_note)
         boot_id = command.parameters.get("boot_id", "")
         if note == RebootNote(command=command.id, boot_id=boot_id) and self._boot_id != boot_id:
@@ -145,7 +145,7 @@ class Remediation:
         )
         log.warning("agent.rebooting", command=command.id, boot=self._boot_id)
         await self._on_driver_thread(lambda: effects.reboot(within_s=STOP_S), STOP_S + 5.0)
-        # The order stays open on disk: the next boot will say that it was carried out.
+        # The command stays open on disk; the next boot reports it as done.
         await self._clock.sleep(DOWN_S)
         raise NotPossibleError(f"the machine did not go down within {DOWN_S:g} s")
 
@@ -155,23 +155,23 @@ class Remediation:
         return self._effects
 
     def _check_boot(self, command: Command) -> None:
-        """Refuse what was meant for another boot: its reason went down with it."""
+        """Raise if the command is for another boot: a reboot has made its reason obsolete."""
         boot_id = command.parameters.get("boot_id", "")
         if not boot_id:
-            raise NotPossibleError("the order does not say for which boot it is")
+            raise NotPossibleError("the command has no boot id")
         if boot_id != self._boot_id:
-            raise NotPossibleError(f"the order is for boot {boot_id}, this is {self._boot_id}")
+            raise NotPossibleError(f"the command is for boot {boot_id}, this is {self._boot_id}")
 
     async def _verified(self, done: str) -> str:
-        """Return what was done, if the machine is well after it."""
+        """Run every check; return `done` if all pass, raise NotPossibleError otherwise."""
         wrong = [r for r in await self._check_runner.run_all() if r.health is Health.UNHEALTHY]
         if wrong:
-            raise NotPossibleError(f"{done}; but after it: {_join_reasons(wrong)}")
+            raise NotPossibleError(f"{done}; but afterwards: {_join_reasons(wrong)}")
         await self._disk_access.run(lambda spool: spool.clear_findings())
         return f"{done}; every check passes"
 
     async def _on_driver_thread(self, act: Callable[[], T], within_s: float) -> T:
-        """Act on the thread that talks to the driver, so that nobody asks it anything else."""
+        """Run `act` on the driver's thread, so that no other driver call runs beside it."""
         return await self._probe.call(act, within_s=within_s)
 
     def _read_note(self) -> RebootNote | None:

@@ -1,4 +1,4 @@
-"""A recording played into the real agent."""
+"""Replays a recording into the real agent, in real, scaled or virtual time."""
 
 import asyncio
 import selectors
@@ -28,22 +28,22 @@ from navarch.ports.link import Link
 T = TypeVar("T")
 
 DRAIN_S = 5.0
-"""How long the agent goes on after the last record, to tell what it found."""
+"""How long the agent runs after the last record, to upload its reports."""
 
 
 class InlineOffload:
-    """Runs blocking calls where they stand: nothing of a recording blocks."""
+    """An Offload that runs calls inline, since replayed readings never block."""
 
     async def run(self, call: Callable[[], T]) -> T:
-        """Return what `call` returns."""
+        """Return the result of `call`."""
         return call()
 
 
 class NullBookmark:
-    """A bookmark that is never looked at again."""
+    """A Bookmark that stores nothing."""
 
     def load(self, boot_id: str) -> int:
-        """Begin at the beginning."""
+        """Return the position before the first record."""
         del boot_id
         return -1
 
@@ -61,7 +61,7 @@ async def replay(
     *,
     node: NodeId,
 ) -> EventSources:
-    """Let an agent live through `recording`, on whatever clock; return what its sources saw."""
+    """Run an agent on `recording`; return its event sources with their counts."""
     event_sources = EventSources(
         clock,
         ReplayedGpus(clock, recording),
@@ -90,11 +90,11 @@ async def replay(
 
 
 XID_EVENT = 0x8
-"""Of NVML's events only these are errors; clocks alone change hundreds of times a minute."""
+"""The only NVML event type that is an error; clock events occur hundreds of times a minute."""
 
 
 class ReplayedGpus:
-    """A GpuReader that shows each reading from the moment it was taken."""
+    """A GpuReader that returns each recorded reading from its time onwards."""
 
     def __init__(self, clock: Clock, recording: Recording) -> None:
         self._clock = clock
@@ -107,11 +107,11 @@ class ReplayedGpus:
         self._settled = 0
 
     def list_gpus(self) -> Sequence[Gpu]:
-        """Return the GPUs that the recording is of."""
+        """Return the recorded GPUs."""
         return self._recording.gpus
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return the latest readings of a GPU."""
+        """Return the latest metrics of a GPU."""
         facts = self._latest(gpu)
         if "metrics" in facts:
             return msgspec.convert(facts["metrics"], GpuMetrics)
@@ -123,14 +123,14 @@ class ReplayedGpus:
         )
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU last said of its own condition."""
+        """Return the latest health of a GPU."""
         facts = self._latest(gpu)
         if "trouble" in facts:
             raise GpuError(str(facts["trouble"]))
         return _health(facts["health"] if "health" in facts else _from_short_names(facts))
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return the XIDs up to now that are not settled."""
+        """Return the unsettled XIDs up to now."""
         now = self._clock.now()
         return [
             GpuEvent(
@@ -144,7 +144,7 @@ class ReplayedGpus:
         ]
 
     def settle(self, number: int) -> None:
-        """Forget events up to `number`."""
+        """Settle events up to `number`."""
         self._settled = max(self._settled, number)
 
     def close(self) -> None:
@@ -159,13 +159,13 @@ class ReplayedGpus:
     def _latest(self, gpu: Gpu) -> Mapping[str, Any]:
         own = [record for record in self._samples if record.facts.get("gpu", 0) == gpu.index]
         if not own:
-            raise GpuError("never read in this recording")
-        # What comes before the first reading is best described by it.
+            raise GpuError("the recording has no samples of this GPU")
+        # Before the first reading, the first one is the best estimate.
         return next((r for r in reversed(own) if r.t <= self._t()), own[0]).facts
 
 
 class ReplayedKernelLog:
-    """A KernelLog that shows each record from the moment it was read."""
+    """A KernelLog that returns each record at its recorded time."""
 
     name = "kmsg"
     lost = 0
@@ -176,7 +176,7 @@ class ReplayedKernelLog:
         self._waiting = recording.of("kmsg")
 
     def read(self) -> Sequence[KernelRecord]:
-        """Return what has come in since the last call."""
+        """Return the records since the last call."""
         t = self._clock.monotonic() - self._began
         due = [record for record in self._waiting if record.t <= t]
         self._waiting = self._waiting[len(due) :]
@@ -184,7 +184,7 @@ class ReplayedKernelLog:
         return [record for record in parsed if record is not None]
 
     def fileno(self) -> int:
-        """There is nothing to wait on."""
+        """Return -1: there is no file to wait on."""
         return -1
 
     def close(self) -> None:
@@ -199,12 +199,12 @@ _KNOWN = {item.name for item in fields(GpuHealth)}
 
 
 def _health(facts: Mapping[str, Any]) -> GpuHealth:
-    """Return readings of whatever version of Navarch; what this one does not know is left out."""
+    """Return recorded health without the fields that this version does not have."""
     return msgspec.convert({k: v for k, v in facts.items() if k in _KNOWN}, GpuHealth)
 
 
 def _from_short_names(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the readings of a sample in the short spelling, under our own names."""
+    """Return a sample's short field names as the fields of GpuHealth."""
     remapped = facts.get("remap") or [None, None, None, None]
     pcie = facts.get("pcie") or [None, None, None]
     return {
@@ -225,10 +225,9 @@ def _from_short_names(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ScaledTimeLoop(asyncio.SelectorEventLoop):
-    """An ordinary loop on which a second takes 1/`speed` of a second.
+    """An event loop on which time passes `speed` times as fast.
 
-    Every timer, pause and deadline of the agent is a timer of its loop, so that the agent need
-    not know.
+    Every timer of the agent is a timer of its loop, so the agent needs no changes.
     """
 
     def __init__(self, speed: float) -> None:
@@ -237,7 +236,7 @@ class ScaledTimeLoop(asyncio.SelectorEventLoop):
         super().__init__(_ScaledSelector(speed))
 
     def time(self) -> float:
-        """Return seconds as this loop counts them."""
+        """Return the scaled time in seconds."""
         return (time.monotonic() - self._born) * self._speed  # noqa: TID251
 
 
@@ -247,12 +246,12 @@ class _ScaledSelector(selectors.DefaultSelector):
         self._timing = speed
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait a fraction of what is asked for."""
+        """Wait for `timeout` in scaled time."""
         return super().select(None if timeout is None else timeout / self._timing)
 
 
 class LoopClock:
-    """Wall time that began at `start` and passes as the running loop's does."""
+    """A Clock that starts at `start` and follows the running loop's time."""
 
     def __init__(self, start: datetime) -> None:
         self._start = start
@@ -267,5 +266,5 @@ class LoopClock:
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Let the loop's time pass."""
+        """Sleep in the loop's time."""
         await asyncio.sleep(seconds)  # noqa: TID251

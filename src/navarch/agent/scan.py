@@ -1,4 +1,4 @@
-"""Every check once, on this machine, for whoever sits in front of it."""
+"""A local scan: every check once, without a control plane."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from navarch.ports.host import Host, HostError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedGpu:
-    """A GPU and what it said of itself, or why it said nothing."""
+    """A GPU with its health, or the error that prevented the reading."""
 
     gpu: Gpu
     health: GpuHealth | None = None
@@ -26,18 +26,18 @@ class ScannedGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What one look at a machine found."""
+    """The results of one scan."""
 
     host: str
     kernel: str
     results: tuple[CheckResult, ...]
     gpus: tuple[ScannedGpu, ...] = ()
     sources: tuple[EventSource, ...] = ()
-    """Who told of errors, and how much."""
+    """The sources of GPU errors, with their counts."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing speaks against using the machine."""
+        """Whether no check found the machine unhealthy."""
         return all(result.health is not Health.UNHEALTHY for result in self.results)
 
 
@@ -52,7 +52,7 @@ def scan_machine(
     diagnostics: Diagnostics | None = None,
     sources: Callable[[], Sequence[EventSource]] = tuple,
 ) -> Scan:
-    """Make `checks` one after the other. None of them can end the scan."""
+    """Run `checks` in order; a check that fails does not stop the scan."""
     snapshot = GpuSnapshot(gpus)
     view = MachineView(
         now=clock.now(),
@@ -73,7 +73,7 @@ def scan_machine(
 
 
 def run_check_safely(check: HealthCheck, view: MachineView) -> list[CheckResult]:
-    """Make one check; where it cannot be made, that is its result."""
+    """Run one check; return an error it raises as its result."""
     try:
         return list(check.run(view))
     except NavarchError as error:

@@ -1,4 +1,4 @@
-"""Which checks are due."""
+"""When checks run, and when their results are reported."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -8,7 +8,7 @@ from navarch.ports.checks import HealthCheck
 
 
 class CheckSchedule:
-    """Says when each check runs next. Times are the clock's monotonic seconds."""
+    """The next run of each check. Times are monotonic seconds."""
 
     def __init__(self, checks: Sequence[HealthCheck], *, default: timedelta) -> None:
         self._checks = checks
@@ -22,31 +22,31 @@ class CheckSchedule:
         return self._checks
 
     def set_default(self, default: timedelta) -> None:
-        """Change how often checks without an interval of their own run."""
+        """Set the interval of checks that define none."""
         self._default_s = default.total_seconds()
 
     def due(self, now: float) -> list[HealthCheck]:
         """Return the checks to run now."""
-        # A timer may fire a hair early; waiting again for the rest would be no use to anybody.
+        # A timer may fire slightly early; the tolerance avoids a second, tiny wait.
         return [check for check in self._checks if self._due_at(check) <= now + 1e-3]
 
     def next_due(self) -> float | None:
-        """Return when a check is next due; None for never."""
+        """Return when the next check is due; None if there is none."""
         times = [self._due_at(check) for check in self._checks]
         return min((time for time in times if time < float("inf")), default=None)
 
     def ran(self, check: HealthCheck, results: Sequence[CheckResult], now: float) -> None:
-        """Note that a check ran."""
+        """Record a run of a check."""
         self._last[check.name] = now
         if all(result.health is Health.HEALTHY for result in results):
             self._passed.add(check.name)
 
     def schedule_now(self, name: str) -> None:
-        """Run the check of that name as soon as possible."""
+        """Make the named check due immediately."""
         self._last.pop(name, None)
 
     def start_over(self) -> None:
-        """Run every check again soon, those included that run after a start only."""
+        """Make every check due, including those that only run after a start."""
         self._last.clear()
         self._passed.clear()
 
@@ -63,14 +63,13 @@ class CheckSchedule:
 
 
 PROCESSES_MAX = 10
-"""So many processes that meet the same error on the same GPU are told of at once, an interval."""
+"""Per interval, this many processes with the same error on the same GPU are reported at once."""
 
 
 class ReportThrottle:
-    """Gathers results until they are due, or cannot wait.
+    """Batches results until the report interval has passed or one of them is urgent.
 
-    Checks may look every second; the control plane wants to hear once an interval, and at
-    once when something has changed.
+    Checks may run every second; a report is due once per interval, and at once on a change.
     """
 
     def __init__(self, *, interval: timedelta) -> None:
@@ -79,59 +78,60 @@ class ReportThrottle:
         self._reported: dict[str, tuple[Health, bool]] = {}
         self._event_reported_at: dict[str, float] = {}
         self._observations: dict[str, tuple[str, str, str]] = {}
-        """When what happened last, and who saw it: a second witness is worth a report."""
+        """The last reported time, sources and reason of each event."""
         self._reported_at: float | None = None
         self._urgent = False
 
     def set_interval(self, interval: timedelta) -> None:
-        """Change how often the control plane wants to hear."""
+        """Set the report interval."""
         self._interval_s = interval.total_seconds()
 
     def add(self, results: Iterable[CheckResult], now: float) -> None:
-        """Take note of what was found."""
+        """Add results to the next report."""
         for result in results:
             is_dated = result.lasting and "at" in result.facts
             if is_dated and self._observations.get(result.check) == _observation(result):
-                continue  # Told of, and not settled yet.
+                continue  # Already reported; its event is not settled yet.
             self._pending[result.check] = result
             changed = self._reported.get(_subject(result)) != (result.health, result.fatal)
             if changed or (result.lasting and self._is_urgent(result, now)):
                 self._urgent = True
 
     def _is_urgent(self, result: CheckResult, now: float) -> bool:
-        mark_reported = self._observations.get(result.check)
-        is_confirmed = mark_reported is not None and mark_reported[0] == result.facts.get("at", "")
+        last = self._observations.get(result.check)
+        is_confirmed = last is not None and last[0] == result.facts.get("at", "")
         return is_confirmed or self._is_below_rate_limit(result, now)
 
     def _is_below_rate_limit(self, result: CheckResult, now: float) -> bool:
-        """Return whether this is not one of many: a storm is told of once an interval.
+        """Return whether an event may be reported at once.
 
-        Of several processes that meet the same error, the first few are told of at once.
+        Repeated events are reported once per interval; of several processes with the same error,
+        the first few are reported at once.
         """
-        told_at = self._event_reported_at.get(result.check)
-        if told_at is not None:
-            return now - told_at >= self._interval_s
+        reported_at = self._event_reported_at.get(result.check)
+        if reported_at is not None:
+            return now - reported_at >= self._interval_s
         subject = _subject(result)
-        lately = [
+        recent = [
             check
             for check, at in self._event_reported_at.items()
             if check.startswith(subject) and now - at < self._interval_s
         ]
-        return len(lately) < PROCESSES_MAX
+        return len(recent) < PROCESSES_MAX
 
     def flush_now(self) -> None:
-        """Let what is gathered wait no longer."""
+        """Make the next report due immediately."""
         self._urgent = True
 
     def due(self, now: float) -> tuple[CheckResult, ...]:
-        """Return what to report now, which may be nothing."""
+        """Return the results to report now; empty if no report is due."""
         waited = self._reported_at is None or now - self._reported_at >= self._interval_s - 1e-3
         if not self._pending or not (self._urgent or waited):
             return ()
         return tuple(self._pending.values())
 
     def mark_reported(self, results: Iterable[CheckResult], now: float) -> None:
-        """Note that `results` are written down to be reported."""
+        """Record that `results` are stored for upload."""
         for result in results:
             self._reported[_subject(result)] = (result.health, result.fatal)
             if result.lasting:
@@ -152,7 +152,7 @@ class ReportThrottle:
         self._reported_at = now
 
     def start_over(self) -> None:
-        """Say everything again."""
+        """Forget what was reported, so that everything is reported again."""
         self._reported.clear()
         self._event_reported_at.clear()
         self._observations.clear()
@@ -160,9 +160,9 @@ class ReportThrottle:
 
 
 def _subject(result: CheckResult) -> str:
-    """Return what a result is about, without the process.
+    """Return the check's name without the process, if it is an event.
 
-    A program that crashes in a loop is a storm like any other, whatever it gets through.
+    A program that crashes in a loop is rate-limited like any repeated event.
     """
     return "/".join(result.check.split("/")[:3]) if result.lasting else result.check
 

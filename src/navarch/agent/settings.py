@@ -1,4 +1,4 @@
-"""Who an agent is."""
+"""What an agent is configured with: the machine's identity, its key, and the agent's timing."""
 
 import os
 from collections.abc import Mapping
@@ -14,28 +14,31 @@ from navarch.ports.clock import Entropy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What an agent was told about itself and its machine."""
+    """The configured facts about the machine."""
 
     node: NodeId
     token: Token | None = None
-    """Proof of the launch that made the machine."""
+    """The launch token from the machine's user data."""
     boot_id: str = ""
-    """Where it is empty, the operating system is asked."""
+    """Read from the kernel if empty."""
     place: Offering | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     external_ip: str = ""
     image: str = ""
-    """What the machine was booted from."""
+    """The image the machine booted from."""
     gpus_expected: int | None = None
     kind: MachineKind | None = None
-    """What the catalogue says of such machines."""
+    """The catalogue's entry for this instance type."""
 
 
 MACHINE_KEY_FILE = "machine-key"
 
 
 def machine_key(folder: Path, entropy: Entropy) -> str:
-    """Return the key in `folder`, made the first time; readable by nobody else."""
+    """Return the machine's own key, created in `folder` on first use, readable by its owner only.
+
+    The key proves that a machine that reconnects is the machine that joined.
+    """
     file = folder / MACHINE_KEY_FILE
     try:
         return file.read_text().strip()
@@ -51,7 +54,7 @@ def machine_key(folder: Path, entropy: Entropy) -> str:
     try:
         os.link(draft, file)
     except FileExistsError:
-        pass  # Another start of the agent was quicker; its key is as good.
+        pass  # A concurrent start created the key first; use that one.
     finally:
         draft.unlink()
     return file.read_text().strip()
@@ -59,18 +62,18 @@ def machine_key(folder: Path, entropy: Entropy) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Intervals and limits. The control plane's wishes replace the two intervals."""
+    """Intervals and timeouts. The control plane can override the two intervals at registration."""
 
     heartbeat: timedelta = timedelta(seconds=30)
     health_check: timedelta = timedelta(seconds=60)
     metrics_s: float = 2.0
-    """How long a heartbeat waits for readings before it goes without them."""
+    """How long a heartbeat waits for metrics before it is sent without them."""
     inventory_s: float = 5.0
-    """How long an introduction waits for the list of GPUs. A machine that comes up without one is
-    introduced again as soon as its driver has answered; one that does not come up is given up."""
+    """How long a registration waits for the list of GPUs. A machine that registers without GPUs
+    registers again as soon as its driver responds."""
     first_report_s: float = 2.0
-    """For how long after the start an introduction waits for the first round of checks, so that
-    both go in one message. A round that takes longer is told of when it is over."""
+    """How long after the start a registration waits for the first round of checks, so that one
+    message carries both. A slower round is reported when it completes."""
     check_s: float = 30.0
     """How long a check may take before the driver counts as hung."""
     stop_s: float = 8.0

@@ -1,21 +1,21 @@
-"""What wakes a loop before its time."""
+"""Signals that wake a loop before its timer fires."""
 
 import asyncio
 import contextlib
 
 
 class Signal:
-    """Rung by others, waited for by one. A ring while nobody waits is not lost."""
+    """An event with one waiter. A signal set before the wait begins is not lost."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def set(self) -> None:
-        """Wake the one who waits, or the next to wait."""
+        """Wake the current wait, or the next one."""
         self._event.set()
 
     async def wait(self, seconds: float | None) -> None:
-        """Return when rung, or after `seconds`."""
+        """Return when the signal is set, or after `seconds`; then reset it."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
                 await self._event.wait()
@@ -23,7 +23,7 @@ class Signal:
 
 
 class Signals:
-    """One for each loop of an agent, and the one that ends them all."""
+    """One signal for each loop of an agent, and the flag that stops them all."""
 
     def __init__(self) -> None:
         self.heartbeat = Signal()
@@ -36,7 +36,7 @@ class Signals:
         self.stopping = False
 
     def stop(self) -> None:
-        """Ask every loop to finish what it is doing and end."""
+        """Make every loop return after its current step."""
         self.stopping = True
         for signal in (
             self.heartbeat,

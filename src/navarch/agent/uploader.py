@@ -1,4 +1,4 @@
-"""What is kept on disk goes to the control plane from here, in order."""
+"""Uploads spooled reports, evidence and metrics to the control plane, in order."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ SAMPLES_AT_ONCE = 200
 
 
 class Uploader:
-    """Sends each report until the control plane has it, and only then lets go of it."""
+    """Sends each report until the control plane accepts it, then deletes it from the spool."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Uploader:
         self._signals = signals
 
     async def run(self) -> None:
-        """Deliver whenever there is something, and somebody to deliver it to."""
+        """Upload whenever signalled, until stopped."""
         backoff = Backoff(self._entropy)
         while not self._signals.stopping:
             pause = None
@@ -56,7 +56,7 @@ class Uploader:
             await self._signals.uploads.wait(pause)
 
     async def upload(self) -> None:
-        """Send everything that is kept, health first, each kind oldest first."""
+        """Send everything in the spool: health first, oldest first within each kind."""
         if not (self._connection.up and self._connection.registered):
             return
         while report := await self._disk_access.run(self._oldest_report):
@@ -72,7 +72,7 @@ class Uploader:
         try:
             status = await self._link.report_health(self._connection.node, report)
         except InvalidError as error:
-            # It would be refused for ever, and everything behind it would wait for ever.
+            # It would be refused every time and block every later report.
             log.warning("agent.report_refused", number=report.number, error=str(error))
             status = None
         now = self._clock.now()
@@ -107,7 +107,7 @@ class Uploader:
             except UnreachableError:
                 raise
             except NavarchError as error:
-                # Old readings are nice to have; a control plane need not want them.
+                # Old metrics are optional; a control plane may refuse them.
                 log.debug("agent.samples_refused", node=self._connection.node, error=str(error))
             await self._samples_delivered(samples[-1].number)
 

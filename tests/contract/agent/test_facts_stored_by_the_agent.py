@@ -1,4 +1,4 @@
-"""What a check found besides its sentence reaches the control plane whole, by every way in."""
+"""The facts of a check result reach the control plane unchanged, by every route."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ FOUND = CheckResult(
 )
 
 
-def test_a_report_that_waited_on_the_agents_disk_has_kept_its_facts() -> None:
+def test_a_spooled_report_keeps_its_facts() -> None:
     disk = MemoryDisk()
     ReportBuffer(disk, new_stream="s").add_report((FOUND,), at=NOW)
 
@@ -34,14 +34,14 @@ def test_a_report_that_waited_on_the_agents_disk_has_kept_its_facts() -> None:
     assert report.results == (FOUND,)
 
 
-def test_a_finding_that_is_told_again_after_a_restart_has_kept_its_facts() -> None:
+def test_a_finding_repeated_after_a_restart_keeps_its_facts() -> None:
     disk = MemoryDisk()
     Findings(disk, boot_id="b").add([FOUND])
 
     assert Findings(disk, boot_id="b").results == (FOUND,)
 
 
-def test_an_event_of_the_references_agent_keeps_its_words_and_its_measurements() -> None:
+def test_an_event_of_the_go_systems_agent_keeps_its_text_and_its_measurements() -> None:
     doors = build_doors()
     event = {
         "gpuIndex": 3,
@@ -52,7 +52,7 @@ def test_an_event_of_the_references_agent_keeps_its_words_and_its_measurements()
         "message": "fallen off the bus",
     }
 
-    async def story() -> None:
+    async def scenario() -> None:
         await doors.register("gpu-1")
         body = {"nodeId": "gpu-1", "events": [event]}
         path = "/navarch.ControlPlaneService/ReportHealth"
@@ -62,7 +62,7 @@ def test_an_event_of_the_references_agent_keeps_its_words_and_its_measurements()
             )
         ).status == 200
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     (condition,) = doors.store.fleet().nodes[NodeId("gpu-1")].conditions
     assert condition.action == "reboot_node"

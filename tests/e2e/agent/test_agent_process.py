@@ -1,4 +1,4 @@
-"""The real agent in a process of its own, killed without warning, over a real wire."""
+"""The real agent in its own process, killed without warning, over a real network."""
 
 import asyncio
 import os
@@ -55,7 +55,7 @@ async def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
             await SystemClock().sleep(0.01)
 
 
-def test_killed_again_and_again_it_loses_no_report_and_doubles_none(tmp_path: Path) -> None:
+def test_an_agent_killed_repeatedly_loses_and_duplicates_no_report(tmp_path: Path) -> None:
     chance = random.Random(7)
 
     async def main() -> None:
@@ -86,7 +86,7 @@ def test_killed_again_and_again_it_loses_no_report_and_doubles_none(tmp_path: Pa
     asyncio.run(main())
 
 
-def test_reports_made_while_the_control_plane_was_away_arrive_in_order(tmp_path: Path) -> None:
+def test_reports_stored_while_the_control_plane_was_down_arrive_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         server = RehearsalServer(plane, token="secret")
@@ -107,7 +107,7 @@ def test_reports_made_while_the_control_plane_was_away_arrive_in_order(tmp_path:
     asyncio.run(main())
 
 
-def test_sigterm_ends_it_cleanly_with_everything_said(tmp_path: Path) -> None:
+def test_sigterm_stops_it_cleanly_after_a_full_upload(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         server = RehearsalServer(plane, token="secret")
@@ -127,7 +127,7 @@ def test_sigterm_ends_it_cleanly_with_everything_said(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_machine_without_a_driver_runs_and_says_so(tmp_path: Path) -> None:
+def test_a_machine_without_a_driver_runs_and_reports_it(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         server = RehearsalServer(plane, token="secret")
@@ -145,7 +145,7 @@ def test_a_machine_without_a_driver_runs_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_driver_that_never_answers_stops_neither_the_heartbeat_nor_the_end(
+def test_a_hung_driver_blocks_neither_heartbeats_nor_shutdown(
     tmp_path: Path,
 ) -> None:
     compiler = shutil.which("cc")
@@ -178,7 +178,7 @@ def test_a_driver_that_never_answers_stops_neither_the_heartbeat_nor_the_end(
     asyncio.run(main())
 
 
-def test_terminate_ends_the_process_and_the_result_is_known(tmp_path: Path) -> None:
+def test_terminate_stops_the_process_and_its_result_is_reported(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         plane.command(CommandKind.TERMINATE, name="c1", at=datetime.now(UTC))
@@ -224,7 +224,7 @@ while True:
 """
 
 
-def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: Path) -> None:
+def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path: Path) -> None:
     chance = random.Random(11)
     said = 0
     for _ in range(12):
@@ -248,7 +248,7 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: 
         while report := buffer.oldest_report(datetime.now(UTC)):
             numbers.append(report.number)
             buffer.report_delivered(report.number)
-        # At least what it said, at most the one it was about to say.
+        # At least what it confirmed; at most one more that it was about to confirm.
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         assert numbers[0] <= max(said - 9, 1)
         assert numbers[-1] in (said, said + 1)
@@ -270,7 +270,7 @@ def test_a_notice_of_the_metadata_service_reaches_the_control_plane(tmp_path: Pa
             await until(lambda: said() == [(Health.HEALTHY, "")])
             service.say("spot/instance-action", {"action": "terminate", "time": "noon"})
             await until(lambda: (Health.DEGRADED, "terminate at noon") in said())
-            # Nor does a service that answers no more keep the agent from ending.
+            # A metadata service that stops responding does not delay shutdown.
             service.hangs = True
             process.send_signal(signal.SIGTERM)
             await asyncio.wait_for(process.communicate(), 20)

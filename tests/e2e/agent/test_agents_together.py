@@ -1,4 +1,4 @@
-"""Many agents in one process, over the real door of a real control plane."""
+"""Many agents in one process, over the network API of a real control plane."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ COUNT = 30
 
 @dataclass
 class Machine:
-    """A machine that exists only here."""
+    """A simulated machine."""
 
     name: str
     url: str
@@ -56,7 +56,7 @@ def conditions(doors: Doors, name: str) -> set[str]:
     return {condition.check for condition in doors.store.fleet().nodes[NodeId(name)].conditions}
 
 
-def test_many_agents_in_one_process_live_and_fail_each_for_itself() -> None:
+def test_agents_in_one_process_fail_independently() -> None:
     async def main() -> None:
         doors = build_doors(token="secret")
         async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
@@ -83,7 +83,7 @@ def test_many_agents_in_one_process_live_and_fail_each_for_itself() -> None:
     asyncio.run(main())
 
 
-def test_terminate_over_the_wire_ends_nothing_but_what_the_callback_ends() -> None:
+def test_terminate_over_the_network_only_calls_the_callback() -> None:
     async def main() -> None:
         doors = build_doors(token="secret")
         async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:

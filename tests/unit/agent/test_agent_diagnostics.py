@@ -1,4 +1,4 @@
-"""Tests of GPUs by the agent: on demand, and weekly while the machine is idle."""
+"""GPU tests by the agent: on command, and weekly while the machine is idle."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -33,8 +33,8 @@ T = TypeVar("T")
 
 
 @dataclass
-class Bench:
-    """A machine whose GPUs pass every test that is made."""
+class PassingDiagnostics:
+    """Diagnostics that every GPU passes."""
 
     burnt: list[int] = field(default_factory=list)
     at: Callable[[], object] = lambda: None
@@ -61,8 +61,8 @@ class Bench:
 
 
 @dataclass
-class Queue:
-    """Runs tests when it is let, as a thread would that waits for a GPU."""
+class GatedOffload:
+    """An Offload that blocks tests until released, as a slow test does."""
 
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -72,14 +72,14 @@ class Queue:
 
 
 @dataclass
-class Stage:
+class Harness:
     clock: SimClock = field(default_factory=SimClock)
     plane: RehearsalControlPlane = field(
         default_factory=lambda: RehearsalControlPlane(heartbeat_interval=timedelta(hours=1))
     )
-    bench: Bench = field(default_factory=Bench)
+    bench: PassingDiagnostics = field(default_factory=PassingDiagnostics)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
-    queue: Queue = field(default_factory=Queue)
+    queue: GatedOffload = field(default_factory=GatedOffload)
     away: bool = False
 
     def reach(self) -> RehearsalControlPlane:
@@ -88,7 +88,7 @@ class Stage:
         return self.plane
 
     def testing(self) -> list[str]:
-        """Return what the control plane was told about work on the node, in order."""
+        """Return the reported health of the `testing` check, in order."""
         return [r.health.value for r in self.plane.results() if r.check == TESTING]
 
     def agent(self) -> Agent:
@@ -109,14 +109,14 @@ class Stage:
         )
 
 
-def play(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
+def run_scenario(scenario: Callable[[Harness], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
-        stage = Stage()
-        stage.queue.open.set()
-        agent = stage.agent()
+        harness = Harness()
+        harness.queue.open.set()
+        agent = harness.agent()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
-            await story(stage)
+            await scenario(harness)
             agent.stop()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
@@ -124,97 +124,97 @@ def play(story: Callable[[Stage], Coroutine[Any, Any, None]]) -> None:
 
 
 def test_idle_gpus_are_tested_once_a_week() -> None:
-    async def story(stage: Stage) -> None:
-        await stage.clock.sleep(timedelta(days=7, hours=1).total_seconds())
-        assert stage.bench.burnt == [0, 1]
-        await stage.clock.sleep(timedelta(days=7).total_seconds())
-        assert stage.bench.burnt == [0, 1, 0, 1]
+    async def scenario(harness: Harness) -> None:
+        await harness.clock.sleep(timedelta(days=7, hours=1).total_seconds())
+        assert harness.bench.burnt == [0, 1]
+        await harness.clock.sleep(timedelta(days=7).total_seconds())
+        assert harness.bench.burnt == [0, 1, 0, 1]
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_diagnosis_makes_the_tests_it_names_and_reports_what_they_found() -> None:
-    async def story(stage: Stage) -> None:
-        stage.bench.wrong = 5
-        await stage.clock.sleep(10)
-        stage.plane.command(
+def test_a_diagnostic_command_runs_the_named_tests_and_reports_the_results() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.bench.wrong = 5
+        await harness.clock.sleep(10)
+        harness.plane.command(
             CommandKind.RUN_DIAGNOSTIC,
             name="c1",
-            at=stage.clock.now(),
+            at=harness.clock.now(),
             parameters={"tests": "burn,dcgm"},
         )
-        await stage.clock.sleep(2 * 3600)
-        [(_, succeeded, result)] = stage.plane.finished
+        await harness.clock.sleep(2 * 3600)
+        [(_, succeeded, result)] = harness.plane.finished
         assert succeeded
         assert "burn unhealthy: GPU 0 computed 5 numbers wrong" in result
         assert "dcgm unknown: not run: dcgmi is not installed" in result
-        assert any(r.check == "burn" and r.fatal for r in stage.plane.results())
+        assert any(r.check == "burn" and r.fatal for r in harness.plane.results())
 
-    play(story)
-
-
-def test_no_work_may_start_on_a_node_while_its_gpus_are_tested_and_may_after() -> None:
-    async def story(stage: Stage) -> None:
-        stage.bench.at = stage.testing
-        await stage.clock.sleep(timedelta(days=7, hours=1).total_seconds())
-        assert stage.bench.seen == [["degraded"], ["degraded"]], "told before the first test"
-        assert stage.testing() == ["degraded", "healthy"]
-        assert stage.disk.read("testing") is None
-
-    play(story)
+    run_scenario(scenario)
 
 
-def test_idle_gpus_are_not_tested_while_nobody_can_be_told_to_keep_work_away() -> None:
-    async def story(stage: Stage) -> None:
-        stage.away = True
-        await stage.clock.sleep(timedelta(days=8).total_seconds())
-        assert stage.bench.burnt == []
-        stage.away = False
-        await stage.clock.sleep(timedelta(hours=2).total_seconds())
-        assert stage.bench.burnt == [0, 1]
+def test_no_work_may_start_while_the_gpus_are_tested_and_may_afterwards() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.bench.at = harness.testing
+        await harness.clock.sleep(timedelta(days=7, hours=1).total_seconds())
+        assert harness.bench.seen == [["degraded"], ["degraded"]], "told before the first test"
+        assert harness.testing() == ["degraded", "healthy"]
+        assert harness.disk.read("testing") is None
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_work_that_was_kept_away_by_an_agent_that_died_is_let_in_by_the_next() -> None:
-    async def story(stage: Stage) -> None:
-        stage.disk.replace("testing", b"", sync=True)
+def test_idle_gpus_are_not_tested_while_the_control_plane_is_unreachable() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.away = True
+        await harness.clock.sleep(timedelta(days=8).total_seconds())
+        assert harness.bench.burnt == []
+        harness.away = False
+        await harness.clock.sleep(timedelta(hours=2).total_seconds())
+        assert harness.bench.burnt == [0, 1]
+
+    run_scenario(scenario)
+
+
+def test_work_is_allowed_again_after_the_agent_crashed_during_a_test() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.disk.replace("testing", b"", sync=True)
         async with asyncio.TaskGroup() as tasks:
-            successor = stage.agent()
+            successor = harness.agent()
             tasks.create_task(successor.run())
-            await stage.clock.sleep(10)
+            await harness.clock.sleep(10)
             successor.stop()
-        assert stage.testing() == ["healthy"]
+        assert harness.testing() == ["healthy"]
 
-    play(story)
-
-
-def test_a_long_diagnosis_does_not_hold_back_the_commands_behind_it() -> None:
-    async def story(stage: Stage) -> None:
-        stage.queue.open.clear()
-        await stage.clock.sleep(10)
-        now, tests = stage.clock.now(), {"tests": "burn"}
-        stage.plane.command(CommandKind.RUN_DIAGNOSTIC, name="c1", at=now, parameters=tests)
-        stage.plane.command(CommandKind.CORDON, name="c2", at=now)
-        await stage.clock.sleep(2 * 3600)
-        assert [name for name, _, _ in stage.plane.finished] == ["c2"]
-        stage.queue.open.set()
-        await stage.clock.sleep(3600)
-        assert [name for name, _, _ in stage.plane.finished] == ["c2", "c1"]
-        assert stage.bench.burnt == [0, 1], "once, however often it was looked at"
-
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_diagnosis_that_is_under_way_does_not_keep_the_agent_from_stopping() -> None:
-    async def story(stage: Stage) -> None:
-        stage.queue.open.clear()
-        await stage.clock.sleep(10)
+def test_a_long_diagnostic_does_not_block_later_commands() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.queue.open.clear()
+        await harness.clock.sleep(10)
+        now, tests = harness.clock.now(), {"tests": "burn"}
+        harness.plane.command(CommandKind.RUN_DIAGNOSTIC, name="c1", at=now, parameters=tests)
+        harness.plane.command(CommandKind.CORDON, name="c2", at=now)
+        await harness.clock.sleep(2 * 3600)
+        assert [name for name, _, _ in harness.plane.finished] == ["c2"]
+        harness.queue.open.set()
+        await harness.clock.sleep(3600)
+        assert [name for name, _, _ in harness.plane.finished] == ["c2", "c1"]
+        assert harness.bench.burnt == [0, 1], "once, however often it was looked at"
+
+    run_scenario(scenario)
+
+
+def test_a_running_diagnostic_does_not_keep_the_agent_from_stopping() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.queue.open.clear()
+        await harness.clock.sleep(10)
         tests = {"tests": "burn"}
-        stage.plane.command(
-            CommandKind.RUN_DIAGNOSTIC, name="c1", at=stage.clock.now(), parameters=tests
+        harness.plane.command(
+            CommandKind.RUN_DIAGNOSTIC, name="c1", at=harness.clock.now(), parameters=tests
         )
-        await stage.clock.sleep(2 * 3600)
-        assert stage.plane.finished == []
+        await harness.clock.sleep(2 * 3600)
+        assert harness.plane.finished == []
 
-    play(story)
+    run_scenario(scenario)

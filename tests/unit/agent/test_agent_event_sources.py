@@ -1,4 +1,4 @@
-"""An agent that hears of errors from the kernel's log and from the driver."""
+"""GPU errors from the kernel log and from the driver."""
 
 import asyncio
 import socket
@@ -49,7 +49,7 @@ class Clock:
 
 
 class Log:
-    """A kernel's log that is written by the test; a new reader sees all of it again."""
+    """A kernel log written by the test; a new reader starts from the beginning."""
 
     name = "kmsg"
     lost = 0
@@ -102,26 +102,26 @@ class Machine:
         return list(XidCheck().run(view))
 
 
-def told(event_sources: EventSources) -> list[tuple[int, str, str]]:
+def events_of(event_sources: EventSources) -> list[tuple[int, str, str]]:
     return [(event.code, event.gpu, event.text) for event in event_sources.events()]
 
 
-def test_all_sources_mean_the_same_device() -> None:
+def test_the_address_forms_of_all_sources_are_equal() -> None:
     same = {address("00000000:3B:00.0"), address("0000:3b:00"), address("0000:3b:00.0")}
 
     assert same == {"0000:3b:00"}
     assert address("00000009:01:00.0") == address("0009:01:00")
 
 
-def test_an_error_in_log_and_driver_is_told_once_with_the_gpus_own_name() -> None:
+def test_an_error_in_log_and_driver_is_one_event_with_the_gpus_uuid() -> None:
     machine = Machine()
     event_sources = machine.event_sources()
     machine.log.write(LOST)
     machine.gpus.xid(79, index=2)
 
-    assert told(event_sources) == [(79, "GPU-m-2", "GPU has fallen off the bus.")]
+    assert events_of(event_sources) == [(79, "GPU-m-2", "GPU has fallen off the bus.")]
     event_sources.settle(1)
-    assert told(event_sources) == []
+    assert events_of(event_sources) == []
     assert machine.gpus.events() == []
     assert machine.bookmark.sequence == 1
 
@@ -130,60 +130,60 @@ def test_user_space_cannot_forge_an_error() -> None:
     machine = Machine()
     machine.log.write(LOST, from_kernel=False)
 
-    assert told(machine.event_sources()) == []
+    assert events_of(machine.event_sources()) == []
 
 
-def test_a_restart_goes_on_where_the_last_life_settled() -> None:
+def test_a_restart_resumes_after_the_last_settled_event() -> None:
     machine = Machine()
     machine.log.write(LOST)
     before = machine.event_sources()
-    assert len(told(before)) == 1
-    assert len(told(machine.event_sources())) == 1, "not settled, so seen again"
+    assert len(events_of(before)) == 1
+    assert len(events_of(machine.event_sources())) == 1, "not settled, so seen again"
     before.settle(1)
-    assert told(machine.event_sources()) == []
+    assert events_of(machine.event_sources()) == []
     machine.log.write(LOST.replace("79", "31"))
-    assert [code for code, _, _ in told(machine.event_sources())] == [31]
+    assert [code for code, _, _ in events_of(machine.event_sources())] == [31]
 
 
-def test_another_boot_has_another_log() -> None:
+def test_another_boot_is_read_from_the_start() -> None:
     machine = Machine()
     machine.bookmark.save("boot-1", 1000)
     machine.log.write(LOST)
 
-    assert told(machine.event_sources("boot-1")) == []
-    assert len(told(machine.event_sources("boot-2"))) == 1
+    assert events_of(machine.event_sources("boot-1")) == []
+    assert len(events_of(machine.event_sources("boot-2"))) == 1
 
 
-def test_without_a_driver_the_log_still_speaks() -> None:
+def test_without_a_driver_the_log_still_yields_events() -> None:
     machine = Machine()
     machine.gpus.break_driver()
     machine.log.write(LOST)
 
-    assert told(machine.event_sources()) == [(79, "0000:03:00", "GPU has fallen off the bus.")]
+    assert events_of(machine.event_sources()) == [(79, "0000:03:00", "GPU has fallen off the bus.")]
 
 
-def test_without_a_log_the_driver_still_speaks() -> None:
+def test_without_a_log_the_driver_still_yields_events() -> None:
     machine = Machine()
     machine.log.broken = True
     machine.gpus.xid(79, index=2)
 
-    assert told(machine.event_sources()) == [(79, "GPU-m-2", "")]
+    assert events_of(machine.event_sources()) == [(79, "GPU-m-2", "")]
 
 
-def test_a_text_that_comes_late_is_told_when_it_may_change_the_decision() -> None:
+def test_a_late_text_is_reported_if_it_may_change_the_verdict() -> None:
     machine = Machine()
     event_sources = machine.event_sources()
     machine.gpus.xid(64, index=2)
-    assert told(event_sources) == [(64, "GPU-m-2", "")]
+    assert events_of(event_sources) == [(64, "GPU-m-2", "")]
     event_sources.settle(1)
     machine.log.write("NVRM: Xid (PCI:0000:03:00): 64, Row Remapping table is full")
-    assert told(event_sources) == [(64, "GPU-m-2", "Row Remapping table is full")]
+    assert events_of(event_sources) == [(64, "GPU-m-2", "Row Remapping table is full")]
     event_sources.settle(1)
     machine.log.write("NVRM: Xid (PCI:0000:03:00): 64, Row Remapping table is full")
-    assert told(event_sources) == []
+    assert events_of(event_sources) == []
 
 
-def test_a_silent_source_is_a_finding_that_cordons_nobody() -> None:
+def test_a_silent_source_is_a_finding_that_cordons_no_node() -> None:
     machine = Machine()
     event_sources = machine.event_sources()
     for _ in range(4):
@@ -199,7 +199,7 @@ def test_a_silent_source_is_a_finding_that_cordons_nobody() -> None:
     assert results["xid-source/nvml"].health is Health.HEALTHY
 
 
-def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
+def test_a_kernel_line_is_reported_at_once_and_not_with_the_next_round(
     tmp_path: Path,
 ) -> None:
     theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -228,17 +228,17 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
         sources=event_sources.sources,
     )
 
-    def is_told(check: str) -> bool:
+    def is_reported(check: str) -> bool:
         return any(result.check.startswith(check) for result in plane.results())
 
     async def wait_for(check: str) -> float:
         since = time.perf_counter()
         async with asyncio.timeout(20):
-            while not is_told(check):
+            while not is_reported(check):
                 await clock.sleep(0.001)
         return time.perf_counter() - since
 
-    async def story() -> list[float]:
+    async def scenario() -> list[float]:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
             with wake_on_kernel_log(agent, event_sources):
@@ -251,7 +251,7 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
                 agent.stop()
                 return took
 
-    took = asyncio.run(story())
+    took = asyncio.run(scenario())
     offload.close()
     probe_offload.close()
     event_sources.close()
@@ -261,7 +261,7 @@ def test_a_line_of_the_kernel_is_told_of_at_once_and_not_with_the_next_round(
     assert min(took) < 2, took
 
 
-def test_a_scan_tells_what_the_kernel_said_before_it_came_and_who_said_it() -> None:
+def test_a_scan_reports_earlier_kernel_errors_with_their_source() -> None:
     machine = Machine()
     machine.log.write(LOST)
     machine.clock.seconds = 3600.0
@@ -278,15 +278,15 @@ def test_a_scan_tells_what_the_kernel_said_before_it_came_and_who_said_it() -> N
     assert "kmsg: 1 errors in 1 messages, 0 missed" in text
 
 
-def test_the_kernels_log_never_blocks_never_repeats_itself_and_finds_its_gpu() -> None:
-    """B10: it was read blocking and from the start, and its addresses matched no GPU's."""
+def test_the_kernel_log_never_blocks_never_repeats_and_finds_its_gpu() -> None:
+    """The log must be read without blocking, from the bookmark, with addresses that match GPUs."""
     machine = Machine()
     bus_ids = {gpu.uuid: gpu.pci_bus_id for gpu in machine.gpus.list_gpus()}
     assert bus_ids["GPU-m-2"] == "00000000:03:00.0", "NVML writes eight digits, the log four"
     theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
-    def life(boot_id: str, *records: str) -> list[tuple[int, str]]:
-        """Return what an agent that starts now tells of a log that still holds `records`."""
+    def events_after_start(boot_id: str, *records: str) -> list[tuple[int, str]]:
+        """Return the events that a newly started agent finds in a log with `records`."""
         file = ours.dup()
         file.setblocking(False)
         log = Kmsg(machine.clock, file=file.detach())
@@ -303,16 +303,20 @@ def test_the_kernels_log_never_blocks_never_repeats_itself_and_finds_its_gpu() -
         return found
 
     first, second = f"4,10,1,-;{LOST}", f"4,11,2,-;{LOST.replace('03:00', '04:00')}"
-    assert life("boot-1", first) == [(79, "GPU-m-2")]
-    assert life("boot-1", first, second) == [(79, "GPU-m-3")], "the first is not told again"
-    assert life("boot-1", first, second) == []
-    assert life("boot-2", first) == [(79, "GPU-m-2")], "another boot counts from the start"
+    assert events_after_start("boot-1", first) == [(79, "GPU-m-2")]
+    assert events_after_start("boot-1", first, second) == [(79, "GPU-m-3")], (
+        "the first is not told again"
+    )
+    assert events_after_start("boot-1", first, second) == []
+    assert events_after_start("boot-2", first) == [(79, "GPU-m-2")], (
+        "another boot counts from the start"
+    )
     theirs.close()
     ours.close()
 
 
 def test_the_real_log_of_this_machine_is_read_without_blocking() -> None:
-    """B10, on the device itself."""
+    """The same on the device itself."""
     log = open_kmsg(SystemClock())
     if log is None:
         pytest.skip("/dev/kmsg cannot be read here")

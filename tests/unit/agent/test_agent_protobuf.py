@@ -1,4 +1,4 @@
-"""The heartbeat's bytes, against Google's own and against noise."""
+"""The heartbeat's codec, against Google's library and against random bytes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,7 +101,9 @@ def google() -> dict[str, Any]:
 
 
 @given(readings, st.integers(0, (1 << 64) - 1))
-def test_our_heartbeats_are_byte_for_byte_googles(metrics: NodeMetrics, sequence: int) -> None:
+def test_heartbeats_match_googles_encoding_byte_for_byte(
+    metrics: NodeMetrics, sequence: int
+) -> None:
     theirs = google()["HeartbeatRequest"](
         node_id=NODE,
         sequence=sequence,
@@ -117,7 +119,7 @@ def test_our_heartbeats_are_byte_for_byte_googles(metrics: NodeMetrics, sequence
 
 
 @given(st.lists(commands, max_size=4))
-def test_we_read_what_google_wrote(sent: list[Command]) -> None:
+def test_replies_encoded_by_google_are_decoded(sent: list[Command]) -> None:
     theirs = google()["HeartbeatResponse"]()
     for command in sent:
         theirs.commands.add(
@@ -131,8 +133,8 @@ def test_we_read_what_google_wrote(sent: list[Command]) -> None:
     assert list(parse_heartbeat_reply(theirs.SerializeToString(), NODE).commands) == sent
 
 
-def test_a_heartbeat_that_google_wrote_once_is_still_what_we_write() -> None:
-    """Bytes from Google's library, kept here so that this is checked without it, too."""
+def test_a_heartbeat_matches_stored_bytes_of_googles_library() -> None:
+    """The bytes come from Google's library, so the test also runs without it."""
     metrics = NodeMetrics(
         cpu_pct=12.5,
         memory_pct=0.0,
@@ -170,7 +172,7 @@ def test_commands_can_be_read_back(sent: list[Command]) -> None:
     assert list(parse_heartbeat_reply(heartbeat_reply_bytes(sent), NODE).commands) == sent
 
 
-def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -> None:
+def test_an_unknown_command_kind_is_named_and_the_others_are_kept() -> None:
     known = Command(
         id=CommandId("c1"),
         node=NODE,
@@ -189,7 +191,7 @@ def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -
 
 
 @given(st.binary(max_size=200))
-def test_noise_is_refused_or_read_but_never_worse(noise: bytes) -> None:
+def test_random_bytes_are_decoded_or_refused(noise: bytes) -> None:
     try:
         parse_heartbeat_reply(noise, NODE)
     except MalformedError:
@@ -197,7 +199,7 @@ def test_noise_is_refused_or_read_but_never_worse(noise: bytes) -> None:
 
 
 @given(st.lists(commands, min_size=1, max_size=3), st.data())
-def test_a_truncated_answer_is_refused_or_shorter(sent: list[Command], data: st.DataObject) -> None:
+def test_a_truncated_reply_is_refused_or_shorter(sent: list[Command], data: st.DataObject) -> None:
     raw = heartbeat_reply_bytes(sent)
     cut = data.draw(st.integers(0, len(raw) - 1))
     try:
@@ -215,5 +217,5 @@ def test_fields_of_a_later_version_are_skipped() -> None:
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan")])
-def test_readings_too_large_for_the_wire_do_not_stop_a_heartbeat(value: float) -> None:
+def test_readings_that_overflow_a_float_do_not_stop_a_heartbeat(value: float) -> None:
     assert heartbeat_bytes(NODE, NodeMetrics(cpu_pct=value), sequence=1)

@@ -1,4 +1,4 @@
-"""Orders that change the machine: allowed, fenced, proven, verified; or refused with a reason."""
+"""Commands that change the machine: permitted, fenced and verified, or refused with a reason."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -29,7 +29,7 @@ ALL = Permissions(restart_app=True, reset=True, reboot=True)
 
 
 class Facts:
-    """A machine that can be asked, so that evidence can be taken."""
+    """Machine facts, so that evidence can be collected."""
 
     def kernel_log(self) -> Sequence[str]:
         return ()
@@ -45,7 +45,7 @@ class Facts:
 
 
 @dataclass
-class Stage:
+class Harness:
     clock: SimClock = field(default_factory=SimClock)
     plane: RehearsalControlPlane = field(
         default_factory=lambda: RehearsalControlPlane(heartbeat_interval=timedelta(seconds=5))
@@ -86,20 +86,22 @@ class Stage:
         return next((ok, said) for done, ok, said in self.plane.finished if done == CommandId(name))
 
 
-def play(story: Callable[[Stage], Coroutine[Any, Any, None]], stage: Stage | None = None) -> Stage:
-    stage = stage or Stage()
+def run_scenario(
+    scenario: Callable[[Harness], Coroutine[Any, Any, None]], harness: Harness | None = None
+) -> Harness:
+    harness = harness or Harness()
 
     async def main() -> None:
-        agent = stage.agent()
+        agent = harness.agent()
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(agent.run())
-            await stage.clock.sleep(5)
-            await story(stage)
+            await harness.clock.sleep(5)
+            await scenario(harness)
             life.cancel()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
-    return stage
+    return harness
 
 
 @pytest.mark.parametrize(
@@ -110,86 +112,86 @@ def play(story: Callable[[Stage], Coroutine[Any, Any, None]], stage: Stage | Non
         (CommandKind.REBOOT, "--allow-reboot"),
     ],
 )
-def test_what_the_owner_has_not_allowed_is_refused_with_the_option_that_would(
+def test_a_step_without_permission_is_refused_and_names_the_option(
     kind: CommandKind, option: str
 ) -> None:
-    async def story(stage: Stage) -> None:
-        ok, said = await stage.order(kind)
+    async def scenario(harness: Harness) -> None:
+        ok, said = await harness.order(kind)
         assert not ok
         assert option in said
 
-    assert play(story, Stage(permissions=Permissions())).effects.done == []
+    assert run_scenario(scenario, Harness(permissions=Permissions())).effects.done == []
 
 
 @pytest.mark.parametrize(
     "kind", [CommandKind.RESTART_APP, CommandKind.RESET_GPU, CommandKind.REBOOT]
 )
-def test_an_order_for_another_boot_is_refused(kind: CommandKind) -> None:
-    async def story(stage: Stage) -> None:
+def test_a_command_for_another_boot_is_refused(kind: CommandKind) -> None:
+    async def scenario(harness: Harness) -> None:
         for boot in ("boot-0", ""):
-            ok, said = await stage.order(kind, name=f"for {boot}", boot_id=boot)
+            ok, said = await harness.order(kind, name=f"for {boot}", boot_id=boot)
             assert not ok
             assert "boot" in said
 
-    assert play(story).effects.done == []
+    assert run_scenario(scenario).effects.done == []
 
 
-def test_a_reset_lets_go_of_the_driver_first_and_is_done_when_every_check_passes() -> None:
-    async def story(stage: Stage) -> None:
-        ok, said = await stage.order(CommandKind.RESET_GPU, gpus="GPU-a,GPU-b")
+def test_a_reset_releases_the_driver_first_and_succeeds_when_every_check_passes() -> None:
+    async def scenario(harness: Harness) -> None:
+        ok, said = await harness.order(CommandKind.RESET_GPU, gpus="GPU-a,GPU-b")
         assert ok, said
         assert said == "reset 2 GPUs: All done.; every check passes"
 
-    stage = play(story)
-    assert stage.effects.done == ["reset GPU-a,GPU-b"]
-    assert stage.released == ["released"]
+    harness = run_scenario(scenario)
+    assert harness.effects.done == ["reset GPU-a,GPU-b"]
+    assert harness.released == ["released"]
 
 
-def test_a_reset_is_refused_while_somebody_holds_a_gpu_and_all_of_them_are_named() -> None:
-    async def story(stage: Stage) -> None:
-        stage.effects.in_use_by = [
+def test_a_reset_is_refused_while_processes_hold_a_gpu_and_names_them() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.effects.in_use_by = [
             Holder(pid=812, name="nv-hostengine"),
             Holder(pid=99, name="python"),
         ]
-        ok, said = await stage.order(CommandKind.RESET_GPU)
+        ok, said = await harness.order(CommandKind.RESET_GPU)
         assert not ok
         assert said == (
             "the GPUs are in use; to be stopped first: nv-hostengine (pid 812), python (pid 99)"
         )
 
-    assert play(story).effects.done == []
+    assert run_scenario(scenario).effects.done == []
 
 
-def test_a_reset_after_which_something_is_wrong_is_not_called_done() -> None:
-    async def story(stage: Stage) -> None:
-        gpus = stage.gpus
+def test_a_reset_fails_if_a_check_fails_afterwards() -> None:
+    async def scenario(harness: Harness) -> None:
+        gpus = harness.gpus
         assert gpus is not None
-        stage.effects.on_reset = lambda _: gpus.xid(79, index=0)
-        ok, said = await stage.order(CommandKind.RESET_GPU)
+        harness.effects.on_reset = lambda _: gpus.xid(79, index=0)
+        ok, said = await harness.order(CommandKind.RESET_GPU)
         assert not ok
-        assert "but after it" in said
+        assert "but afterwards" in said
 
-    play(story)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize("kind", [CommandKind.RESET_GPU, CommandKind.REBOOT])
-def test_evidence_is_on_disk_before_the_machine_is_touched(kind: CommandKind) -> None:
-    async def story(stage: Stage) -> None:
-        stage.plane.fault = _no_evidence
+def test_evidence_is_on_disk_before_the_machine_is_changed(kind: CommandKind) -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.plane.fault = _no_evidence
         seen: list[bool] = []
 
         def look() -> None:
-            seen.append(any("evidence" in name for name in stage.disk.files))
+            seen.append(any("evidence" in name for name in harness.disk.files))
 
-        stage.effects.on_reset = lambda _: look()
-        stage.effects.on_reboot = look
-        stage.plane.command(
-            kind, name="c1", at=stage.clock.now(), parameters={"boot_id": stage.boot}
+        harness.effects.on_reset = lambda _: look()
+        harness.effects.on_reboot = look
+        harness.plane.command(
+            kind, name="c1", at=harness.clock.now(), parameters={"boot_id": harness.boot}
         )
-        await stage.clock.sleep(20)
+        await harness.clock.sleep(20)
         assert seen == [True]
 
-    play(story)
+    run_scenario(scenario)
 
 
 def _no_evidence(method: str) -> None:
@@ -197,53 +199,55 @@ def _no_evidence(method: str) -> None:
         raise AssertionError("not asked for")
 
 
-def test_a_reboot_is_written_down_before_it_is_asked_for_and_told_by_the_next_boot() -> None:
-    async def down(stage: Stage) -> None:
+def test_a_reboot_is_stored_before_it_begins_and_reported_by_the_next_boot() -> None:
+    async def down(harness: Harness) -> None:
         noted: list[bool] = []
-        stage.effects.on_reboot = lambda: noted.append(FILE in stage.disk.files)
-        stage.plane.command(
-            CommandKind.REBOOT, name="c1", at=stage.clock.now(), parameters={"boot_id": "boot-1"}
+        harness.effects.on_reboot = lambda: noted.append(FILE in harness.disk.files)
+        harness.plane.command(
+            CommandKind.REBOOT, name="c1", at=harness.clock.now(), parameters={"boot_id": "boot-1"}
         )
-        await stage.clock.sleep(20)
+        await harness.clock.sleep(20)
         assert noted == [True]
-        assert stage.plane.finished == [], "it is not done before the machine is back"
+        assert harness.plane.finished == [], "it is not done before the machine is back"
 
-    stage = play(down)
+    harness = run_scenario(down)
 
-    async def up(stage: Stage) -> None:
-        await stage.clock.sleep(20)
-        assert stage.plane.finished == [
+    async def up(harness: Harness) -> None:
+        await harness.clock.sleep(20)
+        assert harness.plane.finished == [
             ("c1", True, "rebooted: boot boot-1 is over, this is boot-2")
         ]
 
-    stage.boot = "boot-2"
-    play(up, stage)
-    assert stage.effects.done == ["reboot"], "and never twice"
+    harness.boot = "boot-2"
+    run_scenario(up, harness)
+    assert harness.effects.done == ["reboot"], "and never twice"
 
 
-def test_a_machine_that_does_not_go_down_says_so() -> None:
-    async def story(stage: Stage) -> None:
-        stage.plane.command(
-            CommandKind.REBOOT, name="c1", at=stage.clock.now(), parameters={"boot_id": "boot-1"}
+def test_a_reboot_that_does_not_begin_is_reported_as_failed() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.plane.command(
+            CommandKind.REBOOT, name="c1", at=harness.clock.now(), parameters={"boot_id": "boot-1"}
         )
-        await stage.clock.sleep(400)
-        assert stage.plane.finished == [("c1", False, "the machine did not go down within 300 s")]
+        await harness.clock.sleep(400)
+        assert harness.plane.finished == [("c1", False, "the machine did not go down within 300 s")]
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_an_application_is_restarted_by_its_services_or_by_the_processes_that_are_named() -> None:
-    async def by_unit(stage: Stage) -> None:
-        assert (await stage.order(CommandKind.RESTART_APP))[0]
+def test_an_application_is_restarted_by_its_units_or_its_named_processes() -> None:
+    async def by_unit(harness: Harness) -> None:
+        assert (await harness.order(CommandKind.RESTART_APP))[0]
 
     units = Permissions(restart_app=True, units=("train.service",))
-    assert play(by_unit, Stage(permissions=units)).effects.done == ["restart train.service"]
+    assert run_scenario(by_unit, Harness(permissions=units)).effects.done == [
+        "restart train.service"
+    ]
 
-    async def by_pid(stage: Stage) -> None:
-        stage.effects.in_use_by = [Holder(pid=41, name="train"), Holder(pid=42, name="other")]
-        ok, said = await stage.order(CommandKind.RESTART_APP, pids="41,7")
+    async def by_pid(harness: Harness) -> None:
+        harness.effects.in_use_by = [Holder(pid=41, name="train"), Holder(pid=42, name="other")]
+        ok, said = await harness.order(CommandKind.RESTART_APP, pids="41,7")
         assert (ok, said) == (True, "ended train (pid 41); every check passes")
-        ok, said = await stage.order(CommandKind.RESTART_APP, name="c2", pids="7")
-        assert (ok, said) == (False, "no process that the order names holds a GPU")
+        ok, said = await harness.order(CommandKind.RESTART_APP, name="c2", pids="7")
+        assert (ok, said) == (False, "none of the processes in the command holds a GPU")
 
-    assert play(by_pid).effects.done == ["stop 41"]
+    assert run_scenario(by_pid).effects.done == ["stop 41"]

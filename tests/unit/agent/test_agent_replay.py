@@ -1,4 +1,4 @@
-"""Recordings, and what the agent makes of them."""
+"""Recordings and their replay by the agent."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ def xids(plane: RehearsalControlPlane) -> list[CheckResult]:
     return [result for result in plane.results() if result.check.startswith("xid/")]
 
 
-def test_the_recorded_h200_converts_and_loses_nothing() -> None:
+def test_the_recorded_h200_converts_without_loss() -> None:
     lines = trace()
 
     header, *records = write_recording(read_recording(lines))
@@ -75,7 +75,7 @@ def test_the_recorded_h200_converts_and_loses_nothing() -> None:
     assert (gpu.name, gpu.driver_version) == ("NVIDIA H200", "580.159.04")
 
 
-def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() -> None:
+def test_faults_of_user_code_on_a_real_h200_are_found_and_cordon_no_node() -> None:
     plane, _ = played(read_recording(trace()))
 
     found = xids(plane)
@@ -104,7 +104,7 @@ def test_six_hundred_clock_events_make_no_flood_and_each_fault_is_one_event() ->
     assert len(plane.reports) < 15
 
 
-def test_a_recording_of_our_own_can_be_played_again() -> None:
+def test_a_new_recording_can_be_replayed() -> None:
     lines: list[bytes] = []
 
     async def record() -> None:
@@ -138,7 +138,7 @@ def test_a_replay_is_the_same_every_time() -> None:
     assert [report.results for report in first] == [report.results for report in second]
 
 
-def test_a_replay_can_be_faster_than_life() -> None:
+def test_a_replay_can_run_faster_than_real_time() -> None:
     async def main() -> tuple[float, datetime]:
         clock = LoopClock(datetime(2026, 1, 1, tzinfo=UTC))
         began = clock.monotonic()
@@ -152,7 +152,7 @@ def test_a_replay_can_be_faster_than_life() -> None:
     assert now >= datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 
 
-def test_readings_show_from_the_moment_they_were_taken() -> None:
+def test_readings_appear_at_their_recorded_time() -> None:
     lines = [
         b'{"t": 1.0, "kind": "nvml", "gpu": 0, "temp": 45, "power_mw": 128529, "util": [7, 0]}',
         b'{"t": 9.0, "kind": "nvml", "gpu": 0, "temp": 50, "remap": [0, 2, 1, 0]}',
@@ -176,13 +176,13 @@ def test_readings_show_from_the_moment_they_were_taken() -> None:
 @pytest.mark.parametrize(
     "line", [b"{", b"[]", b'{"t": "x", "kind": "a"}', b'{"t": 1}', b'{"navarch_recording": 2}']
 )
-def test_what_is_no_recording_is_refused(line: bytes) -> None:
+def test_a_file_that_is_not_a_recording_is_refused(line: bytes) -> None:
     with pytest.raises(RecordingError):
         read_recording([line])
 
 
 def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon() -> None:
-    """Recorded by our own recorder on an H200: an out-of-bounds kernel, twice."""
+    """Recorded on an H200 with Recorder: an out-of-bounds kernel, twice."""
     recording = read_recording(OURS.read_bytes().splitlines())
 
     plane, event_sources = played(recording)
@@ -198,7 +198,7 @@ def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon()
     assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
 
 
-def test_what_agent_record_wrote_on_a_real_card_replays_as_one_event_of_two_sources() -> None:
+def test_a_recording_by_agent_record_replays_as_one_event_of_two_sources() -> None:
     """Recorded by `navarch agent record` itself on an H200: an out-of-bounds kernel, once."""
     recording = read_recording(BY_COMMAND.read_bytes().splitlines())
 

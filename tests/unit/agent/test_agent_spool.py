@@ -1,4 +1,4 @@
-"""The buffer: whatever happens to the process, reports come out in order, whole, and once."""
+"""The spool: reports survive crashes complete, in order and without duplicates."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -23,8 +23,8 @@ class Killed(Exception):  # noqa: N818 - it is not an error, it is the end
     """The process was killed."""
 
 
-class MortalDisk(MemoryDisk):
-    """A disk under a process that is killed after so many bytes have been written."""
+class CrashingDisk(MemoryDisk):
+    """A disk that kills its process after a number of written bytes."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         super().__init__(files)
@@ -58,11 +58,11 @@ class MortalDisk(MemoryDisk):
 
 
 class KilledAnywhere(RuleBasedStateMachine):
-    """Appends and deliveries by a process that is killed at any byte and starts again."""
+    """Appends and deliveries by a process that is killed at any byte and restarts."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.disk = MortalDisk()
+        self.disk = CrashingDisk()
         self.log = SegmentLog(self.disk, "health", segment_bytes=100)
         self.kept: deque[tuple[int, bytes]] = deque()
         self.maybe: tuple[int, bytes] | None = None
@@ -94,7 +94,7 @@ class KilledAnywhere(RuleBasedStateMachine):
             self.log.deliver(records[-1].number)
         except Killed:
             self.restart()
-            # Whether or not it was noted, everything before the cut may be gone, nothing after.
+            # Everything before the cut may be gone, nothing after it.
             oldest = self.log.oldest()
             first = oldest.number if oldest is not None else self.log.next_number
             assert first <= records[-1].number + 1
@@ -107,7 +107,7 @@ class KilledAnywhere(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        self.disk = MortalDisk(self.disk.files)
+        self.disk = CrashingDisk(self.disk.files)
         self.log = SegmentLog(self.disk, "health", segment_bytes=100)
         if self.maybe is not None:
             number, payload = self.maybe
@@ -118,11 +118,11 @@ class KilledAnywhere(RuleBasedStateMachine):
                 assert self.log.next_number == number
 
     @invariant()
-    def numbers_once_seen_are_never_given_again(self) -> None:
+    def numbers_are_never_reused(self) -> None:
         assert self.log.next_number > max(self.seen, default=0)
 
     @invariant()
-    def what_waits_is_a_part_of_what_is_kept_in_order(self) -> None:
+    def undelivered_records_are_a_subsequence_of_appended_ones(self) -> None:
         waiting = [(r.number, r.payload) for r in self.log.waiting(1000)]
         assert waiting == list(self.kept)[: len(waiting)]
         assert bool(waiting) == bool(self.kept)
@@ -133,7 +133,7 @@ test_a_log_survives_being_killed_at_any_byte = KilledAnywhere.TestCase
 
 
 @given(st.lists(st.binary(max_size=40), max_size=10), st.data())
-def test_a_file_cut_anywhere_gives_back_exactly_its_whole_records(
+def test_a_file_cut_anywhere_yields_exactly_its_complete_records(
     payloads: list[bytes], data: st.DataObject
 ) -> None:
     records = [LogRecord(number=i + 1, at=NOW, payload=p) for i, p in enumerate(payloads)]
@@ -149,7 +149,7 @@ def test_a_file_cut_anywhere_gives_back_exactly_its_whole_records(
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), min_size=1, max_size=6), st.data())
-def test_a_flipped_bit_is_noticed(payloads: list[bytes], data: st.DataObject) -> None:
+def test_a_flipped_bit_is_detected(payloads: list[bytes], data: st.DataObject) -> None:
     records = [LogRecord(number=i + 1, at=NOW, payload=p) for i, p in enumerate(payloads)]
     raw = bytearray(b"".join(record_bytes(record) for record in records))
     raw[data.draw(st.integers(0, len(raw) - 1))] ^= 1 << data.draw(st.integers(0, 7))
@@ -161,7 +161,7 @@ def test_a_flipped_bit_is_noticed(payloads: list[bytes], data: st.DataObject) ->
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_at_all_can_be_opened_and_written_to(noise: bytes) -> None:
+def test_a_log_with_any_contents_can_be_opened_and_appended_to(noise: bytes) -> None:
     disk = MemoryDisk(
         {
             "health-00000000000000000007.log": noise,
@@ -177,7 +177,7 @@ def test_any_bytes_at_all_can_be_opened_and_written_to(noise: bytes) -> None:
 
 
 def test_a_torn_first_record_of_a_new_segment_does_not_hide_the_segments_before_it() -> None:
-    disk = MortalDisk()
+    disk = CrashingDisk()
     log = SegmentLog(disk, "health", segment_bytes=100)
     while len(disk.files) < 2:
         log.append(b"x" * 40, at=NOW, sync=True)
@@ -196,7 +196,7 @@ def test_a_torn_first_record_of_a_new_segment_does_not_hide_the_segments_before_
     assert told == list(range(1, log.next_number))
 
 
-def test_a_write_that_fails_half_way_spoils_nothing_that_follows() -> None:
+def test_a_write_that_fails_half_way_does_not_corrupt_later_records() -> None:
     class Filling(MemoryDisk):
         room = 10_000
 
@@ -223,8 +223,8 @@ def results(text: str) -> Sequence[CheckResult]:
 
 
 @dataclass
-class Small:
-    """A buffer of a few kilobytes."""
+class SmallBuffer:
+    """A buffer limited to a few kilobytes."""
 
     disk: MemoryDisk
 
@@ -236,8 +236,8 @@ def a_sample(at: datetime) -> Sample:
     return Sample(at=at, metrics=NodeMetrics(gpus=(GpuMetrics(temperature_c=1.0),) * 2))
 
 
-def test_metrics_are_dropped_before_any_health_report_is() -> None:
-    buffer = Small(MemoryDisk()).open()
+def test_metrics_are_dropped_before_any_health_report() -> None:
+    buffer = SmallBuffer(MemoryDisk()).open()
     for number in range(30):
         buffer.add_sample(a_sample(NOW))
         buffer.add_report(results(f"report {number}"), at=NOW)
@@ -249,8 +249,8 @@ def test_metrics_are_dropped_before_any_health_report_is() -> None:
     assert buffer.size <= 8_000
 
 
-def test_when_only_health_is_left_the_oldest_goes_first() -> None:
-    buffer = Small(MemoryDisk()).open()
+def test_when_only_health_reports_are_left_the_oldest_are_dropped() -> None:
+    buffer = SmallBuffer(MemoryDisk()).open()
     for _ in range(500):
         buffer.add_report(results("again"), at=NOW)
 
@@ -266,8 +266,8 @@ def test_when_only_health_is_left_the_oldest_goes_first() -> None:
     assert len(numbers) > 30, "no more is dropped than must be"
 
 
-def test_what_is_a_day_old_is_dropped() -> None:
-    buffer = Small(MemoryDisk()).open()
+def test_reports_older_than_a_day_are_dropped() -> None:
+    buffer = SmallBuffer(MemoryDisk()).open()
     buffer.add_report(results("old"), at=NOW)
     buffer.add_sample(a_sample(NOW))
     later = NOW + timedelta(hours=24, seconds=1)
@@ -280,8 +280,8 @@ def test_what_is_a_day_old_is_dropped() -> None:
     assert buffer.lost_reports
 
 
-def test_stream_and_numbers_go_on_after_a_restart_even_when_all_is_delivered() -> None:
-    small = Small(MemoryDisk())
+def test_stream_and_numbers_continue_after_a_restart_with_nothing_left() -> None:
+    small = SmallBuffer(MemoryDisk())
     buffer = small.open()
     for _ in range(40):
         buffer.report_delivered(buffer.add_report(results("x"), at=NOW).number)
@@ -292,8 +292,8 @@ def test_stream_and_numbers_go_on_after_a_restart_even_when_all_is_delivered() -
     assert again.oldest_report(NOW) == report
 
 
-def test_numbers_go_on_even_if_the_note_of_what_was_delivered_is_lost() -> None:
-    small = Small(MemoryDisk())
+def test_numbers_continue_even_if_the_delivered_file_is_lost() -> None:
+    small = SmallBuffer(MemoryDisk())
     buffer = small.open()
     for _ in range(40):
         buffer.report_delivered(buffer.add_report(results("x"), at=NOW).number)
@@ -303,7 +303,7 @@ def test_numbers_go_on_even_if_the_note_of_what_was_delivered_is_lost() -> None:
 
 
 def test_a_report_from_another_version_of_the_agent_is_skipped() -> None:
-    small = Small(MemoryDisk())
+    small = SmallBuffer(MemoryDisk())
     SegmentLog(small.disk, "health").append(b'{"what": "is this"}', at=NOW, sync=True)
     buffer = small.open()
     buffer.add_report(results("ours"), at=NOW)
@@ -313,8 +313,8 @@ def test_a_report_from_another_version_of_the_agent_is_skipped() -> None:
     assert report.results[0].reason == "ours"
 
 
-def test_the_space_of_delivered_reports_is_given_back() -> None:
-    small = Small(MemoryDisk())
+def test_delivered_reports_free_their_space() -> None:
+    small = SmallBuffer(MemoryDisk())
     buffer = small.open()
     for _ in range(1000):
         buffer.report_delivered(buffer.add_report(results("x"), at=NOW).number)

@@ -107,7 +107,7 @@ def test_a_crash_of_the_control_plane_and_a_lossy_network_lose_no_finding(tmp_pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("not json\n", "line 1 is no JSON object"),
+        ("not json\n", "line 1 is not a JSON object"),
         ('{"t": 0, "kind": "phase", "name": "x"}\n', "no GPU was recorded"),
         (None, "No such file"),
     ],

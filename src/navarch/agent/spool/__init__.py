@@ -1,4 +1,4 @@
-"""Everything an agent keeps on disk."""
+"""The spool: everything the agent stores on disk until it is delivered."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ UNWRITTEN_MAX = 256
 
 
 class Spool:
-    """What is on disk, opened. Its parts are used one call at a time, through `Recall`."""
+    """The stored reports, commands, findings and evidence. Not thread-safe: use `DiskAccess`."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class Spool:
         self.readiness = Readiness(disk)
         self.readiness.recover(self.findings.results)
         self.unwritten: list[tuple[CheckResult, ...]] = []
-        """Reports that could not be written to disk: told without a number, if at all."""
+        """Reports that could not be written to disk; sent without a number."""
 
     def add_report(self, results: tuple[CheckResult, ...], *, at: datetime) -> None:
-        """Keep a report until it is delivered; with what must be told again, if anything.
+        """Store a report until it is delivered; after a loss of reports, with all lasting findings.
 
-        What of it lasts is for `findings`, which may wait until the report is on its way: it is
-        told from there only after the report has been lost.
+        The caller stores lasting results in `findings` afterwards. That can wait: `findings` is
+        only read after reports were lost.
         """
         if self.buffer.lost_reports:
             again = {result.check: result for result in self.findings.results}
@@ -58,27 +58,27 @@ class Spool:
         try:
             self.buffer.add_report(results, at=at)
         except DiskError:
-            # Better told twice, or lost with the process, than not told at all.
+            # Sending it without a number risks a duplicate; dropping it would lose the report.
             self.unwritten = [*self.unwritten, results][-UNWRITTEN_MAX:]
             raise
         finally:
             self.buffer.lost_reports = False
 
     def delivered(self, report: HealthReport, status: str | None, *, now: datetime) -> None:
-        """Let go of a report that the control plane has, which says how the node stands now."""
+        """Delete a delivered report; `status` is the node's status in the reply."""
         self.buffer.report_delivered(report.number)
-        # The word of a control plane that has not heard everything counts for nothing.
+        # ACTIVE only counts once the control plane has received every report.
         if status == NodeStatus.ACTIVE and self.buffer.oldest_report(now) is None:
             self.readiness.clear()
 
     def clear_findings(self) -> None:
-        """Forget what was found: somebody who may has decided that the machine is fine."""
+        """Delete all findings, after an operator or the control plane cleared the node."""
         self.findings.clear()
         self.readiness.clear()
 
 
 class DiskAccess:
-    """The way to an agent's memory: one call after the other, off the event loop."""
+    """Runs calls on the spool, one at a time and off the event loop."""
 
     def __init__(self, spool: Spool, offload: Offload) -> None:
         self._spool = spool
@@ -89,12 +89,12 @@ class DiskAccess:
         """Why the machine is marked as not ready, if it is."""
         return self._spool.readiness.mark
 
-    async def run(self, question: Callable[[Spool], T]) -> T:
-        """Return the answer."""
-        return await self._offload.run(lambda: question(self._spool))
+    async def run(self, call: Callable[[Spool], T]) -> T:
+        """Return the result of `call`."""
+        return await self._offload.run(lambda: call(self._spool))
 
     async def try_run(self, write: Callable[[Spool], object]) -> None:
-        """Write something down that can be made up for later, and go on if that fails."""
+        """Run `write`; log a DiskError instead of raising it."""
         try:
             await self.run(write)
         except DiskError as error:

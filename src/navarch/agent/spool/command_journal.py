@@ -1,4 +1,4 @@
-"""Commands on their way: each is carried out once, however often it is delivered."""
+"""The journal of received commands: each runs once, however often it is delivered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,25 +17,24 @@ REMEMBERED_MAX = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRecord:
-    """A command and how far we have come with it."""
+    """A command and its progress."""
 
     command: Command
     received_at: datetime
     acknowledged: bool = False
     succeeded: bool | None = None
-    """None until it has been carried out."""
+    """None until the command has run."""
     result: str = ""
     told: bool = False
-    """Whether the control plane knows how it ended, or does not care."""
+    """Whether the result was delivered or refused. The name is part of the file format."""
 
 
 class CommandJournal:
-    """Remembers commands across restarts.
+    """Stores commands across restarts.
 
-    A command is written down before it is acknowledged, because the control plane does not
-    send it again after that; and its outcome before it is told, because it must not be carried
-    out again after that. One that was begun when the agent died is begun again: all that can
-    be asked of an agent may be done twice, as long as it is not done twice for no reason.
+    A command is stored before it is acknowledged, because the control plane does not send it again
+    afterwards. Its result is stored before it is reported, because it must not run again after
+    that. A command that was interrupted by a crash runs again: every command may run twice.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -43,19 +42,21 @@ class CommandJournal:
         self._records = {record.command.id: record for record in _load(disk.read(FILE))}
 
     def resume(self, now: datetime) -> None:
-        """Give up what expired while the agent was away.
+        """Fail the commands that expired while the agent was not running.
 
-        Only here is the machine's own clock asked: what the control plane delivers has not
-        expired by its clock, which is the one that counts.
+        This is the only use of the machine's clock. Commands that the control plane delivers have
+        not expired by the control plane's clock, which is authoritative.
         """
         for record in self.to_run():
             if record.command.expires_at <= now:
                 self.finished(
-                    record.command.id, succeeded=False, result="it expired while the agent was away"
+                    record.command.id,
+                    succeeded=False,
+                    result="it expired while the agent was not running",
                 )
 
     def receive(self, commands: Sequence[Command], now: datetime) -> bool:
-        """Write down what is new; return whether anything is."""
+        """Store new commands; return whether there are any."""
         new = [command for command in commands if command.id not in self._records]
         for command in new:
             self._records[command.id] = CommandRecord(command=command, received_at=now)
@@ -65,29 +66,29 @@ class CommandJournal:
         return bool(new)
 
     def to_acknowledge(self) -> list[CommandRecord]:
-        """Return what the control plane does not know we have."""
+        """Return the commands to acknowledge."""
         return [o for o in self._records.values() if not (o.acknowledged or o.told)]
 
     def to_run(self) -> list[CommandRecord]:
-        """Return what is still to be done, oldest first."""
+        """Return the commands to run, oldest first."""
         return [o for o in self._records.values() if o.succeeded is None and not o.told]
 
     def to_report(self) -> list[CommandRecord]:
-        """Return what the control plane does not know the end of."""
+        """Return the commands with an unreported result."""
         return [o for o in self._records.values() if o.succeeded is not None and not o.told]
 
     def acknowledged(self, command: CommandId) -> None:
-        """Note that the control plane knows we have it. Not worth a write: it can be said again."""
+        """Mark a command as acknowledged. Not written to disk: acknowledging twice is harmless."""
         self._records[command] = replace(self._records[command], acknowledged=True)
 
     def finished(self, command: CommandId, *, succeeded: bool, result: str) -> None:
-        """Write down how a command ended."""
+        """Store the result of a command."""
         record = self._records[command]
         self._records[command] = replace(record, succeeded=succeeded, result=result)
         self._save()
 
     def reported(self, command: CommandId) -> None:
-        """Write down that the control plane knows how a command ended."""
+        """Store that the result of a command was reported."""
         self._records[command] = replace(self._records[command], told=True)
         self._save()
 

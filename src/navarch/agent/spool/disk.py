@@ -1,4 +1,4 @@
-"""The agent's state directory: a few small files, written so that a crash cannot garble them."""
+"""The agent's state directory: small files that a crash cannot corrupt."""
 
 import contextlib
 import fcntl
@@ -14,14 +14,14 @@ _NEW = ".new"
 
 
 class DiskError(NavarchError):
-    """The state directory cannot be read or written: go on without, and say so."""
+    """The state directory cannot be read or written; callers log it and continue without."""
 
 
 class Disk(Protocol):
-    """Named files. Calls block, and raise only DiskError.
+    """Named files. Calls block and raise only DiskError.
 
-    After a crash a file holds what it held before, or after, the last `replace`; and every
-    `append` whole, except perhaps the last.
+    `replace` is atomic: after a crash a file has its old or its new contents. Every `append` is
+    complete, except perhaps the last.
     """
 
     def sizes(self) -> Mapping[str, int]:
@@ -29,7 +29,7 @@ class Disk(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds, or None if there is none."""
+        """Return the contents of a file, or None if it does not exist."""
         ...
 
     def append(self, name: str, data: bytes, *, sync: bool) -> None:
@@ -37,20 +37,20 @@ class Disk(Protocol):
         ...
 
     def replace(self, name: str, data: bytes, *, sync: bool) -> None:
-        """Give a file new contents, all at once."""
+        """Replace the contents of a file atomically."""
         ...
 
     def remove(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         ...
 
     def close(self) -> None:
-        """Let others have it."""
+        """Release the directory."""
         ...
 
 
 class MemoryDisk:
-    """A disk that forgets with its process: for simulated machines."""
+    """A disk in memory, for simulated machines."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self.files: dict[str, bytes] = dict(files or {})
@@ -60,7 +60,7 @@ class MemoryDisk:
         return {name: len(data) for name, data in self.files.items()}
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds."""
+        """Return the contents of a file."""
         return self.files.get(name)
 
     def append(self, name: str, data: bytes, *, sync: bool) -> None:
@@ -69,7 +69,7 @@ class MemoryDisk:
         self.files[name] = self.files.get(name, b"") + data
 
     def replace(self, name: str, data: bytes, *, sync: bool) -> None:
-        """Give a file new contents."""
+        """Replace the contents of a file."""
         del sync
         self.files[name] = data
 
@@ -82,11 +82,11 @@ class MemoryDisk:
 
 
 class FolderDisk:
-    """A directory of the file system, for one agent at a time.
+    """A directory of the file system, locked for one agent at a time.
 
-    `sync` costs a disk write (0.1 to 10 ms). It is asked for where losing the data in a power
-    cut would do harm that sending it twice does not; a killed process loses nothing either
-    way, because what was written stays in the kernel's hands.
+    `sync` costs a disk write (0.1 to 10 ms). Callers use it where losing the data in a power cut
+    does harm that a duplicate does not. A killed process loses nothing either way, because
+    written data stays in the page cache.
     """
 
     def __init__(self, path: Path) -> None:
@@ -102,7 +102,7 @@ class FolderDisk:
             raise DiskError(f"{path} is in use by another agent") from error
 
     def sizes(self) -> Mapping[str, int]:
-        """Return the length of every file, sweeping up what a crash left half made."""
+        """Return the length of every file, and delete temporary files left by a crash."""
         with _explained(self._path):
             for left_over in self._path.glob(f"*{_NEW}"):
                 left_over.unlink(missing_ok=True)
@@ -113,7 +113,7 @@ class FolderDisk:
             }
 
     def read(self, name: str) -> bytes | None:
-        """Return what a file holds."""
+        """Return the contents of a file."""
         with _explained(self._path):
             try:
                 return (self._path / name).read_bytes()
@@ -131,7 +131,7 @@ class FolderDisk:
                 os.fdatasync(file)
 
     def replace(self, name: str, data: bytes, *, sync: bool) -> None:
-        """Give a file new contents by renaming a finished one over it."""
+        """Replace the contents of a file by renaming a complete one over it."""
         with _explained(self._path):
             self._stop_appending(name)
             new = self._path / (name + _NEW)
@@ -152,7 +152,7 @@ class FolderDisk:
             (self._path / name).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let another agent have the directory."""
+        """Release the lock on the directory."""
         if self._appending is not None:
             self._stop_appending(self._appending[0])
         if self._lock >= 0:
@@ -169,7 +169,7 @@ class FolderDisk:
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._appending = (name, file)
         if new:
-            # Or the file itself could be gone after a power cut, synced contents and all.
+            # Without this, a power cut could lose the file itself, even with synced contents.
             self._sync_folder()
         return file
 

@@ -1,7 +1,7 @@
-"""Things that happened during this boot and are not over: XIDs, above all.
+"""Lasting findings of this boot, such as XIDs, and the machine's not-ready mark.
 
-They are reported once, when they happen. They are kept here as well, in case the reports are
-lost with the control plane's memory, or with ours, and must be made again.
+A lasting finding is reported once, when it occurs. It is also stored here, so that it can be
+reported again if the control plane or the agent loses the report.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class _StoredFindings:
 
 
 class Findings:
-    """The lasting results of one boot; a reboot starts afresh, a restart does not."""
+    """The lasting results of one boot. They survive a restart of the agent, not a reboot."""
 
     def __init__(self, disk: Disk, *, boot_id: str) -> None:
         self._disk = disk
@@ -34,18 +34,18 @@ class Findings:
 
     @property
     def results(self) -> tuple[CheckResult, ...]:
-        """Everything that has happened."""
+        """All stored results."""
         return tuple(self._stored.results.values())
 
     def add(self, results: Iterable[CheckResult]) -> None:
-        """Keep those of `results` that last and are not good news."""
+        """Store those of `results` that are lasting and not healthy."""
         new = {r.check: r for r in results if r.lasting and r.health is not Health.HEALTHY}
         if not new.items() <= self._stored.results.items():
             kept = {**self._stored.results, **new}
             self._save(dict(list(kept.items())[-KEPT_MAX:]))
 
     def clear(self) -> None:
-        """Forget: somebody who may has decided that the machine is fine."""
+        """Delete all findings."""
         if self._stored.results:
             self._save({})
 
@@ -62,11 +62,11 @@ def _load(raw: bytes | None) -> _StoredFindings:
 
 
 class Readiness:
-    """Marks the machine as not ready while the control plane cannot.
+    """Marks the machine as not ready while the control plane is unreachable.
 
-    The mark is a file that says why. A job's prologue can look for it. It is made when the
-    agent is cut off with a fatal finding, and goes when the finding does, or when the control
-    plane, having heard of it, says that the node is fine.
+    The mark is a file that contains the reason; a job's prologue can test for it. It is created
+    when a disconnected agent has a fatal finding, and removed when the finding clears or when the
+    control plane has received the finding and reports the node as active.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -78,11 +78,11 @@ class Readiness:
         self.mark: str | None = None if raw is None else raw.decode(errors="replace").strip()
 
     def recover(self, findings: Iterable[CheckResult]) -> None:
-        """Take over what an earlier life of this agent found."""
+        """Restore the fatal findings of a previous run of the agent."""
         self._fatal.update((r.check, r.reason) for r in findings if r.fatal)
 
     def update(self, results: Iterable[CheckResult], *, cut_off: bool) -> bool:
-        """Take note of new results; return whether the mark changed."""
+        """Apply new results; return whether the mark changed."""
         for result in results:
             unhealthy = result.health is Health.UNHEALTHY
             if result.fatal and unhealthy:
@@ -99,7 +99,7 @@ class Readiness:
         return False
 
     def clear(self) -> bool:
-        """Take the control plane's word that the machine is fine; return whether that is news."""
+        """Remove the mark; return whether there was one."""
         self._fatal.clear()
         return self._set(None)
 

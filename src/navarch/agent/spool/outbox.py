@@ -1,4 +1,4 @@
-"""What the agent has to say and could not say yet, kept on disk."""
+"""Health reports, metrics and evidence that wait for delivery, stored on disk."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from navarch.core.metrics import NodeMetrics, Sample
 
 BYTES_MAX = 64 * 1024 * 1024
 AGE_MAX = timedelta(hours=24)
-"""What the control plane has not heard within a day is history, not news. Lasting findings are
-kept apart (`findings`) and said again, so that this forgets no broken GPU."""
+"""Older reports are dropped. Lasting findings are stored separately (`findings`) and reported
+again, so that no broken GPU is forgotten."""
 
 STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredReport:
-    """A report as it lies on disk. Agents before this one kept the bare results."""
+    """A report as stored on disk. Earlier agents stored the bare results."""
 
     boot_id: str
     results: tuple[CheckResult, ...]
@@ -30,18 +30,18 @@ class _StoredReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedSample:
-    """A sample and its place in the queue."""
+    """A sample with its number in the queue."""
 
     number: int
     sample: Sample
 
 
 class ReportBuffer:
-    """Health reports and metrics, each in order, within one budget.
+    """Health reports and metrics, each in order, within one size limit.
 
-    A health report is on the platter before anybody sees its number. Otherwise a power cut
-    could take it back, its number would be given to another report, and the control plane
-    would take that for the one it knows. Metrics are not worth a disk write each.
+    A health report is synced to disk before its number is used. Otherwise a power cut could lose
+    it, the next report would reuse its number, and the control plane would drop that report as a
+    duplicate. Metrics are not synced.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class ReportBuffer:
         self._results = msgspec.json.Decoder(_StoredReport | tuple[CheckResult, ...])
         self._metrics = msgspec.json.Decoder(NodeMetrics)
         self.lost_reports = False
-        """Whether reports were dropped for want of space or for their age, until somebody who
-        can make up for it sets this back."""
+        """Whether reports were dropped because of size or age. `Spool` resets it after adding the
+        lasting findings to the next report."""
         stream = disk.read(STREAM)
         if not stream:
             stream = new_stream.encode()
@@ -73,18 +73,18 @@ class ReportBuffer:
 
     @property
     def size(self) -> int:
-        """How many bytes are kept."""
+        """The stored size in bytes."""
         return self._reports.size + self._samples.size
 
     def add_report(self, results: Sequence[CheckResult], *, at: datetime) -> HealthReport:
-        """Keep what a round of checks found until it is delivered."""
+        """Store the results of a round of checks until they are delivered."""
         payload = msgspec.json.encode(_StoredReport(boot_id=self._boot_id, results=tuple(results)))
         report = self._report(self._reports.append(payload, at=at, sync=True))
         self._trim(at)
         return report
 
     def add_sample(self, sample: Sample) -> None:
-        """Keep readings until they are delivered, or something better needs the space."""
+        """Store metrics until they are delivered or health reports need the space."""
         payload = msgspec.json.encode(sample.metrics)
         self._samples.append(payload, at=sample.at, sync=False)
         self._trim(sample.at)
@@ -96,7 +96,7 @@ class ReportBuffer:
             try:
                 return self._report(record)
             except msgspec.DecodeError:
-                # Written by another version of the agent, and no use to anybody any more.
+                # Written by an incompatible version of the agent.
                 self._reports.deliver(record.number)
                 self.lost_reports = True
         return None
@@ -111,11 +111,11 @@ class ReportBuffer:
             return []
 
     def report_delivered(self, number: int) -> None:
-        """Forget health reports up to `number`."""
+        """Delete health reports up to `number`."""
         self._reports.deliver(number)
 
     def samples_delivered(self, number: int) -> None:
-        """Forget metrics up to `number`."""
+        """Delete metrics up to `number`."""
         self._samples.deliver(number)
 
     def _report(self, record: LogRecord) -> HealthReport:
@@ -149,11 +149,11 @@ class ReportBuffer:
 
 EVIDENCE_PREFIX = "evidence-"
 EVIDENCE_MAX = 8
-"""The latest; each may be most of a megabyte."""
+"""Only the latest are kept; each may be most of a megabyte."""
 
 
 class EvidenceQueue:
-    """Keeps bundles through restarts of the agent, and of the machine."""
+    """Evidence bundles, stored across restarts and reboots until delivered."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -162,7 +162,7 @@ class EvidenceQueue:
         self._next = int(last) + 1 if last.isdecimal() else 1
 
     def add(self, evidence: Evidence) -> None:
-        """Keep one more."""
+        """Store a bundle; drop the oldest if there are too many."""
         name = f"{EVIDENCE_PREFIX}{self._next:010d}"
         self._next += 1
         self._disk.replace(name, msgspec.json.encode(evidence), sync=True)
@@ -171,7 +171,7 @@ class EvidenceQueue:
             self._disk.remove(self._names.pop(0))
 
     def oldest(self) -> tuple[str, Evidence] | None:
-        """Return the bundle to send next and the name it is kept under."""
+        """Return the name and content of the bundle to send next."""
         while self._names:
             name = self._names[0]
             try:
@@ -181,6 +181,6 @@ class EvidenceQueue:
         return None
 
     def drop(self, name: str) -> None:
-        """Let go of one."""
+        """Delete a bundle."""
         self._names = [stored for stored in self._names if stored != name]
         self._disk.remove(name)

@@ -1,12 +1,11 @@
-"""A queue on disk: records are added at one end, and leave at the other once delivered.
+"""A queue on disk: records are appended at one end and deleted at the other once delivered.
 
-It is kept in segments, files of about a megabyte that are named after the number of their
-first record. Old segments are deleted whole, so nothing is ever rewritten, and only the oldest
-segment needs to be in memory.
+The queue is a series of segments: files of about a megabyte, named after the number of their first
+record. Old segments are deleted whole, so nothing is rewritten, and only the oldest segment is in
+memory.
 
-A record is its length, a checksum, its number, its time, and its bytes. A process that is killed
-while it writes one leaves a torn tail, which the checksum gives away; it is cut off when the
-log is next opened.
+A record is its length, a checksum, its number, its time and its bytes. A process that is killed
+during a write leaves a torn tail, which the checksum detects; opening the log cuts it off.
 """
 
 import struct
@@ -27,7 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRecord:
-    """One thing that is kept."""
+    """One record of the queue."""
 
     number: int
     at: datetime
@@ -43,7 +42,7 @@ class _Segment:
 
 
 class SegmentLog:
-    """The queue called `name` on `disk`. Numbers start at one and are never used twice."""
+    """The queue `name` on `disk`. Numbers start at one and are never reused."""
 
     def __init__(self, disk: Disk, name: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
         self._disk = disk
@@ -58,16 +57,16 @@ class SegmentLog:
 
     @property
     def size(self) -> int:
-        """How many bytes it takes up."""
+        """The size on disk in bytes."""
         return sum(segment.size for segment in self._segments)
 
     @property
     def next_number(self) -> int:
-        """The number that the next record will have."""
+        """The number of the next record."""
         return self._next
 
     def append(self, payload: bytes, *, at: datetime, sync: bool) -> LogRecord:
-        """Add a record."""
+        """Append a record."""
         record = LogRecord(number=self._next, at=_to_ms(at), payload=payload)
         data = record_bytes(record)
         segment = self._segment_for_append()
@@ -85,30 +84,30 @@ class SegmentLog:
         return record
 
     def oldest(self) -> LogRecord | None:
-        """Return the record that has waited longest."""
+        """Return the oldest undelivered record."""
         return self._front[0] if self._front else None
 
     def waiting(self, limit: int) -> list[LogRecord]:
-        """Return up to `limit` of the oldest records; perhaps fewer than there are."""
+        """Return up to `limit` of the oldest records, from the oldest segment only."""
         return [self._front[i] for i in range(min(limit, len(self._front)))]
 
     def deliver(self, number: int) -> None:
-        """Forget records up to `number`."""
+        """Mark records up to `number` as delivered."""
         self._delivered = max(self._delivered, min(number, self._next - 1))
         while self._front and self._front[0].number <= self._delivered:
             self._front.popleft()
-        # Not synced: if a power cut takes this back, some records are sent again, and the
-        # receiver knows them by their numbers.
+        # Not synced: after a power cut some records are sent again, and the receiver drops them by
+        # their numbers.
         self._disk.replace(self._delivered_name, str(self._delivered).encode(), sync=False)
         self._advance()
 
     def drop_segment(self) -> bool:
-        """Forget the oldest segment, delivered or not; return whether anything undelivered went."""
+        """Delete the oldest segment; return whether undelivered records were lost."""
         if not self._segments:
             return False
         lost = bool(self._front)
         if len(self._segments) == 1:
-            # The successor comes first, or a crash between the two would forget the numbers.
+            # Create the successor first: a crash between the two would lose the next number.
             self._segments.append(self._new_segment())
             self._disk.replace(self._segments[-1].name, b"", sync=True)
             self._segments[-1].on_disk = True
@@ -119,7 +118,7 @@ class SegmentLog:
         return lost
 
     def drop_before(self, moment: datetime) -> bool:
-        """Forget undelivered records older than `moment`; return whether there were any."""
+        """Drop undelivered records older than `moment`; return whether there were any."""
         lost = False
         while self._front and self._front[0].at < moment:
             lost = True
@@ -154,7 +153,7 @@ class SegmentLog:
 
     def _segment_for_append(self) -> _Segment:
         if self._torn:
-            # A write that failed half way, for want of space, say.
+            # An earlier write failed half way, for example because the disk was full.
             self._repair(self._segments[-1])
         if not self._segments or self._segments[-1].size >= self._segment_bytes:
             self._segments.append(self._new_segment())
@@ -165,13 +164,13 @@ class SegmentLog:
         return _Segment(name, self._next, 0, on_disk=False)
 
     def _advance(self) -> None:
-        """Delete segments of which everything is delivered, but for the newest.
+        """Delete delivered segments, except the newest.
 
-        The newest stays, delivered or not: its name and records say which numbers are taken.
+        The newest stays because its name and records determine the next number.
         """
         while not self._front and len(self._segments) > 1:
             if len(self._segments) == 2 and not self._segments[-1].on_disk:
-                return  # Until the newest is there, the one before vouches for the numbers.
+                return  # Until the newest exists on disk, this one determines the next number.
             self._disk.remove(self._segments[0].name)
             self._segments.popleft()
             self._load_front()
@@ -184,14 +183,14 @@ class SegmentLog:
 
 
 def record_bytes(record: LogRecord) -> bytes:
-    """Return a record as it stands in the file."""
+    """Return the encoding of a record."""
     meta = _META.pack(record.number, round((record.at - _EPOCH) / timedelta(milliseconds=1)))
     body = meta + record.payload
     return _HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
 def parse_records(data: bytes) -> tuple[list[LogRecord], int]:
-    """Return the whole records that `data` begins with, and where they end."""
+    """Return the complete records at the start of `data`, and the offset of their end."""
     records: list[LogRecord] = []
     at = 0
     while at + _HEAD.size <= len(data):

@@ -1,4 +1,4 @@
-"""Which link an address asks for."""
+"""Links to the control plane, chosen by the scheme of its address."""
 
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from navarch.ports.link import Link
 
 TokenSource = Callable[[], str | None]
 LinkFactory = Callable[[str, TokenSource], Link]
-"""Makes a link to an address, with a token that may change from call to call."""
+"""Returns a link to an address. The token is read for every request, so it can be rotated."""
 
 
 def http_link(server: str, token: TokenSource) -> Link:
@@ -24,7 +24,7 @@ LINKS: Mapping[str, LinkFactory] = {"http": http_link, "https": http_link}
 def open_link(
     server: str, *, token: TokenSource = lambda: None, links: Mapping[str, LinkFactory] = LINKS
 ) -> Link:
-    """Return the link that `server`'s scheme asks for; nothing is sent before it is used."""
+    """Return the link for the scheme of `server`; the first request connects."""
     scheme = urlsplit(server).scheme if "://" in server else ""
     if scheme not in links:
         known = ", ".join(f"{name}://" for name in sorted(links))

@@ -1,4 +1,4 @@
-"""The control plane in the same process: for simulations, where there are no wires."""
+"""The control plane in the same process, for simulations."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,9 +14,9 @@ from navarch.ports.evidence import EvidenceDesk
 
 
 class DirectLink:
-    """Calls the control plane directly, after as long as `wire_s` says a message takes.
+    """A Link that calls the control plane directly, after a latency of `wire_s()` seconds.
 
-    `api` returns the control plane as it can be reached now, or raises UnreachableError.
+    `api` returns the current control plane or raises UnreachableError.
     """
 
     def __init__(
@@ -33,39 +33,39 @@ class DirectLink:
         self._evidence = evidence
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce the machine."""
+        """Register the machine."""
         return await (await self._reach()).register(registration)
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
-        """Say that `node` is alive."""
+        """Send a heartbeat; return the pending commands."""
         del sequence
         return (await self._reach()).heartbeat(node, metrics)
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found."""
+        """Send a health report; return the node's status."""
         return await (await self._reach()).report_health(node, report)
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over readings from before."""
+        """Send buffered metrics."""
         api = await self._reach()
         await api.report_metrics(node, samples)
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Hand over what was true, where there is somebody to keep it."""
+        """Send an evidence bundle; drop it if there is no archive."""
         await self._reach()
         if self._evidence is not None:
             await self._evidence.report_evidence(evidence)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
+        """Acknowledge a command."""
         await (await self._reach()).acknowledge(node, command)
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say how a command ended."""
+        """Report the result of a command."""
         await (await self._reach()).finish(node, command, succeeded=succeeded, result=result)
 
     async def close(self) -> None:

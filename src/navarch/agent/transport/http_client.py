@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 client: one kept-alive connection to one server, and nothing to install."""
+"""A small HTTP/1.1 client: one keep-alive connection to one server, without dependencies."""
 
 import asyncio
 import contextlib
@@ -12,17 +12,17 @@ from navarch.core.errors import InvalidError, UnreachableError
 
 HEADERS_BYTES_MAX = 64 * 1024
 BODY_BYTES_MAX = 4 * 1024 * 1024
-"""Replies to agents are small. A larger one is a mistake, or somebody else's server."""
+"""Replies to agents are small. A larger one is a mistake or comes from another server."""
 
 CONNECT_S = 5.0
 REPLY_S = 10.0
-"""Well below the silence after which the control plane thinks a node is dead, so that one lost
-reply costs less than one missed beat."""
+"""Well below the control plane's liveness timeout, so that one lost reply costs less than one
+heartbeat."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a server is."""
+    """The address of a server."""
 
     host: str
     port: int
@@ -31,24 +31,24 @@ class Endpoint:
 
     @property
     def authority(self) -> str:
-        """What goes into the Host header."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.tls else 80) else f"{host}:{self.port}"
 
 
 def parse_endpoint(url: str) -> Endpoint:
-    """Return what an http or https address means; raise InvalidError if it means nothing."""
+    """Return the endpoint of an http or https address; raise InvalidError if it is malformed."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise InvalidError(f"{url!r} is not an address: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidError(f"{url!r} is not an address; it looks like http://host:50051")
+        raise InvalidError(f"{url!r} is not an address; use http://host:50051")
     if parts.username or parts.query or parts.fragment:
-        raise InvalidError(f"{url!r}: an address is scheme, host, port and path, nothing more")
+        raise InvalidError(f"{url!r}: an address has a scheme, host, port and path, nothing else")
     if not (parts.path + parts.hostname).isascii() or any(c.isspace() for c in parts.path):
-        raise InvalidError(f"{url!r}: only plain characters can be used in an address")
+        raise InvalidError(f"{url!r}: an address may only contain ASCII characters without spaces")
     tls = parts.scheme == "https"
     return Endpoint(
         host=parts.hostname,
@@ -60,7 +60,7 @@ def parse_endpoint(url: str) -> Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """A server's answer."""
+    """A server's response."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -68,11 +68,10 @@ class Reply:
 
 
 class HttpConnection:
-    """Sends one request at a time, over one connection that is made again when it breaks.
+    """Sends one request at a time over one connection, reconnecting as needed.
 
-    A request that meets a connection the server has meanwhile given up is sent once more
-    over a new one; callers therefore only make requests that may be made twice. Everything
-    that goes wrong is an UnreachableError.
+    A request on a connection that the server has closed is sent again over a new one, so requests
+    must be idempotent. Every failure is an UnreachableError.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class HttpConnection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Send `body` to `path` and return the answer, whatever its status."""
+        """Send `body` to `path` and return the response, whatever its status."""
         request = _request_bytes(self._endpoint, path, body, headers)
         async with self._turn:
             reused = self._streams is not None
@@ -108,7 +107,7 @@ class HttpConnection:
                 raise UnreachableError(f"{self._endpoint.authority}: {error}") from error
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         streams, self._streams = self._streams, None
         if streams is not None:
             writer = streams[1]
@@ -127,14 +126,14 @@ class HttpConnection:
                 reply, keep = await _read_reply(reader, self._body_bytes_max)
         except TimeoutError as error:
             raise UnreachableError(
-                f"{self._endpoint.authority}: no answer within {self._reply_s:g} s"
+                f"{self._endpoint.authority}: no response within {self._reply_s:g} s"
             ) from error
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            raise UnreachableError(f"{self._endpoint.authority}: a broken answer") from error
+            raise UnreachableError(f"{self._endpoint.authority}: an incomplete response") from error
         except OSError as error:
             raise _StaleError(str(error) or type(error).__name__) from error
         finally:
-            # Also when cancelled: half an answer must not be taken for the next one's.
+            # Also on cancellation: the rest of a response must not be read as the next one.
             if not keep:
                 self._abandon()
         return reply
@@ -172,7 +171,7 @@ class HttpConnection:
 
 
 class _StaleError(Exception):
-    """The connection was gone before the first byte of an answer."""
+    """The connection closed before the first byte of a response."""
 
 
 def _request_bytes(where: Endpoint, path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
@@ -187,7 +186,7 @@ def _request_bytes(where: Endpoint, path: str, body: bytes, headers: Mapping[str
 
 
 async def _read_reply(reader: asyncio.StreamReader, body_bytes_max: int) -> tuple[Reply, bool]:
-    """Return the next final answer, and whether the connection can be used after it."""
+    """Return the next final response, and whether the connection can be reused."""
     while True:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -197,7 +196,7 @@ async def _read_reply(reader: asyncio.StreamReader, body_bytes_max: int) -> tupl
             raise
         version, status, headers = _parse_head(head)
         if status == 101 or status < 100:
-            raise UnreachableError(f"status {status} makes no sense here")
+            raise UnreachableError(f"unexpected status {status}")
         if status >= 200:
             break
     body, delimited = await _read_body(reader, status, headers, body_bytes_max)
@@ -210,7 +209,7 @@ def _parse_head(head: bytes) -> tuple[str, int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     if version not in ("HTTP/1.1", "HTTP/1.0") or not rest[:3].isdecimal():
-        raise UnreachableError("that is not an HTTP server")
+        raise UnreachableError("not an HTTP server")
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -222,12 +221,14 @@ def _parse_head(head: bytes) -> tuple[str, int, dict[str, str]]:
 async def _read_body(
     reader: asyncio.StreamReader, status: int, headers: Mapping[str, str], limit: int
 ) -> tuple[bytes, bool]:
-    """Return the body, and whether its end was marked by anything but the connection's."""
+    """Return the body, and whether it was delimited by a length rather than by the close."""
     if status in (204, 304):
         return b"", True
     if "transfer-encoding" in headers:
         if headers["transfer-encoding"].lower() != "chunked":
-            raise UnreachableError(f"transfer encoding {headers['transfer-encoding']!r}")
+            raise UnreachableError(
+                f"unsupported transfer encoding {headers['transfer-encoding']!r}"
+            )
         return await _read_chunks(reader, limit), True
     if "content-length" in headers:
         return await _read_exactly(reader, _length(headers["content-length"], 10), limit), True
@@ -246,9 +247,9 @@ async def _read_chunks(reader: asyncio.StreamReader, limit: int) -> bytes:
             break
         body += await _read_exactly(reader, size, limit - len(body))
         if await reader.readexactly(2) != b"\r\n":
-            raise UnreachableError("a chunk without an end")
+            raise UnreachableError("a malformed chunk")
     while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # Trailers say nothing that we would need.
+        pass  # Trailers are ignored.
     return body
 
 
@@ -259,15 +260,15 @@ async def _read_exactly(reader: asyncio.StreamReader, length: int, limit: int) -
 
 def _check_length(length: int, limit: int) -> None:
     if length > limit:
-        raise UnreachableError(f"an answer of {length} bytes, where {limit} are plenty")
+        raise UnreachableError(f"a response of {length} bytes exceeds the limit of {limit}")
 
 
 def _length(text: str, base: int) -> int:
     text = text.strip()
-    # int() also takes signs, spaces and underscores, with which servers are led to disagree.
+    # int() also accepts signs, spaces and underscores, which enable request smuggling.
     if not text or len(text) > 16 or not all(c in string.hexdigits for c in text):
-        raise UnreachableError(f"a length of {text[:32]!r}")
+        raise UnreachableError(f"invalid length {text[:32]!r}")
     try:
         return int(text, base)
     except ValueError as error:
-        raise UnreachableError(f"a length of {text[:32]!r}") from error
+        raise UnreachableError(f"invalid length {text[:32]!r}") from error

@@ -1,4 +1,4 @@
-"""The control plane over HTTP: heartbeats as packed protobuf, everything else as JSON."""
+"""The control plane over HTTP: heartbeats as protobuf, everything else as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -38,7 +38,7 @@ _REFUSALS: Mapping[str | int, type[NavarchError]] = {
     "failed_precondition": NotPossibleError,
     "aborted": ConflictError,
     "unauthenticated": UnauthorizedError,
-    # For those who say no more than a status: a proxy on the way, most likely.
+    # A status without a code is most likely from a proxy.
     400: InvalidError,
     401: UnauthorizedError,
     403: UnauthorizedError,
@@ -47,10 +47,9 @@ _REFUSALS: Mapping[str | int, type[NavarchError]] = {
     413: InvalidError,
     422: InvalidError,
 }
-"""What each refusal means for the agent. All others are the server's trouble rather than ours, and
-may pass. So may a bare 404: only the control plane itself can say that it does not know a node,
-and a proxy that has lost its routes must not make a whole fleet register again."""
-
+"""The error for each refusal. All other failures are the server's and may be transient, even a bare
+404: only the control plane itself can report an unknown node, and a proxy that lost its routes must
+not make a whole fleet register again."""
 
 _NO_SUCH_CALL = frozenset({404, 405, 501})
 
@@ -65,68 +64,68 @@ class _HealthReply(msgspec.Struct):
 
 
 class HttpLink:
-    """Speaks to one control plane over one kept-alive connection."""
+    """A Link over one keep-alive HTTP connection."""
 
     def __init__(
         self, connection: HttpConnection, *, token: Callable[[], str | None] = lambda: None
     ) -> None:
         self._connection = connection
-        # Asked for every request: a token that is renewed in its file is used from then on.
+        # Read for every request, so that a token rotated in its file takes effect.
         self._token = token
         self._encoder = msgspec.json.Encoder()
 
     async def register(self, registration: Registration) -> Welcome:
-        """Introduce the machine."""
+        """Register the machine."""
         reply = await self._post_json("/v1/agent/register", registration)
         return _decoded(reply, Welcome)
 
     async def heartbeat(
         self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
     ) -> Sequence[Command]:
-        """Say that `node` is alive; return what it is asked to do."""
+        """Send a heartbeat; return the pending commands."""
         body = heartbeat_bytes(node, metrics, sequence=sequence)
         reply = await self._post("/v1/agent/heartbeat", body, PROTOBUF)
         try:
             decoded = parse_heartbeat_reply(reply.body, node)
         except MalformedError as error:
-            raise UnreachableError(f"the answer to a heartbeat makes no sense: {error}") from error
+            raise UnreachableError(f"invalid reply to a heartbeat: {error}") from error
         if decoded.unknown:
             log.warning("link.unknown_commands", node=node, kinds=decoded.unknown)
         return decoded.commands
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Say what the checks found."""
+        """Send a health report; return the node's status."""
         reply = await self._post_json("/v1/agent/health", {"node": node, "report": report})
         status = _decoded(reply, _HealthReply).status if reply.body else None
         return NodeStatus(status) if status in set(NodeStatus) else None
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Hand over old readings, to a control plane that has a place for them."""
+        """Send buffered metrics; do nothing if the control plane has no such call."""
         body = self._encoder.encode({"node": node, "samples": samples})
         reply = await self._send("/v1/agent/metrics", body, JSON)
         if reply.status not in _NO_SUCH_CALL:
             _check("/v1/agent/metrics", reply)
 
     async def report_evidence(self, evidence: Evidence) -> None:
-        """Hand over what was true, to a control plane that has a place for it."""
+        """Send an evidence bundle; do nothing if the control plane has no such call."""
         body = self._encoder.encode(evidence)
         reply = await self._send("/v1/agent/evidence", body, JSON)
         if reply.status not in _NO_SUCH_CALL:
             _check("/v1/agent/evidence", reply)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Say that a command has arrived."""
+        """Acknowledge a command."""
         await self._post_json("/v1/agent/acknowledge", {"node": node, "command": command})
 
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Say how a command ended."""
+        """Report the result of a command."""
         body = {"node": node, "command": command, "succeeded": succeeded, "result": result}
         await self._post_json("/v1/agent/finish", body)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         await self._connection.close()
 
     async def _post_json(self, path: str, body: object) -> Reply:
@@ -146,7 +145,7 @@ class HttpLink:
 
 
 def _check(path: str, reply: Reply) -> None:
-    """Raise what a refusal means."""
+    """Raise the error that corresponds to a refusal."""
     if reply.status // 100 == 2:
         return
     try:
@@ -161,4 +160,4 @@ def _decoded(reply: Reply, wanted: type[T]) -> T:
     try:
         return msgspec.json.decode(reply.body, type=wanted, strict=False)
     except msgspec.DecodeError as error:
-        raise UnreachableError(f"the answer makes no sense: {error}") from error
+        raise UnreachableError(f"invalid reply: {error}") from error

@@ -1,4 +1,4 @@
-"""The heartbeat's messages (`proto/navarch/v1/agent.proto`) as bytes, written by hand.
+"""A hand-written codec for the heartbeat's messages (`proto/navarch/v1/agent.proto`).
 
 Google's library is larger than the whole agent, and these are two small messages.
 """
@@ -21,20 +21,20 @@ _KINDS = frozenset(str(kind) for kind in CommandKind)
 
 
 class MalformedError(ValueError):
-    """These bytes are not the message they should be."""
+    """The bytes are not a valid message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatReply:
-    """What came back with a heartbeat."""
+    """The decoded reply to a heartbeat."""
 
     commands: tuple[Command, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Kinds of commands that this agent has never heard of."""
+    """Command kinds that this version of the agent does not support."""
 
 
 def heartbeat_bytes(node: NodeId, metrics: NodeMetrics | None, *, sequence: int) -> bytes:
-    """Return a HeartbeatRequest."""
+    """Return an encoded HeartbeatRequest."""
     out = bytearray()
     _put_bytes(out, 1, node.encode())
     if sequence:
@@ -52,7 +52,7 @@ def heartbeat_bytes(node: NodeId, metrics: NodeMetrics | None, *, sequence: int)
 
 
 def parse_heartbeat_reply(raw: bytes, node: NodeId) -> HeartbeatReply:
-    """Return what a HeartbeatResponse for `node` asks for; raise MalformedError if it is none."""
+    """Return the decoded HeartbeatResponse for `node`; raise MalformedError if it is malformed."""
     commands: list[Command] = []
     unknown: list[str] = []
     for number, value in _fields(raw):
@@ -67,10 +67,10 @@ def parse_heartbeat_reply(raw: bytes, node: NodeId) -> HeartbeatReply:
 
 
 def parse_heartbeat(raw: bytes) -> tuple[NodeId, int, NodeMetrics]:
-    """Return whose heartbeat it is, its sequence number, and its readings.
+    """Return the node, sequence number and metrics of a heartbeat.
 
-    This and `orders_bytes` are the control plane's half, for rehearsals. The real one has a
-    faster half of its own.
+    This and `heartbeat_reply_bytes` are the server's side, for tests. The control plane has a
+    faster implementation of its own.
     """
     node, sequence = "", 0
     scalars = {3: 0.0, 4: 0.0}
@@ -93,7 +93,7 @@ def parse_heartbeat(raw: bytes) -> tuple[NodeId, int, NodeMetrics]:
 
 
 def heartbeat_reply_bytes(commands: Sequence[Command]) -> bytes:
-    """Return a HeartbeatResponse."""
+    """Return an encoded HeartbeatResponse."""
     out = bytearray()
     for command in commands:
         body = bytearray()
@@ -145,7 +145,7 @@ def _parse_entry(raw: bytes) -> tuple[str, str]:
 
 def _floats(raw: bytes) -> tuple[float, ...]:
     if not raw or len(raw) % 4:
-        raise MalformedError(f"{len(raw)} bytes are no floats")
+        raise MalformedError(f"{len(raw)} bytes are not floats")
     return struct.unpack(f"<{len(raw) // 4}f", raw)
 
 
@@ -161,11 +161,11 @@ def _moment(unix_ms: int) -> datetime:
     try:
         return _EPOCH + timedelta(milliseconds=signed)
     except OverflowError as error:
-        raise MalformedError(f"no such time: {signed} ms") from error
+        raise MalformedError(f"time out of range: {signed} ms") from error
 
 
 def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield field numbers and values; all but plain numbers as bytes."""
+    """Yield field numbers and values: varints as integers, everything else as bytes."""
     at = 0
     while at < len(raw):
         key, at = _read_varint(raw, at)
@@ -181,7 +181,7 @@ def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             raise MalformedError(f"wire type {wire_type} at byte {at}")
         if length > len(raw) - at:
-            raise MalformedError(f"{length} bytes promised at byte {at}, {len(raw) - at} left")
+            raise MalformedError(f"{length} bytes expected at byte {at}, {len(raw) - at} left")
         yield key >> 3, raw[at : at + length]
         at += length
 
@@ -190,13 +190,13 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(raw):
-            raise MalformedError("cut short")
+            raise MalformedError("truncated")
         byte = raw[at]
         at += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value & 0xFFFFFFFFFFFFFFFF, at
-    raise MalformedError(f"endless number before byte {at}")
+    raise MalformedError(f"varint too long before byte {at}")
 
 
 def _varint(value: int) -> bytes:
@@ -219,7 +219,7 @@ def _put_bytes(out: bytearray, number: int, value: bytes) -> None:
 
 def _put_float(out: bytearray, number: int, value: float) -> None:
     raw = struct.pack("<f", _float32(value))
-    if raw != b"\0\0\0\0":  # Zero is what an absent field means.
+    if raw != b"\0\0\0\0":  # An absent field means zero.
         out += _key(number, _FIXED32) + raw
 
 
@@ -228,5 +228,5 @@ def _put_floats(out: bytearray, number: int, values: Sequence[float]) -> None:
 
 
 def _float32(value: float) -> float:
-    """Return `value`, or the nearest that fits, since `struct` would rather raise."""
+    """Return the nearest value that fits, since `struct` raises on overflow."""
     return max(-_FLOAT_MAX, min(_FLOAT_MAX, value)) if abs(value) < float("inf") else value
