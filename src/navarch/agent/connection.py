@@ -9,6 +9,12 @@ from navarch.ports.link import UnauthorizedError
 log = structlog.get_logger(__name__)
 
 
+FIRST_S = 0.5
+LONGEST_S = 30.0
+"""Short enough that a fleet reconnects within a minute of its control plane's return; with the
+jitter below, ten thousand agents then make about 500 requests a second."""
+
+
 class ConnectionState:
     """Whether the control plane is reachable and knows this node; logs every change."""
 
@@ -62,12 +68,6 @@ class ConnectionState:
     def require_registration(self) -> None:
         """Require a new registration because the inventory changed."""
         self.registered = False
-
-
-FIRST_S = 0.5
-LONGEST_S = 30.0
-"""Short enough that a fleet reconnects within a minute of its control plane's return; with the
-jitter below, ten thousand agents then make about 500 requests a second."""
 
 
 class Backoff:

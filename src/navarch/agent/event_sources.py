@@ -28,6 +28,11 @@ NAME_MAX = 64
 """The kernel keeps fifteen characters of a process name; longer names are cut."""
 
 
+XID_CHECK = "xid"
+PAUSE_S = 0.02
+"""Limits reads of the kernel log to fifty a second."""
+
+
 class EventSources:
     """A GpuReader that merges the events of all sources, so that each event appears once.
 
@@ -237,11 +242,6 @@ def _adds_source(event: Event) -> bool:
 def _adds_text(event: Event) -> bool:
     """Return whether the latest sighting is the first with a text."""
     return bool(event.sightings[-1].text) and not any(s.text for s in event.sightings[:-1])
-
-
-XID_CHECK = "xid"
-PAUSE_S = 0.02
-"""Limits reads of the kernel log to fifty a second."""
 
 
 @contextlib.contextmanager

@@ -31,6 +31,10 @@ DRAIN_S = 5.0
 """How long the agent runs after the last record, to upload its reports."""
 
 
+XID_EVENT = 0x8
+"""The only NVML event type that is an error; clock events occur hundreds of times a minute."""
+
+
 class InlineOffload:
     """An Offload that runs calls inline, since replayed readings never block."""
 
@@ -87,10 +91,6 @@ async def replay(
         await clock.sleep(recording.length.total_seconds() + DRAIN_S)
         agent.stop()
     return event_sources
-
-
-XID_EVENT = 0x8
-"""The only NVML event type that is an error; clock events occur hundreds of times a minute."""
 
 
 class ReplayedGpus:

@@ -6,6 +6,9 @@ from datetime import timedelta
 from navarch.core.health import CheckResult, Health
 from navarch.ports.checks import HealthCheck
 
+PROCESSES_MAX = 10
+"""Per interval, this many processes with the same error on the same GPU are reported at once."""
+
 
 class CheckSchedule:
     """The next run of each check. Times are monotonic seconds."""
@@ -60,10 +63,6 @@ class CheckSchedule:
         if check.name in self._passed:
             return float("inf")
         return self._last[check.name] + self._default_s
-
-
-PROCESSES_MAX = 10
-"""Per interval, this many processes with the same error on the same GPU are reported at once."""
 
 
 class ReportThrottle:

@@ -11,6 +11,8 @@ from navarch.core.machine import MachineKind
 from navarch.core.offering import Offering
 from navarch.ports.clock import Entropy
 
+MACHINE_KEY_FILE = "machine-key"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
@@ -29,9 +31,6 @@ class Identity:
     gpus_expected: int | None = None
     kind: MachineKind | None = None
     """The catalogue's entry for this instance type."""
-
-
-MACHINE_KEY_FILE = "machine-key"
 
 
 def machine_key(folder: Path, entropy: Entropy) -> str:

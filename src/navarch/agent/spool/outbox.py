@@ -20,6 +20,11 @@ again, so that no broken GPU is forgotten."""
 STREAM = "stream"
 
 
+EVIDENCE_PREFIX = "evidence-"
+EVIDENCE_MAX = 8
+"""Only the latest are kept; each may be most of a megabyte."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredReport:
     """A report as stored on disk. Earlier agents stored the bare results."""
@@ -145,11 +150,6 @@ class ReportBuffer:
                 self._samples.drop_segment()
             elif self._reports.drop_segment():
                 self.lost_reports = True
-
-
-EVIDENCE_PREFIX = "evidence-"
-EVIDENCE_MAX = 8
-"""Only the latest are kept; each may be most of a megabyte."""
 
 
 class EvidenceQueue:
