@@ -101,19 +101,19 @@ class PlainDesk(HeartbeatDesk):
         self._plane = plane
 
     def beat(self, body: bytes, own: str | None = None) -> bytes:  # noqa: ARG002
-        said = pb.HeartbeatRequest.FromString(body)
+        heartbeat = pb.HeartbeatRequest.FromString(body)
         gpus = tuple(
             GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * 2.0**20)
             for t, p, u, m in zip(
-                said.temperature_c,
-                said.power_w,
-                said.utilization_pct,
-                said.memory_used_mib,
+                heartbeat.temperature_c,
+                heartbeat.power_w,
+                heartbeat.utilization_pct,
+                heartbeat.memory_used_mib,
                 strict=True,
             )
         )
-        metrics = NodeMetrics(cpu_pct=said.cpu_pct, memory_pct=said.memory_pct, gpus=gpus)
-        return render_commands(self._plane.heartbeat(NodeId(said.node_id), metrics))
+        metrics = NodeMetrics(cpu_pct=heartbeat.cpu_pct, memory_pct=heartbeat.memory_pct, gpus=gpus)
+        return render_commands(self._plane.heartbeat(NodeId(heartbeat.node_id), metrics))
 
 
 @asynccontextmanager
@@ -168,15 +168,15 @@ def test_a_registration_arrives_unchanged_and_is_answered(opened: Opener) -> Non
 
 def test_a_registration_carries_a_report_and_its_reply_confirms_it(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
-        told = replace(REGISTRATION, report=REPORT)
-        welcome = await link.register(told)
+        with_report = replace(REGISTRATION, report=REPORT)
+        welcome = await link.register(with_report)
 
-        assert plane.registrations == [told]
+        assert plane.registrations == [with_report]
         assert plane.reports == [REPORT]
         assert welcome.status == NodeStatus.ACTIVE
 
         plane.takes_first_reports = False
-        welcome = await link.register(told)
+        welcome = await link.register(with_report)
         assert welcome.status == ""
 
     run_with_link(opened, talk, registered=False)

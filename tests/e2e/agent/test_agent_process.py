@@ -64,17 +64,17 @@ def test_an_agent_killed_repeatedly_loses_and_duplicates_no_report(tmp_path: Pat
         await server.start()
         port = server.port
         url = server.url
-        for life in range(12):
-            if life in (3, 7, 9):
+        for attempt in range(12):
+            if attempt in (3, 7, 9):
                 await server.stop()
-            if life in (5, 8, 10):
+            if attempt in (5, 8, 10):
                 await server.start(port)
             async with an_agent(url, tmp_path, "--simulated-gpus", "2") as process:
                 await asyncio.sleep(chance.uniform(0.2, 1.0))
                 process.send_signal(signal.SIGKILL)
-        told = len(plane.reports)
+        sent = len(plane.reports)
         async with an_agent(url, tmp_path, "--simulated-gpus", "2"):
-            await until(lambda: len(plane.reports) > told + 3)
+            await until(lambda: len(plane.reports) > sent + 3)
         await server.stop()
 
         numbers = [report.number for report in plane.reports]
@@ -226,7 +226,7 @@ while True:
 
 def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path: Path) -> None:
     chance = random.Random(11)
-    said = 0
+    confirmed = 0
     for _ in range(12):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE
@@ -237,9 +237,9 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path
         lines += process.stdout.readlines()
         process.wait()
         process.stdout.close()
-        before = said
-        said = max(int(line) for line in lines if re.fullmatch(rb"\d+\n", line))
-        assert said > before
+        before = confirmed
+        confirmed = max(int(line) for line in lines if re.fullmatch(rb"\d+\n", line))
+        assert confirmed > before
 
         disk = FolderDisk(tmp_path)
         buffer = ReportBuffer(disk, new_stream="t", bytes_max=1 << 22, segment_bytes=4096)
@@ -250,9 +250,9 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path
             buffer.report_delivered(report.number)
         # At least what it confirmed; at most one more that it was about to confirm.
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        assert numbers[0] <= max(said - 9, 1)
-        assert numbers[-1] in (said, said + 1)
-        said = numbers[-1]
+        assert numbers[0] <= max(confirmed - 9, 1)
+        assert numbers[-1] in (confirmed, confirmed + 1)
+        confirmed = numbers[-1]
         disk.close()
 
 
@@ -263,13 +263,13 @@ def test_a_notice_of_the_metadata_service_reaches_the_control_plane(tmp_path: Pa
         await server.start()
         flags = ("--metadata", "aws", "--metadata-url", service.url, "--simulated-gpus", "2")
 
-        def said() -> list[tuple[Health, str]]:
+        def notice_results() -> list[tuple[Health, str]]:
             return [(x.health, x.reason) for x in plane.results() if x.check == "spot_notice"]
 
         async with an_agent(server.url, tmp_path, *flags) as process:
-            await until(lambda: said() == [(Health.HEALTHY, "")])
+            await until(lambda: notice_results() == [(Health.HEALTHY, "")])
             service.say("spot/instance-action", {"action": "terminate", "time": "noon"})
-            await until(lambda: (Health.DEGRADED, "terminate at noon") in said())
+            await until(lambda: (Health.DEGRADED, "terminate at noon") in notice_results())
             # A metadata service that stops responding does not delay shutdown.
             service.hangs = True
             process.send_signal(signal.SIGTERM)

@@ -61,7 +61,7 @@ def test_agents_in_one_process_fail_independently() -> None:
         doors = build_doors(token="secret")
         async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
             machines = [Machine(f"gpu-{number}", doors.http_url) for number in range(COUNT)]
-            lives = [tasks.create_task(machine.agent.run()) for machine in machines]
+            run_tasks = [tasks.create_task(machine.agent.run()) for machine in machines]
             await until(lambda: doors.desk.received >= COUNT)
             assert len(doors.store.fleet().nodes) == COUNT
             doors.desk.flush()
@@ -78,7 +78,7 @@ def test_agents_in_one_process_fail_independently() -> None:
 
             for machine in machines:
                 machine.agent.stop()
-            await asyncio.gather(*lives)
+            await asyncio.gather(*run_tasks)
 
     asyncio.run(main())
 
@@ -88,19 +88,19 @@ def test_terminate_over_the_network_only_calls_the_callback() -> None:
         doors = build_doors(token="secret")
         async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
             first = Machine("gpu-1", doors.http_url)
-            life = tasks.create_task(first.agent.run())
+            run_task = tasks.create_task(first.agent.run())
             await until(lambda: NodeId("gpu-1") in doors.store.fleet().nodes)
             first.agent.stop()
-            await life
+            await run_task
             command = await doors.fleet.issue(NodeId("gpu-1"), CommandKind.TERMINATE)
             again = Machine("gpu-1", doors.http_url)
-            life = tasks.create_task(again.agent.run())
+            run_task = tasks.create_task(again.agent.run())
             await until(lambda: again.ended == ["gpu-1"])
 
-            assert not life.done()
-            told = doors.store.fleet().commands[command.id]
-            assert told.status is CommandStatus.COMPLETED
+            assert not run_task.done()
+            stored = doors.store.fleet().commands[command.id]
+            assert stored.status is CommandStatus.COMPLETED
             again.agent.stop()
-            await life
+            await run_task
 
     asyncio.run(main())

@@ -42,11 +42,11 @@ class QuietGpus(SimulatedGpus):
 class QuietHost(SimulatedHost):
     """An idle host."""
 
-    asked = 0
+    readings = 0
 
     def cpu_times(self) -> CpuTimes:
-        self.asked += 1
-        return CpuTimes(total=self.asked * 100, idle=self.asked * 99)
+        self.readings += 1
+        return CpuTimes(total=self.readings * 100, idle=self.readings * 99)
 
 
 @dataclass
@@ -84,14 +84,16 @@ class Harness:
             probe_offload=InlineOffload(),
             lease=None if self.term is None else Lease(term=self.term, end=self._end),
         )
-        self.life = self.tasks.create_task(self.agent.run())
+        self.run_task = self.tasks.create_task(self.agent.run())
 
     async def stop(self) -> None:
         self.agent.stop()
-        await self.life
+        await self.run_task
 
 
-def tell(scenario: Callable[[Harness], Awaitable[None]], *, term: timedelta | None = TERM) -> None:
+def run_scenario(
+    scenario: Callable[[Harness], Awaitable[None]], *, term: timedelta | None = TERM
+) -> None:
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
             harness = Harness(tasks, term=term)
@@ -113,7 +115,7 @@ def test_an_idle_machine_shuts_down_when_the_control_plane_stays_unreachable() -
         await harness.clock.sleep(240)
         assert harness.ended_at is not None
 
-    tell(scenario)
+    run_scenario(scenario)
 
 
 def test_a_machine_without_a_lease_never_shuts_down() -> None:
@@ -122,7 +124,7 @@ def test_a_machine_without_a_lease_never_shuts_down() -> None:
         await harness.clock.sleep(12 * HOUR)
         assert harness.ended_at is None
 
-    tell(scenario, term=None)
+    run_scenario(scenario, term=None)
 
 
 def test_work_keeps_the_machine_running_and_idle_time_counts_after_it() -> None:
@@ -136,7 +138,7 @@ def test_work_keeps_the_machine_running_and_idle_time_counts_after_it() -> None:
         await harness.clock.sleep(240)
         assert harness.ended_at is not None
 
-    tell(scenario)
+    run_scenario(scenario)
 
 
 def test_gpus_that_cannot_be_read_count_as_busy() -> None:
@@ -145,7 +147,7 @@ def test_gpus_that_cannot_be_read_count_as_busy() -> None:
         await harness.clock.sleep(12 * HOUR)
         assert harness.ended_at is None
 
-    tell(scenario)
+    run_scenario(scenario)
 
 
 def test_one_successful_heartbeat_resets_the_count() -> None:
@@ -157,7 +159,7 @@ def test_one_successful_heartbeat_resets_the_count() -> None:
             await harness.clock.sleep(900)
         assert harness.ended_at is None
 
-    tell(scenario)
+    run_scenario(scenario)
 
 
 def test_the_count_survives_a_restart_of_the_agent() -> None:
@@ -172,4 +174,4 @@ def test_the_count_survives_a_restart_of_the_agent() -> None:
         await harness.clock.sleep(1.5 * HOUR)
         assert harness.ended_at is not None
 
-    tell(scenario)
+    run_scenario(scenario)

@@ -77,7 +77,7 @@ class Harness:
     plane: RehearsalControlPlane = field(
         default_factory=lambda: RehearsalControlPlane(heartbeat_interval=timedelta(hours=1))
     )
-    bench: PassingDiagnostics = field(default_factory=PassingDiagnostics)
+    diagnostics: PassingDiagnostics = field(default_factory=PassingDiagnostics)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
     queue: GatedOffload = field(default_factory=GatedOffload)
     away: bool = False
@@ -104,7 +104,7 @@ class Harness:
             checks=(),
             offload=InlineOffload(),
             probe_offload=InlineOffload(),
-            diagnostics=self.bench,
+            diagnostics=self.diagnostics,
             tests_offload=self.queue,
         )
 
@@ -126,16 +126,16 @@ def run_scenario(scenario: Callable[[Harness], Coroutine[Any, Any, None]]) -> No
 def test_idle_gpus_are_tested_once_a_week() -> None:
     async def scenario(harness: Harness) -> None:
         await harness.clock.sleep(timedelta(days=7, hours=1).total_seconds())
-        assert harness.bench.burnt == [0, 1]
+        assert harness.diagnostics.burnt == [0, 1]
         await harness.clock.sleep(timedelta(days=7).total_seconds())
-        assert harness.bench.burnt == [0, 1, 0, 1]
+        assert harness.diagnostics.burnt == [0, 1, 0, 1]
 
     run_scenario(scenario)
 
 
 def test_a_diagnostic_command_runs_the_named_tests_and_reports_the_results() -> None:
     async def scenario(harness: Harness) -> None:
-        harness.bench.wrong = 5
+        harness.diagnostics.wrong = 5
         await harness.clock.sleep(10)
         harness.plane.command(
             CommandKind.RUN_DIAGNOSTIC,
@@ -155,9 +155,11 @@ def test_a_diagnostic_command_runs_the_named_tests_and_reports_the_results() -> 
 
 def test_no_work_may_start_while_the_gpus_are_tested_and_may_afterwards() -> None:
     async def scenario(harness: Harness) -> None:
-        harness.bench.at = harness.testing
+        harness.diagnostics.at = harness.testing
         await harness.clock.sleep(timedelta(days=7, hours=1).total_seconds())
-        assert harness.bench.seen == [["degraded"], ["degraded"]], "told before the first test"
+        assert harness.diagnostics.seen == [["degraded"], ["degraded"]], (
+            "reported before the first test"
+        )
         assert harness.testing() == ["degraded", "healthy"]
         assert harness.disk.read("testing") is None
 
@@ -168,10 +170,10 @@ def test_idle_gpus_are_not_tested_while_the_control_plane_is_unreachable() -> No
     async def scenario(harness: Harness) -> None:
         harness.away = True
         await harness.clock.sleep(timedelta(days=8).total_seconds())
-        assert harness.bench.burnt == []
+        assert harness.diagnostics.burnt == []
         harness.away = False
         await harness.clock.sleep(timedelta(hours=2).total_seconds())
-        assert harness.bench.burnt == [0, 1]
+        assert harness.diagnostics.burnt == [0, 1]
 
     run_scenario(scenario)
 
@@ -201,7 +203,7 @@ def test_a_long_diagnostic_does_not_block_later_commands() -> None:
         harness.queue.open.set()
         await harness.clock.sleep(3600)
         assert [name for name, _, _ in harness.plane.finished] == ["c2", "c1"]
-        assert harness.bench.burnt == [0, 1], "once, however often it was looked at"
+        assert harness.diagnostics.burnt == [0, 1], "once, however often it was looked at"
 
     run_scenario(scenario)
 

@@ -305,7 +305,7 @@ def test_the_kernel_log_never_blocks_never_repeats_and_finds_its_gpu() -> None:
     first, second = f"4,10,1,-;{LOST}", f"4,11,2,-;{LOST.replace('03:00', '04:00')}"
     assert events_after_start("boot-1", first) == [(79, "GPU-m-2")]
     assert events_after_start("boot-1", first, second) == [(79, "GPU-m-3")], (
-        "the first is not told again"
+        "the first is not reported again"
     )
     assert events_after_start("boot-1", first, second) == []
     assert events_after_start("boot-2", first) == [(79, "GPU-m-2")], (

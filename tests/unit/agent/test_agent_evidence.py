@@ -83,7 +83,7 @@ class Harness:
             probe_offload=InlineOffload(),
             facts=Facts("4,1,2,-;NVRM: Xid (PCI:0000:03:00): 79, gone"),
         )
-        self.life = tasks.create_task(self.agent.run())
+        self.run_task = tasks.create_task(self.agent.run())
 
 
 def test_a_lost_gpu_leaves_one_bundle_and_a_crashed_program_none() -> None:
@@ -138,7 +138,7 @@ def test_evidence_is_collected_before_the_machine_terminates() -> None:
             harness = Harness(tasks)
             await harness.clock.sleep(5)
             harness.plane.command(CommandKind.TERMINATE, name="c", at=harness.clock.now())
-            await harness.life
+            await harness.run_task
         assert [kept.note.why for kept in harness.desk.kept] == ["before the machine is given back"]
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:

@@ -51,7 +51,7 @@ class Harness:
     gpu_count: int = 8
     cut: bool = False
     on_terminate: Callable[[], None] | None = None
-    lives: int = 0
+    starts: int = 0
 
     def __post_init__(self) -> None:
         entropy = SeededEntropy("gpus")
@@ -68,8 +68,8 @@ class Harness:
             raise self.faults[method]
 
     def start(self) -> Agent:
-        self.lives += 1
-        entropy = SeededEntropy(f"agent/{self.lives}")
+        self.starts += 1
+        entropy = SeededEntropy(f"agent/{self.starts}")
         self.agent = Agent(
             self.clock,
             entropy,
@@ -84,20 +84,20 @@ class Harness:
             on_terminate=self.on_terminate,
             timing=Timing(),
         )
-        self.life = self.tasks.create_task(self.agent.run())
+        self.run_task = self.tasks.create_task(self.agent.run())
         return self.agent
 
     async def kill(self) -> None:
-        self.life.cancel()
+        self.run_task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await self.life
+            await self.run_task
 
     async def pass_time(self, seconds: float) -> None:
         await self.clock.sleep(seconds)
 
     async def stop(self) -> None:
         self.agent.stop()
-        await self.life
+        await self.run_task
 
     def reported_checks(self) -> list[str]:
         return [result.check for result in self.plane.results()]
@@ -119,7 +119,7 @@ def run_scenario(scenario: Callable[[Harness], Awaitable[None]], **harness: obje
         async with asyncio.TaskGroup() as tasks:
             set_up = Harness(tasks, **harness)  # type: ignore[arg-type]
             await scenario(set_up)
-            if not set_up.life.done():
+            if not set_up.run_task.done():
                 await set_up.stop()
         return set_up
 
@@ -154,7 +154,7 @@ def test_the_registration_carries_the_first_report() -> None:
         assert report is not None
         assert {"boot", "xid/79/GPU-m-3"} <= {result.check for result in report.results}
         assert report.boot_id == "boot-1"
-        assert "report_health" not in harness.calls, "it was said already"
+        assert "report_health" not in harness.calls, "the registration carried it"
 
     run_scenario(scenario)
 
@@ -214,8 +214,8 @@ def test_a_registration_whose_reply_was_lost_sends_its_report_under_the_same_num
         harness.start()
         await harness.pass_time(10.0)
 
-        said = [registration.report for registration in harness.plane.registrations]
-        assert [report and report.number for report in said] == [1, None, 1]
+        carried = [registration.report for registration in harness.plane.registrations]
+        assert [report and report.number for report in carried] == [1, None, 1]
         assert harness.plane.repeats == 1
         assert [report.number for report in harness.plane.reports] == [1]
 
@@ -229,7 +229,7 @@ def test_a_report_that_is_refused_does_not_block_registration(
     class Picky(RehearsalControlPlane):
         async def register(self, registration: Registration) -> Welcome:
             if registration.report is not None and registration.report.number == 1:
-                raise refusal("is too large a number, or breaks what weighs it")
+                raise refusal("the report is invalid")
             return await super().register(registration)
 
         async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
@@ -282,13 +282,13 @@ def test_it_registers_again_when_the_control_plane_lost_its_state() -> None:
         harness.start()
         harness.gpus.xid(79, index=3)
         await harness.pass_time(5.0)
-        told = len(harness.plane.reports)
+        sent = len(harness.plane.reports)
         harness.plane.known.clear()
         await harness.pass_time(30.0)
 
         assert len(harness.plane.registrations) == 2
-        after = {r.check for report in harness.plane.reports[told:] for r in report.results}
-        assert {"boot", "xid/79/GPU-m-3"} <= after, "what the old one knew must be said again"
+        after = {r.check for report in harness.plane.reports[sent:] for r in report.results}
+        assert {"boot", "xid/79/GPU-m-3"} <= after, "earlier findings are reported again"
 
     run_scenario(scenario)
 
@@ -557,7 +557,7 @@ def test_a_fatal_finding_while_disconnected_marks_the_machine_not_ready() -> Non
 
         harness.plane.status = NodeStatus.ACTIVE
         await harness.pass_time(60.0)
-        assert "not-ready" not in harness.disk.files, "the control plane has heard and decided"
+        assert "not-ready" not in harness.disk.files, "the control plane received it and decided"
 
     run_scenario(scenario)
 
@@ -674,7 +674,7 @@ def test_terminate_reports_its_result_before_it_calls_the_callback() -> None:
         await harness.pass_time(20.0)
 
         assert ended == ["ended"]
-        assert not harness.life.done(), "only the callback decides what ends"
+        assert not harness.run_task.done(), "only the callback stops anything"
         assert [name for name, _, _ in harness.plane.finished] == ["c1"]
         await harness.pass_time(60.0)
         assert ended == ["ended"]
@@ -688,7 +688,7 @@ def test_without_a_callback_terminate_stops_only_this_agent() -> None:
         harness.plane.command(CommandKind.TERMINATE, name="c1", at=harness.clock.now())
         await harness.pass_time(20.0)
 
-        assert harness.life.done()
+        assert harness.run_task.done()
         assert [name for name, _, _ in harness.plane.finished] == ["c1"]
 
     run_scenario(scenario)
@@ -715,7 +715,7 @@ def test_a_stop_uploads_what_is_stored() -> None:
         harness.agent.run_all_checks()
         await harness.pass_time(0.0)
         harness.agent.stop()
-        await harness.life
+        await harness.run_task
 
         assert "xid/79/GPU-m-0" in harness.reported_checks()
 
@@ -834,8 +834,8 @@ def test_under_network_faults_and_kills_every_xid_arrives_in_order_and_once(seed
         harness.faults.clear()
         await harness.pass_time(120.0)
 
-        told = [c.split("/")[1] for c in harness.reported_checks() if c.startswith("xid/")]
-        first = list(dict.fromkeys(told))
+        sent = [c.split("/")[1] for c in harness.reported_checks() if c.startswith("xid/")]
+        first = list(dict.fromkeys(sent))
         assert first == [str(1000 + number) for number in range(20)]
         numbers = [report.number for report in harness.plane.reports]
         assert numbers == sorted(numbers)

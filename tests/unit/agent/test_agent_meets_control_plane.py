@@ -63,7 +63,7 @@ class Harness:
             offload=InlineOffload(),
             probe_offload=InlineOffload(),
         )
-        self.life = self.tasks.create_task(self.agent.run())
+        self.run_task = self.tasks.create_task(self.agent.run())
 
     def status(self) -> NodeStatus | None:
         return node_status(self.store.fleet().nodes[NodeId("gpu-7")])
@@ -84,15 +84,15 @@ def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
             strict=True,
         )
         async with asyncio.TaskGroup() as tasks:
-            life = tasks.create_task(control.run())
+            run_task = tasks.create_task(control.run())
             harness = Harness(clock, store, control, tasks)
             harness.start_agent()
             try:
                 await scenario(harness)
             finally:
                 harness.agent.stop()
-                await harness.life
-                life.cancel()
+                await harness.run_task
+                run_task.cancel()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
@@ -108,13 +108,13 @@ def test_a_node_registers_and_a_fatal_xid_makes_it_unhealthy_for_this_boot() -> 
         assert harness.status() is NodeStatus.UNHEALTHY
 
         harness.agent.stop()
-        await harness.life
+        await harness.run_task
         harness.start_agent()
         await harness.clock.sleep(300.0)
         assert harness.status() is NodeStatus.UNHEALTHY, "a restart of the agent clears nothing"
 
         harness.agent.stop()
-        await harness.life
+        await harness.run_task
         harness.boot = "boot-2"
         harness.start_agent()
         await harness.clock.sleep(10.0)

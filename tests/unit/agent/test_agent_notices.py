@@ -68,7 +68,7 @@ class Harness:
     def reported(self) -> list[CheckResult]:
         return [x for x in self.plane.results() if x.check in ("spot_notice", "maintenance")]
 
-    async def life(self, probe_offload: Offload) -> Agent:
+    async def start_agent(self, probe_offload: Offload) -> Agent:
         return Agent(
             self.clock,
             SeededEntropy("agent"),
@@ -89,7 +89,7 @@ def run_scenario(
 ) -> Harness:
     async def main() -> Harness:
         harness = Harness()
-        agent = await harness.life(probe_offload or InlineOffload())
+        agent = await harness.start_agent(probe_offload or InlineOffload())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
             await harness.clock.sleep(100)
@@ -103,7 +103,7 @@ def run_scenario(
 
 def test_a_notice_is_reported_within_a_second_and_cleared_when_it_ends() -> None:
     async def scenario(harness: Harness) -> None:
-        assert harness.reported() == [], "nothing is known, so nothing is said"
+        assert harness.reported() == [], "nothing is known, so nothing is reported"
         harness.watch.announce(RECLAIM)
         await harness.clock.sleep(1)
         assert [(x.check, x.health) for x in harness.reported()] == [

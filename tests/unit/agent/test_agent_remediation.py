@@ -77,13 +77,15 @@ class Harness:
             release_driver=lambda: self.released.append("released"),
         )
 
-    async def order(
+    async def issue(
         self, kind: CommandKind, name: str = "c1", **parameters: str
     ) -> tuple[bool, str]:
         given = {"boot_id": self.boot, **parameters}
         self.plane.command(kind, name=name, at=self.clock.now(), parameters=given)
         await self.clock.sleep(20)
-        return next((ok, said) for done, ok, said in self.plane.finished if done == CommandId(name))
+        return next(
+            (ok, result) for done, ok, result in self.plane.finished if done == CommandId(name)
+        )
 
 
 def run_scenario(
@@ -94,10 +96,10 @@ def run_scenario(
     async def main() -> None:
         agent = harness.agent()
         async with asyncio.TaskGroup() as tasks:
-            life = tasks.create_task(agent.run())
+            run_task = tasks.create_task(agent.run())
             await harness.clock.sleep(5)
             await scenario(harness)
-            life.cancel()
+            run_task.cancel()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
@@ -116,9 +118,9 @@ def test_a_step_without_permission_is_refused_and_names_the_option(
     kind: CommandKind, option: str
 ) -> None:
     async def scenario(harness: Harness) -> None:
-        ok, said = await harness.order(kind)
+        ok, result = await harness.issue(kind)
         assert not ok
-        assert option in said
+        assert option in result
 
     assert run_scenario(scenario, Harness(permissions=Permissions())).effects.done == []
 
@@ -129,18 +131,18 @@ def test_a_step_without_permission_is_refused_and_names_the_option(
 def test_a_command_for_another_boot_is_refused(kind: CommandKind) -> None:
     async def scenario(harness: Harness) -> None:
         for boot in ("boot-0", ""):
-            ok, said = await harness.order(kind, name=f"for {boot}", boot_id=boot)
+            ok, result = await harness.issue(kind, name=f"for {boot}", boot_id=boot)
             assert not ok
-            assert "boot" in said
+            assert "boot" in result
 
     assert run_scenario(scenario).effects.done == []
 
 
 def test_a_reset_releases_the_driver_first_and_succeeds_when_every_check_passes() -> None:
     async def scenario(harness: Harness) -> None:
-        ok, said = await harness.order(CommandKind.RESET_GPU, gpus="GPU-a,GPU-b")
-        assert ok, said
-        assert said == "reset 2 GPUs: All done.; every check passes"
+        ok, result = await harness.issue(CommandKind.RESET_GPU, gpus="GPU-a,GPU-b")
+        assert ok, result
+        assert result == "reset 2 GPUs: All done.; every check passes"
 
     harness = run_scenario(scenario)
     assert harness.effects.done == ["reset GPU-a,GPU-b"]
@@ -153,9 +155,9 @@ def test_a_reset_is_refused_while_processes_hold_a_gpu_and_names_them() -> None:
             Holder(pid=812, name="nv-hostengine"),
             Holder(pid=99, name="python"),
         ]
-        ok, said = await harness.order(CommandKind.RESET_GPU)
+        ok, result = await harness.issue(CommandKind.RESET_GPU)
         assert not ok
-        assert said == (
+        assert result == (
             "the GPUs are in use; to be stopped first: nv-hostengine (pid 812), python (pid 99)"
         )
 
@@ -167,9 +169,9 @@ def test_a_reset_fails_if_a_check_fails_afterwards() -> None:
         gpus = harness.gpus
         assert gpus is not None
         harness.effects.on_reset = lambda _: gpus.xid(79, index=0)
-        ok, said = await harness.order(CommandKind.RESET_GPU)
+        ok, result = await harness.issue(CommandKind.RESET_GPU)
         assert not ok
-        assert "but afterwards" in said
+        assert "but afterwards" in result
 
     run_scenario(scenario)
 
@@ -196,7 +198,7 @@ def test_evidence_is_on_disk_before_the_machine_is_changed(kind: CommandKind) ->
 
 def _no_evidence(method: str) -> None:
     if method == "report_evidence":
-        raise AssertionError("not asked for")
+        raise AssertionError("not expected")
 
 
 def test_a_reboot_is_stored_before_it_begins_and_reported_by_the_next_boot() -> None:
@@ -236,7 +238,7 @@ def test_a_reboot_that_does_not_begin_is_reported_as_failed() -> None:
 
 def test_an_application_is_restarted_by_its_units_or_its_named_processes() -> None:
     async def by_unit(harness: Harness) -> None:
-        assert (await harness.order(CommandKind.RESTART_APP))[0]
+        assert (await harness.issue(CommandKind.RESTART_APP))[0]
 
     units = Permissions(restart_app=True, units=("train.service",))
     assert run_scenario(by_unit, Harness(permissions=units)).effects.done == [
@@ -245,9 +247,9 @@ def test_an_application_is_restarted_by_its_units_or_its_named_processes() -> No
 
     async def by_pid(harness: Harness) -> None:
         harness.effects.in_use_by = [Holder(pid=41, name="train"), Holder(pid=42, name="other")]
-        ok, said = await harness.order(CommandKind.RESTART_APP, pids="41,7")
-        assert (ok, said) == (True, "ended train (pid 41); every check passes")
-        ok, said = await harness.order(CommandKind.RESTART_APP, name="c2", pids="7")
-        assert (ok, said) == (False, "none of the processes in the command holds a GPU")
+        ok, result = await harness.issue(CommandKind.RESTART_APP, pids="41,7")
+        assert (ok, result) == (True, "ended train (pid 41); every check passes")
+        ok, result = await harness.issue(CommandKind.RESTART_APP, name="c2", pids="7")
+        assert (ok, result) == (False, "none of the processes in the command holds a GPU")
 
     assert run_scenario(by_pid).effects.done == ["stop 41"]

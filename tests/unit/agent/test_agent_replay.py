@@ -83,7 +83,9 @@ def test_faults_of_user_code_on_a_real_h200_are_found_and_cordon_no_node() -> No
     assert {result.check.rpartition("/")[0] for result in found} == {
         f"xid/{c}/{H200}" for c in codes
     }
-    assert len({result.facts["pid"] for result in found}) == 8, "each process is told of by itself"
+    assert len({result.facts["pid"] for result in found}) == 8, (
+        "each process is reported separately"
+    )
     assert {result.health for result in found} == {Health.HEALTHY}
     assert not any(result.fatal for result in plane.results())
     reasons = " ".join(result.reason for result in found)
@@ -193,7 +195,7 @@ def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon()
     found = xids(plane)
     assert {result.check for result in found} == {f"xid/31/{H200}/{pid}" for pid in (409, 415)}
     seen_by = {result.check: result.facts["sources"] for result in found}
-    assert set(seen_by.values()) == {"kmsg,nvml"}, "a second witness is told of as well"
+    assert set(seen_by.values()) == {"kmsg,nvml"}, "the second source is reported as well"
     assert "FAULT_PDE ACCESS_TYPE_VIRT_WRITE" in found[0].reason
     assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
 

@@ -189,11 +189,11 @@ def test_a_torn_first_record_of_a_new_segment_does_not_hide_the_segments_before_
     disk.bytes_to_live = None
 
     again = SegmentLog(disk, "health", segment_bytes=100)
-    told = []
+    numbers = []
     while record := again.oldest():
-        told.append(record.number)
+        numbers.append(record.number)
         again.deliver(record.number)
-    assert told == list(range(1, log.next_number))
+    assert numbers == list(range(1, log.next_number))
 
 
 def test_a_write_that_fails_half_way_does_not_corrupt_later_records() -> None:
