@@ -24,12 +24,11 @@ from typing import Protocol, cast
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import FolderDisk
-from navarch.agent.httplink import HttpLink
-from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
-from navarch.agent.listening import listening
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.event_sources import EventSources, wake_on_kernel_log
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.transport import open_link
+from navarch.agent.transport.http_link import HttpLink
 from navarch.api.http.app import HttpApp
 from navarch.api.http.exchange import Receive, Scope, Send
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -90,7 +89,7 @@ async def measure(
     ours.setblocking(False)
     clock, entropy = SystemClock(), SystemEntropy()
     gpus = SimulatedGpus(clock, entropy, count=8, seed="bench")
-    witnesses = Witnesses(
+    event_sources = EventSources(
         clock,
         gpus,
         [Kmsg(clock, file=ours.detach())],
@@ -113,17 +112,17 @@ async def measure(
             clock,
             entropy,
             stopwatch,
-            witnesses,
+            event_sources,
             SimulatedHost(clock, entropy, NODE),
             disk,
             identity=Identity(node=NODE),
             checks=[XidCheck()],
             offload=offload,
             probe_offload=probe,
-            sources=witnesses.sources,
+            sources=event_sources.sources,
         )
         tasks.create_task(agent.run())
-        with listening(agent, witnesses):
+        with wake_on_kernel_log(agent, event_sources):
             await stopwatch.until("xid")
             sent, kept = [], []
             for number, (code, gpu) in enumerate(errors, start=1):
@@ -139,7 +138,7 @@ async def measure(
             if decisions is not None:
                 decisions.end()
     theirs.close()
-    witnesses.close()
+    event_sources.close()
     disk.close()
     offload.close()
     probe.close()

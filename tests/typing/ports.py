@@ -1,7 +1,7 @@
 """Never run: mypy proves here that every adapter keeps its port's shape."""
 
-from navarch.agent.directlink import DirectLink
-from navarch.agent.httplink import HttpLink
+from navarch.agent.transport.direct_link import DirectLink
+from navarch.agent.transport.http_link import HttpLink
 from navarch.app.control_plane import Hearing
 from navarch.client.grpc_link import GrpcLink
 from navarch.client.http import HttpFleetClient

@@ -1,1 +1,1 @@
-"""The node agent: registers, beats, checks, obeys, and forgets nothing on the way."""
+"""The node agent: registers the machine, reports its health and runs commands."""

@@ -1,8 +1,8 @@
-"""The agent: four loops around what it knows.
+"""The agent: concurrent loops around a spool on disk.
 
-One beats, and registers when it must; one looks at the machine and writes down what it finds;
-one delivers what is written down; one carries out commands. A slow driver therefore delays no
-heartbeat, and a lost connection stops no check.
+One loop registers and sends heartbeats, one runs checks and stores the results, one uploads
+stored reports, one runs commands. A slow driver therefore delays no heartbeat, and a lost
+connection stops no check.
 """
 
 import asyncio
@@ -12,23 +12,22 @@ from datetime import timedelta
 
 import structlog
 
-from navarch.agent.beats import Beats
-from navarch.agent.bell import Bells
-from navarch.agent.buffer import AGE_MAX, BYTES_MAX
-from navarch.agent.contact import Contact
-from navarch.agent.deadman import DeadMan, Lease
-from navarch.agent.deliveries import Deliveries
-from navarch.agent.diagnosis import Diagnosis
-from navarch.agent.disk import Disk
-from navarch.agent.evidence import EvidenceTaker
-from navarch.agent.identity import Identity
-from navarch.agent.looks import Looks
-from navarch.agent.memory import Memory, Recall
-from navarch.agent.notices import Notices
-from navarch.agent.orders import Handler, Orders
-from navarch.agent.pace import Pace
+from navarch.agent.check_runner import CheckRunner
+from navarch.agent.commands import CommandLoop, Handler
+from navarch.agent.connection import ConnectionState
+from navarch.agent.dead_man import DeadManSwitch, Lease
+from navarch.agent.diagnostics import DiagnosticLoop
+from navarch.agent.evidence import EvidenceCollector
+from navarch.agent.heartbeat import HeartbeatLoop
+from navarch.agent.notices import NoticeLoop
 from navarch.agent.probe import Probe
-from navarch.agent.remedies import Allowed, Remedies
+from navarch.agent.remediation import Permissions, Remediation
+from navarch.agent.settings import Identity, Timing
+from navarch.agent.signals import Signals
+from navarch.agent.spool import DiskAccess, Spool
+from navarch.agent.spool.disk import Disk
+from navarch.agent.spool.outbox import AGE_MAX, BYTES_MAX
+from navarch.agent.uploader import Uploader
 from navarch.core.command import CommandKind
 from navarch.core.errors import NavarchError
 from navarch.core.ids import NodeId
@@ -48,29 +47,28 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loops:
-    recall: Recall
-    looks: Looks
-    beats: Beats
-    deliveries: Deliveries
-    orders: Orders
-    diagnosis: Diagnosis
-    notices: Notices | None
-    dead_man: DeadMan | None
+    disk_access: DiskAccess
+    check_runner: CheckRunner
+    heartbeat: HeartbeatLoop
+    uploader: Uploader
+    commands: CommandLoop
+    diagnostic_loop: DiagnosticLoop
+    notices: NoticeLoop | None
+    dead_man: DeadManSwitch | None
 
 
 class Agent:
-    """Looks after one machine, until stopped.
+    """The agent of one machine; runs until stopped.
 
-    Any number of agents can live in one process, each with its own link and disk; none
-    touches anything but what it was given. `offload` is for the disk and takes one call
-    after the other; `probe_offload` is for drivers, which may hang, and should not be shared
-    with the disk's. `on_terminate` is called when the control plane has asked for the end of
-    the machine; without it the agent just stops. `diagnostics` are the tests that use the GPUs,
-    where the machine is one that they can be used on; they take minutes, on `tests_offload`.
-    `notices` follows what the provider announces to the machine.
-    `effects` is the agent's power over the machine, as far as `allowed` lets it have any.
-    `notices` follows what the provider announces to the machine. `lease` ends a machine that is
-    idle and that no control plane has answered for as long as it says.
+    Any number of agents can share a process, each with its own link and disk: an agent uses only
+    what its constructor receives.
+
+    `offload` runs disk calls, one at a time. `probe_offload` runs driver calls, which may hang,
+    so it should not be shared with the disk. `on_terminate` is called after a TERMINATE command;
+    without it the agent stops. `diagnostics` runs tests that load the GPUs, on machines that
+    support them; they take minutes and run on `tests_offload`. `notices` watches the provider's
+    maintenance and preemption notices. `effects` changes the machine, as far as `permissions`
+    allows. `lease` shuts down an idle machine that has lost its control plane for the lease's term.
     """
 
     def __init__(
@@ -90,12 +88,12 @@ class Agent:
         handlers: Mapping[CommandKind, Handler] | None = None,
         diagnostics: Diagnostics | None = None,
         tests_offload: Offload | None = None,
-        pace: Pace | None = None,
+        timing: Timing | None = None,
         sources: Callable[[], Sequence[EventSource]] = tuple,
         facts: MachineFacts | None = None,
         notices: NoticeWatch | None = None,
         effects: Effects | None = None,
-        allowed: Allowed | None = None,
+        permissions: Permissions | None = None,
         release_driver: Callable[[], None] = lambda: None,
         lease: Lease | None = None,
         buffer_bytes_max: int = BYTES_MAX,
@@ -115,58 +113,62 @@ class Agent:
         self._handlers = handlers or {}
         self._diagnostics = diagnostics
         self._tests_offload = tests_offload or probe_offload
-        self._pace = pace or Pace()
+        self._timing = timing or Timing()
         self._sources = sources
         self._facts = facts
         self._notices = notices
         self._effects = effects
-        self._allowed = allowed or Allowed()
+        self._permissions = permissions or Permissions()
         self._release_driver = release_driver
         self._lease = lease
         self._buffer_bytes_max = buffer_bytes_max
         self._buffer_age_max = buffer_age_max
-        self._contact = Contact(identity.node)
-        self._bells = Bells()
+        self._connection = ConnectionState(identity.node)
+        self._signals = Signals()
         self._limit: asyncio.Timeout | None = None
         self._loops: _Loops | None = None
 
     @property
     def node(self) -> NodeId:
-        """The name under which the control plane knows the machine."""
-        return self._contact.node
+        """The node id that the control plane assigned."""
+        return self._connection.node
 
     @property
     def connected(self) -> bool:
-        """Whether the control plane answered last time."""
-        return self._contact.up
+        """Whether the last call to the control plane succeeded."""
+        return self._connection.up
 
     @property
     def not_ready(self) -> str | None:
         """Why the machine is marked as not ready, if it is."""
-        return None if self._loops is None else self._loops.recall.not_ready
+        return None if self._loops is None else self._loops.disk_access.not_ready
 
     @property
     def hung(self) -> bool:
-        """Whether a driver keeps the probe's thread and will not give it back."""
+        """Whether a driver call that timed out still occupies the probe's thread."""
         return self._probe.hung
 
     async def run(self) -> None:
-        """Live until stopped or cancelled; raise DiskError if the disk cannot be used."""
+        """Run until stopped or cancelled; raise DiskError if the disk cannot be used."""
         self._loops = loops = await self._build()
         log.info("agent.started", node=self.node, gpus=type(self._gpus).__name__)
         try:
             async with asyncio.timeout(None) as self._limit:
-                self._hurry_if_stopping()
+                self._limit_stop_time()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(loops.looks.run(), name=f"looks of {self.node}")
-                    tasks.create_task(loops.beats.run(), name=f"beats of {self.node}")
-                    tasks.create_task(loops.deliveries.run(), name=f"deliveries of {self.node}")
-                    tasks.create_task(loops.orders.run(), name=f"orders of {self.node}")
-                    tasks.create_task(loops.diagnosis.run(), name=f"tests of {self.node}")
+                    tasks.create_task(loops.check_runner.run(), name=f"checks of {self.node}")
+                    tasks.create_task(loops.heartbeat.run(), name=f"heartbeats of {self.node}")
+                    tasks.create_task(loops.uploader.run(), name=f"uploads of {self.node}")
+                    tasks.create_task(loops.commands.run(), name=f"commands of {self.node}")
+                    tasks.create_task(
+                        loops.diagnostic_loop.run(), name=f"diagnostics of {self.node}"
+                    )
                     if loops.notices is not None:
                         tasks.create_task(loops.notices.run(), name=f"notices of {self.node}")
                     if loops.dead_man is not None:
-                        tasks.create_task(loops.dead_man.run(), name=f"lease of {self.node}")
+                        tasks.create_task(
+                            loops.dead_man.run(), name=f"dead man's switch of {self.node}"
+                        )
                 await self._flush(loops)
         except TimeoutError:
             log.warning("agent.stopped_in_a_hurry", node=self.node)
@@ -176,37 +178,37 @@ class Agent:
         log.info("agent.stopped", node=self.node)
 
     def stop(self) -> None:
-        """Ask for the end: what is in flight is finished, what can be delivered is."""
-        self._bells.stop()
-        self._hurry_if_stopping()
+        """Stop after finishing calls in flight and a last upload."""
+        self._signals.stop()
+        self._limit_stop_time()
 
-    def look_now(self) -> None:
-        """Ask for every check to be made at once: something may have happened."""
+    def run_all_checks(self) -> None:
+        """Schedule every check to run immediately."""
         if self._loops is not None:
-            self._loops.looks.look_at_everything()
+            self._loops.check_runner.schedule_all()
 
-    def look_for(self, check: str) -> None:
-        """Ask for one check to be made at once."""
+    def run_check(self, check: str) -> None:
+        """Schedule one check to run immediately."""
         if self._loops is not None:
-            self._loops.looks.hasten(check)
+            self._loops.check_runner.schedule_now(check)
 
-    def _hurry_if_stopping(self) -> None:
-        if self._bells.stopping and self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + self._pace.stop_s)
+    def _limit_stop_time(self) -> None:
+        if self._signals.stopping and self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + self._timing.stop_s)
 
     async def _flush(self, loops: _Loops) -> None:
-        """Make a last attempt to say what is unsaid. What stays unsaid stays on disk."""
+        """Try once to upload stored reports and results; what fails stays on disk."""
         try:
-            await loops.deliveries.deliver()
-            await loops.orders.tell()
+            await loops.uploader.upload()
+            await loops.commands.report_results()
         except NavarchError as error:
             log.warning("agent.not_flushed", node=self.node, error=str(error))
 
     async def _build(self) -> _Loops:
         boot_id = self._identity.boot_id or _boot_id(self._host)
-        memory = await self._offload.run(lambda: self._open_memory(boot_id))
-        recall = Recall(memory, self._offload)
-        looks = Looks(
+        spool = await self._offload.run(lambda: self._open_spool(boot_id))
+        disk_access = DiskAccess(spool, self._offload)
+        check_runner = CheckRunner(
             self._clock,
             self._gpus,
             self._host,
@@ -215,14 +217,14 @@ class Agent:
             sources=self._sources,
             kind=self._identity.kind,
             diagnostics=self._diagnostics,
-            contact=self._contact,
-            recall=recall,
+            connection=self._connection,
+            disk_access=disk_access,
             probe=self._probe,
-            bells=self._bells,
-            pace=self._pace,
-            evidence=self._evidence_taker(boot_id),
+            signals=self._signals,
+            timing=self._timing,
+            evidence=self._evidence_collector(boot_id),
         )
-        beats = Beats(
+        heartbeat = HeartbeatLoop(
             self._clock,
             self._entropy,
             self._link,
@@ -230,96 +232,101 @@ class Agent:
             self._host,
             identity=self._identity,
             boot_id=boot_id,
-            contact=self._contact,
-            recall=recall,
-            looks=looks,
+            connection=self._connection,
+            disk_access=disk_access,
+            check_runner=check_runner,
             probe=self._probe,
-            bells=self._bells,
-            pace=self._pace,
+            signals=self._signals,
+            timing=self._timing,
         )
-        deliveries = Deliveries(
+        uploader = Uploader(
             self._clock,
             self._entropy,
             self._link,
-            contact=self._contact,
-            recall=recall,
-            bells=self._bells,
+            connection=self._connection,
+            disk_access=disk_access,
+            signals=self._signals,
         )
-        diagnosis = Diagnosis(
+        diagnostic_loop = DiagnosticLoop(
             self._clock,
             self._entropy,
             self._gpus,
             self._host,
             self._disk,
             diagnostics=self._diagnostics,
-            looks=looks,
-            contact=self._contact,
-            bells=self._bells,
+            check_runner=check_runner,
+            connection=self._connection,
+            signals=self._signals,
             disk_offload=self._offload,
             offload=self._tests_offload,
         )
-        remedies = Remedies(
+        remediation = Remediation(
             self._clock,
             self._disk,
             effects=self._effects,
-            allowed=self._allowed,
+            permissions=self._permissions,
             boot_id=boot_id,
-            looks=looks,
-            recall=recall,
+            check_runner=check_runner,
+            disk_access=disk_access,
             probe=self._probe,
             disk_offload=self._offload,
             release_driver=self._release_driver,
         )
-        orders = Orders(
+        commands = CommandLoop(
             self._entropy,
             self._link,
-            contact=self._contact,
-            recall=recall,
-            bells=self._bells,
-            looks=looks,
+            connection=self._connection,
+            disk_access=disk_access,
+            signals=self._signals,
+            check_runner=check_runner,
             on_terminate=self._on_terminate,
             handlers={
-                CommandKind.RUN_DIAGNOSTIC: diagnosis.obey,
-                **remedies.handlers(),
+                CommandKind.RUN_DIAGNOSTIC: diagnostic_loop.handle_command,
+                **remediation.handlers(),
                 **self._handlers,
             },
         )
         return _Loops(
-            recall=recall,
-            looks=looks,
-            beats=beats,
-            deliveries=deliveries,
-            orders=orders,
-            diagnosis=diagnosis,
-            notices=self._notice_loop(looks),
+            disk_access=disk_access,
+            check_runner=check_runner,
+            heartbeat=heartbeat,
+            uploader=uploader,
+            commands=commands,
+            diagnostic_loop=diagnostic_loop,
+            notices=self._notice_loop(check_runner),
             dead_man=self._dead_man(),
         )
 
-    def _dead_man(self) -> DeadMan | None:
+    def _dead_man(self) -> DeadManSwitch | None:
         if self._lease is None:
             return None
-        return DeadMan(
+        return DeadManSwitch(
             self._clock,
             self._lease,
             self._gpus,
             self._host,
             self._disk,
-            contact=self._contact,
+            connection=self._connection,
             probe=self._probe,
             offload=self._offload,
-            bells=self._bells,
-            look_within_s=self._pace.check_s,
+            signals=self._signals,
+            probe_timeout_s=self._timing.check_s,
         )
 
-    def _notice_loop(self, looks: Looks) -> Notices | None:
+    def _notice_loop(self, check_runner: CheckRunner) -> NoticeLoop | None:
         if self._notices is None:
             return None
-        return Notices(self._notices, looks=looks, contact=self._contact, bells=self._bells)
+        return NoticeLoop(
+            self._notices,
+            check_runner=check_runner,
+            connection=self._connection,
+            signals=self._signals,
+        )
 
-    def _evidence_taker(self, boot_id: str) -> EvidenceTaker | None:
+    def _evidence_collector(self, boot_id: str) -> EvidenceCollector | None:
         if self._facts is None:
             return None
-        return EvidenceTaker(
+        return EvidenceCollector(
             self._clock,
             self._gpus,
             self._facts,
@@ -327,8 +334,8 @@ class Agent:
             new_id=lambda: self._entropy.new_id("evidence"),
         )
 
-    def _open_memory(self, boot_id: str) -> Memory:
-        return Memory(
+    def _open_spool(self, boot_id: str) -> Spool:
+        return Spool(
             self._disk,
             now=self._clock.now(),
             boot_id=boot_id,

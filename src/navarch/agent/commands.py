@@ -1,113 +1,182 @@
-"""Commands on their way: each is carried out once, however often it is delivered."""
+"""Runs commands from the control plane once each, and reports their results until accepted."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 
-import msgspec
+import structlog
 
-from navarch.agent.disk import Disk
-from navarch.core.command import Command
+from navarch.agent.check_runner import CheckRunner
+from navarch.agent.connection import Backoff, ConnectionState
+from navarch.agent.signals import Signals
+from navarch.agent.spool import DiskAccess, Spool
+from navarch.agent.spool.command_journal import CommandRecord
+from navarch.core.command import Command, CommandKind
+from navarch.core.errors import NavarchError, UnreachableError
 from navarch.core.ids import CommandId
+from navarch.ports.clock import Entropy
+from navarch.ports.link import Link
 
-FILE = "commands.json"
-REMEMBERED_FOR = timedelta(hours=24)
-REMEMBERED_MAX = 1000
+log = structlog.get_logger(__name__)
 
+LONG_RUNNING = frozenset({CommandKind.RUN_DIAGNOSTIC})
+"""Commands that may take an hour; others, such as DRAIN, run beside them."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """A command and how far we have come with it."""
-
-    command: Command
-    received_at: datetime
-    acknowledged: bool = False
-    succeeded: bool | None = None
-    """None until it has been carried out."""
-    result: str = ""
-    told: bool = False
-    """Whether the control plane knows how it ended, or does not care."""
+Handler = Callable[[Command], Awaitable[str]]
+"""Runs a command and returns the result for the operator; raises NavarchError on failure."""
 
 
-class CommandJournal:
-    """Remembers commands across restarts.
+class CommandLoop:
+    """Acknowledges commands, runs them, and reports their results."""
 
-    A command is written down before it is acknowledged, because the control plane does not
-    send it again after that; and its outcome before it is told, because it must not be carried
-    out again after that. One that was begun when the agent died is begun again: all that can
-    be asked of an agent may be done twice, as long as it is not done twice for no reason.
-    """
+    def __init__(
+        self,
+        entropy: Entropy,
+        link: Link,
+        *,
+        connection: ConnectionState,
+        disk_access: DiskAccess,
+        signals: Signals,
+        check_runner: CheckRunner,
+        on_terminate: Callable[[], None],
+        handlers: Mapping[CommandKind, Handler],
+    ) -> None:
+        self._entropy = entropy
+        self._link = link
+        self._connection = connection
+        self._disk_access = disk_access
+        self._signals = signals
+        self._check_runner = check_runner
+        self._on_terminate = on_terminate
+        self._terminating = False
+        self._tasks: asyncio.TaskGroup | None = None
+        self._running: dict[CommandId, asyncio.Task[None]] = {}
+        self._handlers: dict[CommandKind, Handler] = {
+            CommandKind.CORDON: self._cordon,
+            CommandKind.UNCORDON: self._uncordon,
+            CommandKind.DRAIN: self._drain,
+            CommandKind.TERMINATE: self._terminate,
+            **handlers,
+        }
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
-        self._orders = {order.command.id: order for order in _load(disk.read(FILE))}
+    async def run(self) -> None:
+        """Run commands as they arrive, until stopped.
 
-    def resume(self, now: datetime) -> None:
-        """Give up what expired while the agent was away.
-
-        Only here is the machine's own clock asked: what the control plane delivers has not
-        expired by its clock, which is the one that counts.
+        A stop cancels long commands; the next start of the agent runs them again.
         """
-        for order in self.to_carry_out():
-            if order.command.expires_at <= now:
-                self.carried_out(
-                    order.command.id, succeeded=False, result="it expired while the agent was away"
-                )
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            await self._run()
+            for task in self._running.values():
+                task.cancel()
 
-    def receive(self, commands: Sequence[Command], now: datetime) -> bool:
-        """Write down what is new; return whether anything is."""
-        new = [command for command in commands if command.id not in self._orders]
-        for command in new:
-            self._orders[command.id] = Order(command=command, received_at=now)
-        if new:
-            self._forget_old(now)
-            self._save()
-        return bool(new)
+    async def _run(self) -> None:
+        backoff = Backoff(self._entropy)
+        while not self._signals.stopping:
+            pause = None
+            try:
+                await self._acknowledge_commands()
+                await self._run_commands()
+                await self.report_results()
+                backoff.reset()
+            except UnreachableError:
+                pause = backoff.next_s()
+            if self._terminating:
+                # After one attempt to report: if it failed, the result is on disk.
+                self._terminating = False
+                self._on_terminate()
+            await self._signals.commands.wait(pause)
 
-    def to_acknowledge(self) -> list[Order]:
-        """Return what the control plane does not know we have."""
-        return [o for o in self._orders.values() if not (o.acknowledged or o.told)]
+    async def report_results(self) -> None:
+        """Report the results that the control plane has not received yet."""
+        if not self._connection.registered:
+            return
+        for record in await self._disk_access.run(lambda spool: spool.journal.to_report()):
+            await self._report_result(record)
 
-    def to_carry_out(self) -> list[Order]:
-        """Return what is still to be done, oldest first."""
-        return [o for o in self._orders.values() if o.succeeded is None and not o.told]
+    async def _report_result(self, record: CommandRecord) -> None:
+        command = record.command.id
+        try:
+            await self._link.finish(
+                self._connection.node,
+                command,
+                succeeded=bool(record.succeeded),
+                result=record.result,
+            )
+        except UnreachableError:
+            raise
+        except NavarchError as error:
+            log.warning("agent.result_refused", command=command, error=str(error))
+        await self._disk_access.try_run(lambda spool: spool.journal.reported(command))
 
-    def to_tell(self) -> list[Order]:
-        """Return what the control plane does not know the end of."""
-        return [o for o in self._orders.values() if o.succeeded is not None and not o.told]
+    async def _acknowledge_commands(self) -> None:
+        for record in await self._disk_access.run(lambda spool: spool.journal.to_acknowledge()):
+            await self._acknowledge(record.command.id)
 
-    def acknowledged(self, command: CommandId) -> None:
-        """Note that the control plane knows we have it. Not worth a write: it can be said again."""
-        self._orders[command] = replace(self._orders[command], acknowledged=True)
+    async def _acknowledge(self, command: CommandId) -> None:
+        try:
+            await self._link.acknowledge(self._connection.node, command)
+        except UnreachableError:
+            return  # Running the command does not depend on the acknowledgement.
+        except NavarchError as error:
+            log.debug("agent.not_acknowledged", command=command, error=str(error))
+        await self._disk_access.run(lambda spool: spool.journal.acknowledged(command))
 
-    def carried_out(self, command: CommandId, *, succeeded: bool, result: str) -> None:
-        """Write down how a command ended."""
-        order = self._orders[command]
-        self._orders[command] = replace(order, succeeded=succeeded, result=result)
-        self._save()
+    async def _run_commands(self) -> None:
+        for record in await self._disk_access.run(lambda spool: spool.journal.to_run()):
+            if record.command.kind in LONG_RUNNING:
+                self._start_long_command(record)
+            else:
+                await self._run_command(record)
 
-    def told(self, command: CommandId) -> None:
-        """Write down that the control plane knows how a command ended."""
-        self._orders[command] = replace(self._orders[command], told=True)
-        self._save()
+    def _start_long_command(self, record: CommandRecord) -> None:
+        """Run a command beside others; its result is reported when it completes."""
+        command = record.command.id
+        if command in self._running:
+            return
 
-    def _forget_old(self, now: datetime) -> None:
-        over = [
-            order.command.id
-            for order in self._orders.values()
-            if order.told and now - order.received_at > REMEMBERED_FOR
-        ]
-        for command in over:
-            del self._orders[command]
-        while len(self._orders) > REMEMBERED_MAX:
-            del self._orders[next(iter(self._orders))]
+        def done(_task: "asyncio.Task[None]") -> None:
+            del self._running[command]
+            self._signals.commands.set()
 
-    def _save(self) -> None:
-        self._disk.replace(FILE, msgspec.json.encode(list(self._orders.values())), sync=True)
+        assert self._tasks is not None, "called before run()"
+        task = self._tasks.create_task(self._run_command(record), name=f"command {command}")
+        self._running[command] = task
+        task.add_done_callback(done)
 
+    async def _run_command(self, record: CommandRecord) -> None:
+        command = record.command
+        try:
+            result, succeeded = await self._handlers[command.kind](command), True
+        except NavarchError as error:
+            result, succeeded = str(error), False
+        except Exception as error:
+            # Without a result, the command would run and fail again after every restart.
+            log.exception("agent.handler_broken", node=self._connection.node, kind=command.kind)
+            result, succeeded = f"the agent failed to run it: {error!r}", False
+        log.info(
+            "agent.obeyed",
+            node=self._connection.node,
+            kind=command.kind,
+            succeeded=succeeded,
+            result=result,
+        )
 
-def _load(raw: bytes | None) -> list[Order]:
-    try:
-        return msgspec.json.decode(raw or b"[]", type=list[Order])
-    except msgspec.DecodeError:
-        return []
+        def finished(spool: Spool) -> None:
+            spool.journal.finished(command.id, succeeded=succeeded, result=result)
+
+        await self._disk_access.try_run(finished)
+
+    async def _cordon(self, _command: Command) -> str:
+        return "noted; the control plane keeps new work away"
+
+    async def _uncordon(self, _command: Command) -> str:
+        await self._disk_access.run(lambda spool: spool.clear_findings())
+        return "noted; earlier findings are cleared"
+
+    async def _drain(self, _command: Command) -> str:
+        return "noted; the control plane moves the work elsewhere"
+
+    async def _terminate(self, _command: Command) -> str:
+        await self._check_runner.collect_evidence("before the machine is given back")
+        self._terminating = True
+        return "the agent stops; the control plane terminates the machine"

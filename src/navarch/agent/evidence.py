@@ -1,4 +1,4 @@
-"""Evidence bundles: taken when something is found, before anybody resets anything."""
+"""Evidence bundles: the machine's state at the time of a finding, before any remediation."""
 
 import gzip
 import hashlib
@@ -16,14 +16,14 @@ from navarch.ports.evidence import MachineFacts
 from navarch.ports.gpu import GpuError, GpuReader
 
 FORMAT = 1
-AGAIN_AFTER = timedelta(minutes=10)
-"""The same trouble is worth a second bundle after this long, if it went away or happened again."""
+REPEAT_AFTER = timedelta(minutes=10)
+"""The least time between two bundles of one check, if it recovered or the event recurred."""
 PLAIN_BYTES_MAX = 1_900_000
-"""A bundle stays below two megabytes unpacked, too."""
+"""Keeps an unpacked bundle below two megabytes."""
 
 
-class EvidenceTaker:
-    """Takes bundles. Each part is read by itself: what cannot be read says why, and no more."""
+class EvidenceCollector:
+    """Collects bundles. Each part is read separately; a part that fails contains its error."""
 
     def __init__(
         self,
@@ -39,30 +39,31 @@ class EvidenceTaker:
         self._facts = facts
         self._boot_id = boot_id
         self._new_id = new_id
-        self._taken: dict[str, float] = {}
-        self._standing: set[str] = set()
+        self._collected_at: dict[str, float] = {}
+        self._unresolved: set[str] = set()
 
-    def wanted(self, results: Sequence[CheckResult]) -> list[CheckResult]:
-        """Return those of `results` that call for a bundle, and have not had one lately.
+    def select(self, results: Sequence[CheckResult]) -> list[CheckResult]:
+        """Return those of `results` that need a new bundle.
 
-        What stays as it was when its bundle was taken would only crowd out the first one.
+        A failure that persists since its last bundle needs none: more bundles would push the
+        first one out of the queue.
         """
         now = self._clock.monotonic()
-        again_s = AGAIN_AFTER.total_seconds()
+        again_s = REPEAT_AFTER.total_seconds()
         bad = [result for result in results if result.health is Health.UNHEALTHY]
-        self._standing -= {result.check for result in results} - {result.check for result in bad}
+        self._unresolved -= {result.check for result in results} - {result.check for result in bad}
         return [
             result
             for result in bad
-            if (result.lasting or result.check not in self._standing)
-            and now - self._taken.get(result.check, float("-inf")) >= again_s
+            if (result.lasting or result.check not in self._unresolved)
+            and now - self._collected_at.get(result.check, float("-inf")) >= again_s
         ]
 
-    def take(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
-        """Return a bundle. Blocks; what hangs is the driver's, and comes last."""
+    def collect(self, node: NodeId, why: str, results: Sequence[CheckResult]) -> Evidence:
+        """Return a bundle; blocks. Driver readings come last because they may hang."""
         taken_at = self._clock.now()
-        self._taken.update({result.check: self._clock.monotonic() for result in results})
-        self._standing |= {result.check for result in results}
+        self._collected_at.update({result.check: self._clock.monotonic() for result in results})
+        self._unresolved |= {result.check for result in results}
         parts: dict[str, Any] = {
             "navarch_evidence": FORMAT,
             "node": node,
@@ -74,7 +75,7 @@ class EvidenceTaker:
             "pcie": self._facts.pcie(),
             "processes": self._facts.processes(),
             "kernel_log": list(self._facts.kernel_log()),
-            "gpus": self._snapshot(),
+            "gpus": self._gpu_readings(),
         }
         content = pack(parts)
         note = EvidenceNote(
@@ -87,7 +88,7 @@ class EvidenceTaker:
         )
         return Evidence(note=note, content=content)
 
-    def _snapshot(self) -> list[dict[str, Any]]:
+    def _gpu_readings(self) -> list[dict[str, Any]]:
         try:
             gpus = self._gpus.list_gpus()
         except GpuError as error:
@@ -104,10 +105,10 @@ class EvidenceTaker:
 
 
 def pack(parts: dict[str, Any]) -> bytes:
-    """Return a bundle's content; where it is too large, older lines of the log are left out."""
+    """Return a bundle's content, without the oldest log lines if it is too large."""
     while True:
         plain = msgspec.json.encode(parts)
-        # No time of day in the header: the same bundle is the same bytes.
+        # mtime=0 makes the bytes, and so the hash, reproducible.
         content = gzip.compress(plain, mtime=0)
         log = parts["kernel_log"]
         small = len(plain) <= PLAIN_BYTES_MAX and len(content) <= CONTENT_BYTES_MAX
@@ -118,5 +119,5 @@ def pack(parts: dict[str, Any]) -> bytes:
 
 
 def unpack(evidence: Evidence) -> Mapping[str, Any]:
-    """Return what is in a bundle."""
+    """Return the parts of a bundle."""
     return msgspec.json.decode(gzip.decompress(evidence.content), type=dict[str, Any])

@@ -1,4 +1,4 @@
-"""Questions to drivers, which may not answer."""
+"""Blocking driver calls with a timeout."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,39 +11,39 @@ T = TypeVar("T")
 
 
 class HungError(GpuError):
-    """The driver has been asked and does not answer."""
+    """The driver does not respond."""
 
 
 class Probe:
-    """Asks one blocking question at a time, and does not wait for ever for the answer.
+    """Runs one blocking call at a time, with a timeout.
 
-    A call that hangs cannot be ended from here; it keeps its thread. Until it returns,
-    everybody else is told at once, so that nothing piles up behind it.
+    A hung call cannot be cancelled and keeps its thread. Until it returns, every other call
+    raises HungError at once instead of queueing behind it.
     """
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._running = False
 
     @property
     def hung(self) -> bool:
-        """Whether a question that was given up is still unanswered."""
-        return self._running and not self._turn.locked()
+        """Whether a call that timed out is still running."""
+        return self._running and not self._lock.locked()
 
-    async def ask(self, question: Callable[[], T], *, within_s: float) -> T:
-        """Return the answer, or raise HungError."""
+    async def call(self, function: Callable[[], T], *, within_s: float) -> T:
+        """Return the result of `function`, or raise HungError after `within_s` seconds."""
         try:
-            async with asyncio.timeout(within_s), self._turn:
+            async with asyncio.timeout(within_s), self._lock:
                 if self._running:
-                    raise HungError("an earlier question to the driver is still unanswered")
+                    raise HungError("an earlier call to the driver has not returned")
                 self._running = True
-                return await self._offload.run(lambda: self._answer(question))
+                return await self._offload.run(lambda: self._run(function))
         except TimeoutError as error:
-            raise HungError(f"no answer within {within_s:g} s") from error
+            raise HungError(f"the driver did not respond within {within_s:g} s") from error
 
-    def _answer(self, question: Callable[[], T]) -> T:
+    def _run(self, function: Callable[[], T]) -> T:
         try:
-            return question()
+            return function()
         finally:
             self._running = False

@@ -1,9 +1,9 @@
-"""Every check once, on this machine, for whoever sits in front of it."""
+"""A local scan: every check once, without a control plane."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from navarch.agent.look import Look
+from navarch.agent.check_runner import GpuSnapshot
 from navarch.core.errors import NavarchError
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
@@ -17,7 +17,7 @@ from navarch.ports.host import Host, HostError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedGpu:
-    """A GPU and what it said of itself, or why it said nothing."""
+    """A GPU with its health, or the error that prevented the reading."""
 
     gpu: Gpu
     health: GpuHealth | None = None
@@ -26,18 +26,18 @@ class ScannedGpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scan:
-    """What one look at a machine found."""
+    """The results of one scan."""
 
     host: str
     kernel: str
     results: tuple[CheckResult, ...]
     gpus: tuple[ScannedGpu, ...] = ()
     sources: tuple[EventSource, ...] = ()
-    """Who told of errors, and how much."""
+    """The sources of GPU errors, with their counts."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing speaks against using the machine."""
+        """Whether no check found the machine unhealthy."""
         return all(result.health is not Health.UNHEALTHY for result in self.results)
 
 
@@ -52,28 +52,28 @@ def scan_machine(
     diagnostics: Diagnostics | None = None,
     sources: Callable[[], Sequence[EventSource]] = tuple,
 ) -> Scan:
-    """Make `checks` one after the other. None of them can end the scan."""
-    look = Look(gpus)
+    """Run `checks` in order; a check that fails does not stop the scan."""
+    snapshot = GpuSnapshot(gpus)
     view = MachineView(
         now=clock.now(),
-        gpus=look,
+        gpus=snapshot,
         host=host,
         gpus_expected=gpus_expected,
         kind=kind,
         diagnostics=diagnostics,
     )
-    results = tuple(result for check in checks for result in make(check, view))
+    results = tuple(result for check in checks for result in run_check_safely(check, view))
     return Scan(
-        host=_said(host.hostname),
-        kernel=_said(host.kernel_version),
+        host=_or_empty(host.hostname),
+        kernel=_or_empty(host.kernel_version),
         results=results,
-        gpus=tuple(_gpus(look)),
+        gpus=tuple(_gpus(snapshot)),
         sources=tuple(sources()),
     )
 
 
-def make(check: HealthCheck, view: MachineView) -> list[CheckResult]:
-    """Make one check; where it cannot be made, that is its result."""
+def run_check_safely(check: HealthCheck, view: MachineView) -> list[CheckResult]:
+    """Run one check; return an error it raises as its result."""
     try:
         return list(check.run(view))
     except NavarchError as error:
@@ -83,20 +83,20 @@ def make(check: HealthCheck, view: MachineView) -> list[CheckResult]:
         return [CheckResult(check=check.name, health=Health.UNKNOWN, reason=reason)]
 
 
-def _gpus(look: Look) -> Iterator[ScannedGpu]:
+def _gpus(snapshot: GpuSnapshot) -> Iterator[ScannedGpu]:
     try:
-        gpus = look.list_gpus()
+        gpus = snapshot.list_gpus()
     except GpuError:
         return
     for gpu in gpus:
         try:
-            yield ScannedGpu(gpu=gpu, health=look.health(gpu))
+            yield ScannedGpu(gpu=gpu, health=snapshot.health(gpu))
         except GpuError as error:
             yield ScannedGpu(gpu=gpu, trouble=str(error))
 
 
-def _said(question: Callable[[], str]) -> str:
+def _or_empty(read: Callable[[], str]) -> str:
     try:
-        return question()
+        return read()
     except HostError:
         return ""

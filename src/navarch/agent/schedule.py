@@ -1,18 +1,21 @@
-"""Which checks are due."""
+"""When checks run, and when their results are reported."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.ports.checks import HealthCheck
 
+PROCESSES_MAX = 10
+"""Per interval, this many processes with the same error on the same GPU are reported at once."""
 
-class Schedule:
-    """Says when each check runs next. Times are the clock's monotonic seconds."""
 
-    def __init__(self, checks: Sequence[HealthCheck], *, usual: timedelta) -> None:
+class CheckSchedule:
+    """The next run of each check. Times are monotonic seconds."""
+
+    def __init__(self, checks: Sequence[HealthCheck], *, default: timedelta) -> None:
         self._checks = checks
-        self._usual_s = usual.total_seconds()
+        self._default_s = default.total_seconds()
         self._last: dict[str, float] = {}
         self._passed: set[str] = set()
 
@@ -21,32 +24,32 @@ class Schedule:
         """Every check."""
         return self._checks
 
-    def set_usual(self, usual: timedelta) -> None:
-        """Change how often checks without an interval of their own run."""
-        self._usual_s = usual.total_seconds()
+    def set_default(self, default: timedelta) -> None:
+        """Set the interval of checks that define none."""
+        self._default_s = default.total_seconds()
 
     def due(self, now: float) -> list[HealthCheck]:
         """Return the checks to run now."""
-        # A timer may fire a hair early; waiting again for the rest would be no use to anybody.
+        # A timer may fire slightly early; the tolerance avoids a second, tiny wait.
         return [check for check in self._checks if self._due_at(check) <= now + 1e-3]
 
     def next_due(self) -> float | None:
-        """Return when a check is next due; None for never."""
+        """Return when the next check is due; None if there is none."""
         times = [self._due_at(check) for check in self._checks]
         return min((time for time in times if time < float("inf")), default=None)
 
     def ran(self, check: HealthCheck, results: Sequence[CheckResult], now: float) -> None:
-        """Note that a check ran."""
+        """Record a run of a check."""
         self._last[check.name] = now
         if all(result.health is Health.HEALTHY for result in results):
             self._passed.add(check.name)
 
-    def hasten(self, name: str) -> None:
-        """Run the check of that name as soon as possible."""
+    def schedule_now(self, name: str) -> None:
+        """Make the named check due immediately."""
         self._last.pop(name, None)
 
     def start_over(self) -> None:
-        """Run every check again soon, those included that run after a start only."""
+        """Make every check due, including those that only run after a start."""
         self._last.clear()
         self._passed.clear()
 
@@ -54,9 +57,115 @@ class Schedule:
         if check.name not in self._last:
             return float("-inf")
         if check.interval is None:
-            return self._last[check.name] + self._usual_s
+            return self._last[check.name] + self._default_s
         if check.interval:
             return self._last[check.name] + check.interval.total_seconds()
         if check.name in self._passed:
             return float("inf")
-        return self._last[check.name] + self._usual_s
+        return self._last[check.name] + self._default_s
+
+
+class ReportThrottle:
+    """Batches results until the report interval has passed or one of them is urgent.
+
+    Checks may run every second; a report is due once per interval, and at once on a change.
+    """
+
+    def __init__(self, *, interval: timedelta) -> None:
+        self._interval_s = interval.total_seconds()
+        self._pending: dict[str, CheckResult] = {}
+        self._reported: dict[str, tuple[Health, bool]] = {}
+        self._event_reported_at: dict[str, float] = {}
+        self._observations: dict[str, tuple[str, str, str]] = {}
+        """The last reported time, sources and reason of each event."""
+        self._reported_at: float | None = None
+        self._urgent = False
+
+    def set_interval(self, interval: timedelta) -> None:
+        """Set the report interval."""
+        self._interval_s = interval.total_seconds()
+
+    def add(self, results: Iterable[CheckResult], now: float) -> None:
+        """Add results to the next report."""
+        for result in results:
+            is_dated = result.lasting and "at" in result.facts
+            if is_dated and self._observations.get(result.check) == _observation(result):
+                continue  # Already reported; its event is not settled yet.
+            self._pending[result.check] = result
+            changed = self._reported.get(_subject(result)) != (result.health, result.fatal)
+            if changed or (result.lasting and self._is_urgent(result, now)):
+                self._urgent = True
+
+    def _is_urgent(self, result: CheckResult, now: float) -> bool:
+        last = self._observations.get(result.check)
+        is_confirmed = last is not None and last[0] == result.facts.get("at", "")
+        return is_confirmed or self._is_below_rate_limit(result, now)
+
+    def _is_below_rate_limit(self, result: CheckResult, now: float) -> bool:
+        """Return whether an event may be reported at once.
+
+        Repeated events are reported once per interval; of several processes with the same error,
+        the first few are reported at once.
+        """
+        reported_at = self._event_reported_at.get(result.check)
+        if reported_at is not None:
+            return now - reported_at >= self._interval_s
+        subject = _subject(result)
+        recent = [
+            check
+            for check, at in self._event_reported_at.items()
+            if check.startswith(subject) and now - at < self._interval_s
+        ]
+        return len(recent) < PROCESSES_MAX
+
+    def flush_now(self) -> None:
+        """Make the next report due immediately."""
+        self._urgent = True
+
+    def due(self, now: float) -> tuple[CheckResult, ...]:
+        """Return the results to report now; empty if no report is due."""
+        waited = self._reported_at is None or now - self._reported_at >= self._interval_s - 1e-3
+        if not self._pending or not (self._urgent or waited):
+            return ()
+        return tuple(self._pending.values())
+
+    def mark_reported(self, results: Iterable[CheckResult], now: float) -> None:
+        """Record that `results` are stored for upload."""
+        for result in results:
+            self._reported[_subject(result)] = (result.health, result.fatal)
+            if result.lasting:
+                self._event_reported_at[result.check] = now
+                self._observations[result.check] = _observation(result)
+        self._event_reported_at = {
+            check: at
+            for check, at in self._event_reported_at.items()
+            if now - at < self._interval_s
+        }
+        self._observations = {
+            check: seen
+            for check, seen in self._observations.items()
+            if check in self._event_reported_at
+        }
+        self._pending.clear()
+        self._urgent = False
+        self._reported_at = now
+
+    def start_over(self) -> None:
+        """Forget what was reported, so that everything is reported again."""
+        self._reported.clear()
+        self._event_reported_at.clear()
+        self._observations.clear()
+        self._reported_at = None
+
+
+def _subject(result: CheckResult) -> str:
+    """Return the check's name without the process, if it is an event.
+
+    A program that crashes in a loop is rate-limited like any repeated event.
+    """
+    return "/".join(result.check.split("/")[:3]) if result.lasting else result.check
+
+
+def _observation(result: CheckResult) -> tuple[str, str, str]:
+    facts = result.facts
+    return facts.get("at", ""), facts.get("sources", ""), result.reason

@@ -11,10 +11,10 @@ import msgspec
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import FolderDisk
-from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
-from navarch.agent.remedies import Allowed
+from navarch.agent.remediation import Permissions
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.transport import open_link
 from navarch.config.provider import SIMULATED_GPU_HOUR
 from navarch.core.errors import InvalidError, NavarchError, NotPossibleError
 from navarch.core.health import CheckResult, Health
@@ -186,7 +186,7 @@ class FakeMachines:
                 life.gpus.xid(code, index=gpu)
         else:
             life.faults.results[result.check] = result
-        life.agent.look_now()
+        life.agent.run_all_checks()
 
     def _life_of(self, node: NodeId) -> _Life:
         for machine in self.cloud.alive():
@@ -300,7 +300,7 @@ class FakeMachines:
                 # Asked for on a thread; machines live on the loop.
                 on_reboot=lambda: _later(loop, self._boot_again, machine),
             ),
-            allowed=Allowed(restart_app=True, reset=True, reboot=True),
+            permissions=Permissions(restart_app=True, reset=True, reboot=True),
             facts=SimulatedFacts(host=host, log=gpus.kernel_log, bus=gpus.on_bus),
         )
 

@@ -19,14 +19,12 @@ import click
 import structlog
 
 from navarch.agent.agent import Agent
-from navarch.agent.deadman import Lease
-from navarch.agent.disk import DiskError, FolderDisk
-from navarch.agent.identity import Identity
-from navarch.agent.links import LINKS, open_link
-from navarch.agent.listening import listening
-from navarch.agent.machine_key import machine_key
-from navarch.agent.remedies import Allowed
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.dead_man import Lease
+from navarch.agent.event_sources import EventSources, wake_on_kernel_log
+from navarch.agent.remediation import Permissions
+from navarch.agent.settings import Identity, machine_key
+from navarch.agent.spool.disk import DiskError, FolderDisk
+from navarch.agent.transport import LINKS, open_link
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
 from navarch.core.errors import InvalidError
 from navarch.core.ids import NodeId, ProviderName, Token
@@ -264,10 +262,10 @@ def agent(
     if (auth_token or auth_token_file or joining) and _is_readable_on_the_way(server):
         log.warning("agent.token_in_clear", server=server, hint="https would keep it secret")
     folder = state_dir or _default_state_dir()
-    witnesses = _witnesses(_gpus(simulated, name), identity, folder, simulated=simulated)
+    event_sources = _event_sources(_gpus(simulated, name), identity, folder, simulated=simulated)
     diagnostics = CudaDiagnostics() if simulated is None else None
     notices = _notices(metadata, metadata_url)
-    allowed = Allowed(
+    permissions = Permissions(
         restart_app=allow_restart_app, units=units, reset=allow_reset, reboot=allow_reboot
     )
     # Simulated GPUs are on a real machine, which is not theirs to reboot.
@@ -278,7 +276,9 @@ def agent(
             term=timedelta(hours=dead_man_lease),
             end=lambda: _end_machine(shlex.split(dead_man_command)),
         )
-    sys.exit(_run(identity, link, witnesses, disk, diagnostics, notices, effects, allowed, lease))
+    sys.exit(
+        _run(identity, link, event_sources, disk, diagnostics, notices, effects, permissions, lease)
+    )
 
 
 def _end_machine(command: Sequence[str]) -> None:
@@ -292,12 +292,12 @@ def _end_machine(command: Sequence[str]) -> None:
 def _run(
     identity: Identity,
     link: Link,
-    gpus: Witnesses,
+    gpus: EventSources,
     disk: FolderDisk,
     diagnostics: Diagnostics | None,
     notices: NoticeWatch | None,
     effects: Effects | None,
-    allowed: Allowed,
+    permissions: Permissions,
     lease: Lease | None,
 ) -> int:
     offload, probe_offload = ThreadOffload("disk"), ThreadOffload("probe")
@@ -319,8 +319,8 @@ def _run(
         facts=LinuxFacts(SystemClock()),
         notices=notices,
         effects=effects,
-        allowed=allowed,
-        release_driver=gpus.release,
+        permissions=permissions,
+        release_driver=gpus.release_driver,
         lease=lease,
     )
     try:
@@ -340,10 +340,10 @@ def _run(
     return 0
 
 
-async def _until_signalled(daemon: Agent, gpus: Witnesses) -> None:
+async def _until_signalled(daemon: Agent, gpus: EventSources) -> None:
     """Run; stop at the first signal, at once at the second."""
     loop = asyncio.get_running_loop()
-    with listening(daemon, gpus):
+    with wake_on_kernel_log(daemon, gpus):
         async with asyncio.TaskGroup() as tasks:
             life = tasks.create_task(daemon.run())
             asked = False
@@ -483,15 +483,15 @@ def _gpus(simulated: int | None, node: str) -> GpuReader:
     return SimulatedGpus(clock, SystemEntropy(), count=simulated, seed=node, model=model)
 
 
-def _witnesses(
+def _event_sources(
     gpus: GpuReader, identity: Identity, folder: Path, *, simulated: int | None
-) -> Witnesses:
+) -> EventSources:
     """Return the GPUs with whoever tells of their errors; simulated ones are in no kernel's log."""
     clock = SystemClock()
     logs: list[KernelLog] = []
     if simulated is None:
         logs = [log for log in (open_kmsg(clock), open_tracepoint(clock)) if log is not None]
-    return Witnesses(
+    return EventSources(
         clock,
         gpus,
         logs,

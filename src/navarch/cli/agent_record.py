@@ -10,11 +10,10 @@ from typing import BinaryIO
 import click
 import msgspec
 
-from navarch.agent.links import open_link
-from navarch.agent.recording.pacing import LoopClock, PacedLoop
-from navarch.agent.recording.recorder import Recorder
-from navarch.agent.recording.recording import Recording, read_recording, write_recording
-from navarch.agent.recording.replay import replay as play
+from navarch.agent.recording import Recorder, Recording, read_recording, write_recording
+from navarch.agent.replay import LoopClock, ScaledTimeLoop
+from navarch.agent.replay import replay as play
+from navarch.agent.transport import open_link
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import Command
 from navarch.core.evidence import Evidence
@@ -69,12 +68,12 @@ async def _record(recorder: Recorder, *, seconds: float, interval: float) -> Non
     recorder.begin()
     end, due = clock.monotonic() + seconds, clock.monotonic()
     while (now := clock.monotonic()) < end:
-        recorder.listen()
+        recorder.poll()
         if now >= due:
             recorder.sample()
             due = max(due + interval, now)
         await clock.sleep(LISTEN_S)
-    recorder.listen()
+    recorder.poll()
 
 
 @click.command("replay")
@@ -95,7 +94,7 @@ def replay(file: BinaryIO, speed: float, server: str | None, node_id: str, conve
     if convert:
         sys.stdout.buffer.writelines(write_recording(recording))
         return
-    with asyncio.Runner(loop_factory=lambda: PacedLoop(speed)) as runner:
+    with asyncio.Runner(loop_factory=lambda: ScaledTimeLoop(speed)) as runner:
         runner.run(_replay(recording, server, NodeId(node_id)))
 
 
@@ -103,8 +102,8 @@ async def _replay(recording: Recording, server: str | None, node: NodeId) -> Non
     clock, entropy = LoopClock(recording.started), SystemEntropy()
     link: Link = open_link(server) if server else PrintingLink(clock)
     host = SimulatedHost(clock, entropy, node, boot=recording.boot_id)
-    witnesses = await play(clock, entropy, recording, link, host, standard_checks(), node=node)
-    for source in witnesses.sources():
+    event_sources = await play(clock, entropy, recording, link, host, standard_checks(), node=node)
+    for source in event_sources.sources():
         click.echo(
             f"{source.name}: {source.events} events in {source.lines} sightings, "
             f"{source.missed} missed",

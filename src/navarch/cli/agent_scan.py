@@ -2,8 +2,8 @@
 
 import click
 
+from navarch.agent.event_sources import EventSources
 from navarch.agent.scan import scan_machine
-from navarch.agent.witnesses import Witnesses
 from navarch.cli.commands import Command
 from navarch.cli.render.scan import render_scan
 from navarch.cli.session import Session, with_session
@@ -64,7 +64,7 @@ def scan(
     No control plane is needed. Leaves with 1 if the machine should not be used.
     """
     checks = (*standard_checks(), *choose_active(tests))
-    gpus = _witnesses(simulated_gpus)
+    gpus = _event_sources(simulated_gpus)
     try:
         found = scan_machine(
             session.clock,
@@ -82,7 +82,7 @@ def scan(
     return 0 if found.passed else UNHEALTHY
 
 
-def _witnesses(simulated: int | None) -> Witnesses:
+def _event_sources(simulated: int | None) -> EventSources:
     """Return the GPUs with what the kernel has said of them since the machine started.
 
     The tracepoint keeps nothing from before we came, and an agent may be reading it.
@@ -94,7 +94,7 @@ def _witnesses(simulated: int | None) -> Witnesses:
     else:
         gpus, kernel_log = NvmlChild(clock), open_kmsg(clock)
     logs = [] if kernel_log is None else [kernel_log]
-    witnesses = Witnesses(clock, gpus, logs, bookmark=MemoryBookmark(), boot_id="")
+    event_sources = EventSources(clock, gpus, logs, bookmark=MemoryBookmark(), boot_id="")
     for _ in range(READINGS):
-        witnesses.hear()
-    return witnesses
+        event_sources.poll_kernel_logs()
+    return event_sources

@@ -7,7 +7,7 @@ from functools import partial
 from math import inf
 from typing import TypeVar
 
-from navarch.agent.backoff import Backoff
+from navarch.agent.connection import Backoff
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import NavarchError, NotFoundError, UnreachableError
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from navarch.agent.httplink import PROTOBUF
-from navarch.agent.protobuf import orders_bytes, parse_heartbeat
+from navarch.agent.transport.http_link import PROTOBUF
+from navarch.agent.transport.protobuf import heartbeat_reply_bytes, parse_heartbeat
 from navarch.core.command import Command, CommandKind
 from navarch.core.errors import (
     ConflictError,
@@ -220,7 +220,7 @@ class RehearsalServer:
             if headers.get("content-type") != PROTOBUF:
                 raise InvalidError("a heartbeat is packed protobuf")
             node, _, metrics = parse_heartbeat(body)
-            return orders_bytes(plane.heartbeat(node, metrics))
+            return heartbeat_reply_bytes(plane.heartbeat(node, metrics))
         if method == "register":
             registration = msgspec.json.decode(body, type=Registration)
             return msgspec.json.encode(await plane.register(registration))

@@ -1,4 +1,4 @@
-"""The HTTP client against servers that do all that HTTP allows, and some that do not."""
+"""The HTTP client against valid and invalid servers."""
 
 import asyncio
 import shutil
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from navarch.agent.http import Endpoint, HttpConnection, Reply, parse_endpoint
+from navarch.agent.transport.http_client import Endpoint, HttpConnection, Reply, parse_endpoint
 from navarch.core.errors import UnreachableError
 
 
 async def ask(*answers: bytes, times: int = 1, end: bool = False, reply_s: float = 5.0) -> Reply:
-    """Return the last answer of a server that sends `answers`, one to each request."""
+    """Return the last reply of a server that sends `answers`, one per request."""
     queue = list(answers)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,7 +68,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
         (b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", 404, b""),
     ],
 )
-def test_every_way_to_mark_the_end_of_an_answer_is_understood(
+def test_every_way_to_delimit_a_response_is_supported(
     answer: bytes, status: int, body: bytes
 ) -> None:
     reply = asyncio.run(ask(answer, OK, times=1))
@@ -76,13 +76,13 @@ def test_every_way_to_mark_the_end_of_an_answer_is_understood(
     assert (reply.status, reply.body) == (status, body)
 
 
-def test_an_answer_may_end_with_its_connection() -> None:
+def test_a_response_may_end_with_its_connection() -> None:
     reply = asyncio.run(ask(b"HTTP/1.0 200 OK\r\n\r\nall of this", end=True))
 
     assert reply.body == b"all of this"
 
 
-def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
+def test_a_connection_that_the_server_closes_is_not_reused() -> None:
     closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
     assert asyncio.run(ask(closing, OK, times=2, end=True)).body == b"hi"
@@ -106,23 +106,23 @@ def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
     ],
 )
-def test_an_answer_that_makes_no_sense_or_is_too_long_is_no_answer(answer: bytes) -> None:
+def test_a_malformed_or_oversized_response_is_unreachable(answer: bytes) -> None:
     with pytest.raises(UnreachableError):
         asyncio.run(ask(answer))
 
 
 @pytest.mark.parametrize("cut", range(1, len(OK)))
-def test_an_answer_cut_short_is_no_answer(cut: int) -> None:
+def test_a_truncated_response_is_unreachable(cut: int) -> None:
     with pytest.raises(UnreachableError):
         asyncio.run(ask(OK[:cut], end=True))
 
 
-def test_a_server_that_never_answers_is_given_up() -> None:
-    with pytest.raises(UnreachableError, match="no answer within"):
+def test_a_server_that_never_responds_times_out() -> None:
+    with pytest.raises(UnreachableError, match="no response within"):
         asyncio.run(ask(b"HTTP/1.1 200 OK\r\n", reply_s=0.05))
 
 
-def test_a_request_given_up_half_way_does_not_leave_its_answer_to_the_next() -> None:
+def test_a_cancelled_request_does_not_leave_its_response_to_the_next() -> None:
     async def main() -> None:
         arrived, release = asyncio.Event(), asyncio.Event()
         served = 0
@@ -161,14 +161,16 @@ def test_a_request_given_up_half_way_does_not_leave_its_answer_to_the_next() -> 
     asyncio.run(main())
 
 
-def test_https_is_spoken_only_with_a_server_that_can_prove_its_name(tmp_path: Path) -> None:
+def test_https_requires_a_valid_certificate(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl to make a certificate with")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    make_certificate = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1"
+    )
     names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost"
     subprocess.run(
-        [*make.split(), *names.split(), "-keyout", key, "-out", certificate],
+        [*make_certificate.split(), *names.split(), "-keyout", key, "-out", certificate],
         check=True,
         capture_output=True,
     )
@@ -197,7 +199,7 @@ def test_https_is_spoken_only_with_a_server_that_can_prove_its_name(tmp_path: Pa
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200))
-def test_noise_is_never_worse_than_no_answer(noise: bytes) -> None:
+def test_random_bytes_are_at_worst_unreachable(noise: bytes) -> None:
     for answer in (noise, b"HTTP/1.1 200 OK\r\n" + noise, OK[:-4] + noise):
         try:
             asyncio.run(ask(answer, end=True))
@@ -215,7 +217,7 @@ def test_noise_is_never_worse_than_no_answer(noise: bytes) -> None:
         ("http://[::1]:50051", "[::1]:50051", ""),
     ],
 )
-def test_addresses_mean_what_they_say(url: str, authority: str, prefix: str) -> None:
+def test_addresses_are_parsed(url: str, authority: str, prefix: str) -> None:
     endpoint = parse_endpoint(url)
 
     assert (endpoint.authority, endpoint.prefix) == (authority, prefix)

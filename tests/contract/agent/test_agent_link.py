@@ -1,4 +1,4 @@
-"""What every link promises: one suite, run in-process and over HTTP."""
+"""The contract of every link: one suite, run in-process and over HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,8 +9,8 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.agent.directlink import DirectLink
-from navarch.agent.links import open_link
+from navarch.agent.transport import open_link
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.api.auth import BearerToken
 from navarch.api.grpc.server import GrpcServer
 from navarch.api.heartbeats import HeartbeatDesk, render_commands
@@ -95,25 +95,25 @@ async def over_http(plane: RehearsalControlPlane) -> AsyncIterator[Link]:
 
 
 class PlainDesk(HeartbeatDesk):
-    """Hands every reading over at once, so that it can be looked at."""
+    """A control plane that exposes every sample to the test."""
 
     def __init__(self, plane: RehearsalControlPlane) -> None:
         self._plane = plane
 
     def beat(self, body: bytes, own: str | None = None) -> bytes:  # noqa: ARG002
-        said = pb.HeartbeatRequest.FromString(body)
+        heartbeat = pb.HeartbeatRequest.FromString(body)
         gpus = tuple(
             GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * 2.0**20)
             for t, p, u, m in zip(
-                said.temperature_c,
-                said.power_w,
-                said.utilization_pct,
-                said.memory_used_mib,
+                heartbeat.temperature_c,
+                heartbeat.power_w,
+                heartbeat.utilization_pct,
+                heartbeat.memory_used_mib,
                 strict=True,
             )
         )
-        metrics = NodeMetrics(cpu_pct=said.cpu_pct, memory_pct=said.memory_pct, gpus=gpus)
-        return render_commands(self._plane.heartbeat(NodeId(said.node_id), metrics))
+        metrics = NodeMetrics(cpu_pct=heartbeat.cpu_pct, memory_pct=heartbeat.memory_pct, gpus=gpus)
+        return render_commands(self._plane.heartbeat(NodeId(heartbeat.node_id), metrics))
 
 
 @asynccontextmanager
@@ -138,7 +138,7 @@ def opened(request: pytest.FixtureRequest) -> Opener:
     return opener
 
 
-def converse(
+def run_with_link(
     opened: Opener,
     talk: Callable[[Link, RehearsalControlPlane], Awaitable[None]],
     *,
@@ -154,7 +154,7 @@ def converse(
     asyncio.run(main())
 
 
-def test_an_introduction_arrives_as_it_was_made_and_is_answered(opened: Opener) -> None:
+def test_a_registration_arrives_unchanged_and_is_answered(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         welcome = await link.register(REGISTRATION)
 
@@ -163,26 +163,26 @@ def test_an_introduction_arrives_as_it_was_made_and_is_answered(opened: Opener) 
         assert welcome.heartbeat_interval == timedelta(seconds=10)
         assert welcome.health_check_interval == timedelta(seconds=20)
 
-    converse(opened, talk, registered=False)
+    run_with_link(opened, talk, registered=False)
 
 
-def test_an_introduction_carries_a_report_and_is_told_whether_it_was_taken(opened: Opener) -> None:
+def test_a_registration_carries_a_report_and_its_reply_confirms_it(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
-        told = replace(REGISTRATION, report=REPORT)
-        welcome = await link.register(told)
+        with_report = replace(REGISTRATION, report=REPORT)
+        welcome = await link.register(with_report)
 
-        assert plane.registrations == [told]
+        assert plane.registrations == [with_report]
         assert plane.reports == [REPORT]
         assert welcome.status == NodeStatus.ACTIVE
 
         plane.takes_first_reports = False
-        welcome = await link.register(told)
+        welcome = await link.register(with_report)
         assert welcome.status == ""
 
-    converse(opened, talk, registered=False)
+    run_with_link(opened, talk, registered=False)
 
 
-def test_a_heartbeat_carries_its_readings(opened: Opener) -> None:
+def test_a_heartbeat_carries_its_metrics(opened: Opener) -> None:
     gpus = tuple(
         GpuMetrics(
             temperature_c=40.5 + i,
@@ -198,10 +198,10 @@ def test_a_heartbeat_carries_its_readings(opened: Opener) -> None:
         assert list(await link.heartbeat(NODE, metrics, sequence=7)) == []
         assert plane.beats == [(NODE, metrics)]
 
-    converse(opened, talk)
+    run_with_link(opened, talk)
 
 
-def test_commands_come_back_with_a_heartbeat_until_they_are_acknowledged(opened: Opener) -> None:
+def test_heartbeats_return_commands_until_they_are_acknowledged(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         sent = plane.command(
             CommandKind.DRAIN, name="c1", at=NOW, parameters={"timeout": "300", "why": "ü"}
@@ -217,10 +217,10 @@ def test_commands_come_back_with_a_heartbeat_until_they_are_acknowledged(opened:
         await link.finish(NODE, CommandId("c1"), succeeded=False, result="no luck")
         assert plane.finished == [("c1", False, "no luck")]
 
-    converse(opened, talk)
+    run_with_link(opened, talk)
 
 
-def test_a_health_report_arrives_as_it_was_made_and_brings_the_status_back(opened: Opener) -> None:
+def test_a_health_report_arrives_unchanged_and_returns_the_status(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         plane.status = NodeStatus.CORDONED
         assert await link.report_health(NODE, REPORT) is NodeStatus.CORDONED
@@ -229,17 +229,17 @@ def test_a_health_report_arrives_as_it_was_made_and_brings_the_status_back(opene
         assert await link.report_health(NODE, REPORT) is None
         assert plane.repeats == 1
 
-    converse(opened, talk)
+    run_with_link(opened, talk)
 
 
-def test_a_stranger_is_told_so(opened: Opener) -> None:
+def test_an_unknown_node_is_not_found(opened: Opener) -> None:
     async def talk(link: Link, _plane: RehearsalControlPlane) -> None:
         with pytest.raises(NotFoundError, match="node not found: gpu-7"):
             await link.heartbeat(NODE, None, sequence=1)
         with pytest.raises(NotFoundError, match="node not found: gpu-7"):
             await link.report_health(NODE, REPORT)
 
-    converse(opened, talk, registered=False)
+    run_with_link(opened, talk, registered=False)
 
 
 @pytest.mark.parametrize(
@@ -252,10 +252,10 @@ def test_a_stranger_is_told_so(opened: Opener) -> None:
         ConflictError("e"),
     ],
 )
-def test_a_refusal_keeps_its_kind_and_its_words(opened: Opener, error: NavarchError) -> None:
+def test_a_refusal_keeps_its_kind_and_its_message(opened: Opener, error: NavarchError) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         def refuse(_method: str) -> None:
-            # A new one each time: an error that lives on keeps alive all that it passed through.
+            # A new error each time: a shared one would keep its traceback's frames alive.
             raise type(error)(*error.args)
 
         plane.fault = refuse
@@ -266,17 +266,17 @@ def test_a_refusal_keeps_its_kind_and_its_words(opened: Opener, error: NavarchEr
         plane.fault = lambda _method: None
         assert list(await link.heartbeat(NODE, None, sequence=1)) == []
 
-    converse(opened, talk)
+    run_with_link(opened, talk)
 
 
-def test_old_readings_can_be_handed_over(opened: Opener) -> None:
+def test_buffered_metrics_can_be_delivered(opened: Opener) -> None:
     async def talk(link: Link, _plane: RehearsalControlPlane) -> None:
         await link.report_metrics(NODE, [Sample(at=NOW, metrics=NodeMetrics(cpu_pct=1.0))])
 
-    converse(opened, talk)
+    run_with_link(opened, talk)
 
 
-def test_calls_made_at_the_same_time_do_not_get_each_others_answers(opened: Opener) -> None:
+def test_concurrent_calls_do_not_get_each_others_replies(opened: Opener) -> None:
     async def talk(link: Link, plane: RehearsalControlPlane) -> None:
         async with asyncio.TaskGroup() as tasks:
             beats = [tasks.create_task(link.heartbeat(NODE, None, sequence=i)) for i in range(20)]
@@ -285,10 +285,10 @@ def test_calls_made_at_the_same_time_do_not_get_each_others_answers(opened: Open
         assert {report.result() for report in health} == {NodeStatus.ACTIVE}
         assert len(plane.beats) == 20
 
-    converse(opened, talk)
+    run_with_link(opened, talk)
 
 
-def test_a_wrong_token_is_an_error_of_its_own_and_a_renewed_one_is_used() -> None:
+def test_a_wrong_token_is_unauthorized_and_a_rotated_one_is_used() -> None:
     async def main() -> None:
         server = RehearsalServer(RehearsalControlPlane(), token="new")
         await server.start()
@@ -304,7 +304,7 @@ def test_a_wrong_token_is_an_error_of_its_own_and_a_renewed_one_is_used() -> Non
     asyncio.run(main())
 
 
-def test_one_connection_serves_many_calls_and_a_broken_one_is_made_again() -> None:
+def test_one_connection_serves_many_calls_and_is_reopened_when_broken() -> None:
     async def main() -> None:
         server = RehearsalServer(RehearsalControlPlane())
         await server.start()
@@ -323,7 +323,7 @@ def test_one_connection_serves_many_calls_and_a_broken_one_is_made_again() -> No
     asyncio.run(main())
 
 
-def test_nobody_there_is_unreachable_and_somebody_back_is_reached() -> None:
+def test_a_server_that_is_down_is_unreachable_until_it_is_back() -> None:
     async def main() -> None:
         server = RehearsalServer(RehearsalControlPlane())
         await server.start()
@@ -342,7 +342,7 @@ def test_nobody_there_is_unreachable_and_somebody_back_is_reached() -> None:
 
 
 @pytest.mark.parametrize("server", ["", "host:1", "ftp://x", "http://", "http://h:x", "grpc://h:1"])
-def test_an_address_that_means_nothing_is_refused_at_once(server: str) -> None:
+def test_a_malformed_address_is_refused_at_once(server: str) -> None:
     with pytest.raises(InvalidError):
         open_link(server)
 
@@ -361,7 +361,7 @@ def test_an_address_that_means_nothing_is_refused_at_once(server: str) -> None:
         (200, b"<html>sign in here</html>", UnreachableError),
     ],
 )
-def test_what_comes_from_somebody_on_the_way_is_not_taken_for_the_control_planes_word(
+def test_a_proxys_error_is_not_taken_for_the_control_planes(
     status: int, body: bytes, error: type[NavarchError]
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

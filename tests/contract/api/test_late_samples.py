@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from navarch.agent.links import open_link
+from navarch.agent.transport import open_link
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link
 from navarch.clock.system import SystemClock, SystemEntropy

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from navarch.agent.links import open_link
+from navarch.agent.transport import open_link
 from navarch.cli.main import navarch
 from navarch.client.connect import connect_fleet
 from navarch.client.grpc_link import grpc_link

@@ -1,4 +1,4 @@
-"""The agent's own program, over the gRPC door."""
+"""The agent's program over gRPC."""
 
 import asyncio
 import sys
@@ -9,7 +9,7 @@ from navarch.core.node import NodeStatus
 from navarch.testing.doors import build_doors, open_doors
 
 
-def test_an_agent_given_a_grpc_address_registers_and_reports(tmp_path: Path) -> None:
+def test_an_agent_with_a_grpc_address_registers_and_reports(tmp_path: Path) -> None:
     async def main() -> None:
         async with open_doors(build_doors(token="secret"), http=False) as doors:
             process = await asyncio.create_subprocess_exec(

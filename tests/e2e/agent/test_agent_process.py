@@ -1,4 +1,4 @@
-"""The real agent in a process of its own, killed without warning, over a real wire."""
+"""The real agent in its own process, killed without warning, over a real network."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import FolderDisk
+from navarch.agent.spool.disk import FolderDisk
+from navarch.agent.spool.outbox import ReportBuffer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
@@ -55,7 +55,7 @@ async def until(holds: Callable[[], bool], within_s: float = 20.0) -> None:
             await SystemClock().sleep(0.01)
 
 
-def test_killed_again_and_again_it_loses_no_report_and_doubles_none(tmp_path: Path) -> None:
+def test_an_agent_killed_repeatedly_loses_and_duplicates_no_report(tmp_path: Path) -> None:
     chance = random.Random(7)
 
     async def main() -> None:
@@ -64,17 +64,17 @@ def test_killed_again_and_again_it_loses_no_report_and_doubles_none(tmp_path: Pa
         await server.start()
         port = server.port
         url = server.url
-        for life in range(12):
-            if life in (3, 7, 9):
+        for attempt in range(12):
+            if attempt in (3, 7, 9):
                 await server.stop()
-            if life in (5, 8, 10):
+            if attempt in (5, 8, 10):
                 await server.start(port)
             async with an_agent(url, tmp_path, "--simulated-gpus", "2") as process:
                 await asyncio.sleep(chance.uniform(0.2, 1.0))
                 process.send_signal(signal.SIGKILL)
-        told = len(plane.reports)
+        sent = len(plane.reports)
         async with an_agent(url, tmp_path, "--simulated-gpus", "2"):
-            await until(lambda: len(plane.reports) > told + 3)
+            await until(lambda: len(plane.reports) > sent + 3)
         await server.stop()
 
         numbers = [report.number for report in plane.reports]
@@ -86,7 +86,7 @@ def test_killed_again_and_again_it_loses_no_report_and_doubles_none(tmp_path: Pa
     asyncio.run(main())
 
 
-def test_reports_made_while_the_control_plane_was_away_arrive_in_order(tmp_path: Path) -> None:
+def test_reports_stored_while_the_control_plane_was_down_arrive_in_order(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         server = RehearsalServer(plane, token="secret")
@@ -107,7 +107,7 @@ def test_reports_made_while_the_control_plane_was_away_arrive_in_order(tmp_path:
     asyncio.run(main())
 
 
-def test_sigterm_ends_it_cleanly_with_everything_said(tmp_path: Path) -> None:
+def test_sigterm_stops_it_cleanly_after_a_full_upload(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         server = RehearsalServer(plane, token="secret")
@@ -127,7 +127,7 @@ def test_sigterm_ends_it_cleanly_with_everything_said(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_machine_without_a_driver_runs_and_says_so(tmp_path: Path) -> None:
+def test_a_machine_without_a_driver_runs_and_reports_it(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         server = RehearsalServer(plane, token="secret")
@@ -145,7 +145,7 @@ def test_a_machine_without_a_driver_runs_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_driver_that_never_answers_stops_neither_the_heartbeat_nor_the_end(
+def test_a_hung_driver_blocks_neither_heartbeats_nor_shutdown(
     tmp_path: Path,
 ) -> None:
     compiler = shutil.which("cc")
@@ -178,7 +178,7 @@ def test_a_driver_that_never_answers_stops_neither_the_heartbeat_nor_the_end(
     asyncio.run(main())
 
 
-def test_terminate_ends_the_process_and_the_result_is_known(tmp_path: Path) -> None:
+def test_terminate_stops_the_process_and_its_result_is_reported(tmp_path: Path) -> None:
     async def main() -> None:
         plane = a_plane()
         plane.command(CommandKind.TERMINATE, name="c1", at=datetime.now(UTC))
@@ -207,8 +207,8 @@ WRITER = """
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import FolderDisk
+from navarch.agent.spool.outbox import ReportBuffer
+from navarch.agent.spool.disk import FolderDisk
 from navarch.core.health import CheckResult, Health
 
 buffer = ReportBuffer(
@@ -224,9 +224,9 @@ while True:
 """
 
 
-def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: Path) -> None:
+def test_a_writer_killed_at_a_random_moment_keeps_all_confirmed_reports(tmp_path: Path) -> None:
     chance = random.Random(11)
-    said = 0
+    confirmed = 0
     for _ in range(12):
         process = subprocess.Popen(
             [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE
@@ -237,9 +237,9 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: 
         lines += process.stdout.readlines()
         process.wait()
         process.stdout.close()
-        before = said
-        said = max(int(line) for line in lines if re.fullmatch(rb"\d+\n", line))
-        assert said > before
+        before = confirmed
+        confirmed = max(int(line) for line in lines if re.fullmatch(rb"\d+\n", line))
+        assert confirmed > before
 
         disk = FolderDisk(tmp_path)
         buffer = ReportBuffer(disk, new_stream="t", bytes_max=1 << 22, segment_bytes=4096)
@@ -248,11 +248,11 @@ def test_a_writer_killed_at_a_random_moment_keeps_all_it_said_it_kept(tmp_path: 
         while report := buffer.oldest_report(datetime.now(UTC)):
             numbers.append(report.number)
             buffer.report_delivered(report.number)
-        # At least what it said, at most the one it was about to say.
+        # At least what it confirmed; at most one more that it was about to confirm.
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-        assert numbers[0] <= max(said - 9, 1)
-        assert numbers[-1] in (said, said + 1)
-        said = numbers[-1]
+        assert numbers[0] <= max(confirmed - 9, 1)
+        assert numbers[-1] in (confirmed, confirmed + 1)
+        confirmed = numbers[-1]
         disk.close()
 
 
@@ -263,14 +263,14 @@ def test_a_notice_of_the_metadata_service_reaches_the_control_plane(tmp_path: Pa
         await server.start()
         flags = ("--metadata", "aws", "--metadata-url", service.url, "--simulated-gpus", "2")
 
-        def said() -> list[tuple[Health, str]]:
+        def notice_results() -> list[tuple[Health, str]]:
             return [(x.health, x.reason) for x in plane.results() if x.check == "spot_notice"]
 
         async with an_agent(server.url, tmp_path, *flags) as process:
-            await until(lambda: said() == [(Health.HEALTHY, "")])
+            await until(lambda: notice_results() == [(Health.HEALTHY, "")])
             service.say("spot/instance-action", {"action": "terminate", "time": "noon"})
-            await until(lambda: (Health.DEGRADED, "terminate at noon") in said())
-            # Nor does a service that answers no more keep the agent from ending.
+            await until(lambda: (Health.DEGRADED, "terminate at noon") in notice_results())
+            # A metadata service that stops responding does not delay shutdown.
             service.hangs = True
             process.send_signal(signal.SIGTERM)
             await asyncio.wait_for(process.communicate(), 20)

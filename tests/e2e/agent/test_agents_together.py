@@ -1,13 +1,13 @@
-"""Many agents in one process, over the real door of a real control plane."""
+"""Many agents in one process, over the network API of a real control plane."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
-from navarch.agent.links import open_link
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport import open_link
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.ids import NodeId
@@ -22,7 +22,7 @@ COUNT = 30
 
 @dataclass
 class Machine:
-    """A machine that exists only here."""
+    """A simulated machine."""
 
     name: str
     url: str
@@ -56,12 +56,12 @@ def conditions(doors: Doors, name: str) -> set[str]:
     return {condition.check for condition in doors.store.fleet().nodes[NodeId(name)].conditions}
 
 
-def test_many_agents_in_one_process_live_and_fail_each_for_itself() -> None:
+def test_agents_in_one_process_fail_independently() -> None:
     async def main() -> None:
         doors = build_doors(token="secret")
         async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
             machines = [Machine(f"gpu-{number}", doors.http_url) for number in range(COUNT)]
-            lives = [tasks.create_task(machine.agent.run()) for machine in machines]
+            run_tasks = [tasks.create_task(machine.agent.run()) for machine in machines]
             await until(lambda: doors.desk.received >= COUNT)
             assert len(doors.store.fleet().nodes) == COUNT
             doors.desk.flush()
@@ -71,36 +71,36 @@ def test_many_agents_in_one_process_live_and_fail_each_for_itself() -> None:
             assert all(30.0 < gpu.temperature_c < 70.0 for gpu in metrics.gpus)
 
             machines[3].gpus.xid(79, index=5)
-            machines[3].agent.look_now()
+            machines[3].agent.run_all_checks()
             await until(lambda: "xid/79/GPU-gpu-3-5" in conditions(doors, "gpu-3"))
             others = [machine.name for machine in machines if machine is not machines[3]]
             assert [name for name in others if conditions(doors, name)] == []
 
             for machine in machines:
                 machine.agent.stop()
-            await asyncio.gather(*lives)
+            await asyncio.gather(*run_tasks)
 
     asyncio.run(main())
 
 
-def test_terminate_over_the_wire_ends_nothing_but_what_the_callback_ends() -> None:
+def test_terminate_over_the_network_only_calls_the_callback() -> None:
     async def main() -> None:
         doors = build_doors(token="secret")
         async with open_doors(doors, grpc=False), asyncio.TaskGroup() as tasks:
             first = Machine("gpu-1", doors.http_url)
-            life = tasks.create_task(first.agent.run())
+            run_task = tasks.create_task(first.agent.run())
             await until(lambda: NodeId("gpu-1") in doors.store.fleet().nodes)
             first.agent.stop()
-            await life
+            await run_task
             command = await doors.fleet.issue(NodeId("gpu-1"), CommandKind.TERMINATE)
             again = Machine("gpu-1", doors.http_url)
-            life = tasks.create_task(again.agent.run())
+            run_task = tasks.create_task(again.agent.run())
             await until(lambda: again.ended == ["gpu-1"])
 
-            assert not life.done()
-            told = doors.store.fleet().commands[command.id]
-            assert told.status is CommandStatus.COMPLETED
+            assert not run_task.done()
+            stored = doors.store.fleet().commands[command.id]
+            assert stored.status is CommandStatus.COMPLETED
             again.agent.stop()
-            await life
+            await run_task
 
     asyncio.run(main())

@@ -1,7 +1,7 @@
-"""The tracepoint's reader against a real kernel: tracefs, an instance, a pipe, an event.
+"""The tracepoint reader against a real kernel: tracefs, an instance, a pipe, an event.
 
-Without NVIDIA's driver there is no `nvidia:nvidia_dev_xid`; a probe in a program of our own gives
-the kernel an event of that name, which it enables, writes and hands out as it does any other.
+Without NVIDIA's driver there is no `nvidia:nvidia_dev_xid`. A uprobe in a small program defines an
+event of that name, which the kernel enables, writes and delivers as it does any other.
 """
 
 import os
@@ -43,7 +43,7 @@ def tracefs(tmp_path: Path) -> Iterator[Path]:
 
 
 def probe(tracefs: Path, command: str) -> None:
-    # What else is probed must stay; and the file has no end that Python could look for.
+    # Append, to keep other probes; the file cannot seek, which Python's append mode requires.
     file = os.open(tracefs / "uprobe_events", os.O_WRONLY | os.O_APPEND)
     try:
         os.write(file, command.encode())
@@ -58,7 +58,7 @@ def program(tracefs: Path, tmp_path: Path) -> Iterator[Path]:
         pytest.skip("there is no C compiler")
     source, built = tmp_path / "report.c", tmp_path / "report"
     source.write_text(PROGRAM)
-    # Not relocatable, so that an address less where the program begins is a place in its file.
+    # Not relocatable, so that an address minus the load address is a file offset.
     subprocess.run([compiler, "-O1", "-no-pie", "-o", built, source], check=True)
     symbols = subprocess.run(["nm", built], capture_output=True, text=True, check=True).stdout
     [address] = re.findall(r"^(\w+) T report$", symbols, re.MULTILINE)
@@ -71,7 +71,9 @@ def program(tracefs: Path, tmp_path: Path) -> Iterator[Path]:
     probe(tracefs, f"-:{NAME}\n")
 
 
-def test_an_event_of_the_real_kernel_goes_through_our_reader(tracefs: Path, program: Path) -> None:
+def test_an_event_of_the_real_kernel_passes_through_the_reader(
+    tracefs: Path, program: Path
+) -> None:
     trace = open_tracepoint(SystemClock(), tracefs)
     assert trace is not None
     instance = tracefs / "instances" / "navarch"
@@ -82,7 +84,7 @@ def test_an_event_of_the_real_kernel_goes_through_our_reader(tracefs: Path, prog
     select.select([trace.fileno()], [], [], 10)
     [record] = trace.read()
 
-    # What a probe shows beside the words of the driver's own event: an address and a name.
+    # A probe's line has an address and a name besides the fields of the driver's event.
     text = re.sub(r'\(0x[0-9a-f]+\) words="(.*)"', r"\1", record.text)
     found = parse_line(text)
     assert found is not None, record.text
@@ -92,7 +94,7 @@ def test_an_event_of_the_real_kernel_goes_through_our_reader(tracefs: Path, prog
     trace.close()
     assert not instance.exists(), "nothing is left behind"
 
-    # An agent that was killed leaves its instance; its successor goes on with it.
+    # A killed agent leaves its instance; the next agent reuses it.
     instance.mkdir()
     successor = open_tracepoint(SystemClock(), tracefs)
     assert successor is not None

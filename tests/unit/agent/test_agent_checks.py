@@ -1,4 +1,4 @@
-"""The checks, each given a small world."""
+"""Each check on a small simulated machine."""
 
 from datetime import UTC, datetime
 
@@ -32,7 +32,7 @@ def some_gpus(count: int = 4) -> SimulatedGpus:
     return SimulatedGpus(StoppedClock(), SeededEntropy("gpus"), count=count, seed="m")
 
 
-def look(
+def run_check(
     check: HealthCheck, gpus: SimulatedGpus, *, expected: int | None = None
 ) -> list[CheckResult]:
     host = SimulatedHost(StoppedClock(), SeededEntropy("host"), "m")
@@ -52,24 +52,24 @@ def look(
         (0, [], 0, ""),
     ],
 )
-def test_the_boot_check_counts(
+def test_the_boot_check_compares_the_gpu_count(
     count: int, missing: list[int], expected: int | None, trouble: str
 ) -> None:
     gpus = some_gpus(count)
     for index in missing:
         gpus.remove(index)
 
-    [result] = look(BootCheck(), gpus, expected=expected)
+    [result] = run_check(BootCheck(), gpus, expected=expected)
 
     assert result.reason == trouble
     assert result.health is (Health.UNHEALTHY if trouble else Health.HEALTHY)
 
 
-def test_the_boot_check_says_why_there_is_no_driver() -> None:
+def test_the_boot_check_reports_why_there_is_no_driver() -> None:
     gpus = some_gpus()
     gpus.break_driver("Driver/library version mismatch")
 
-    [result] = look(BootCheck(), gpus)
+    [result] = run_check(BootCheck(), gpus)
 
     assert result.health is Health.UNHEALTHY
     assert "Driver/library version mismatch" in result.reason
@@ -84,26 +84,26 @@ def test_the_boot_check_says_why_there_is_no_driver() -> None:
         (92.0, Health.UNHEALTHY),
     ],
 )
-def test_the_gpu_check_knows_hot_from_too_hot_by_the_cards_own_threshold(
+def test_the_gpu_check_uses_the_cards_own_temperature_threshold(
     heat: float, health: Health
 ) -> None:
     gpus = some_gpus()
     gpus.heat(heat, index=2)
 
-    [result] = look(NvmlCheck(), gpus)
+    [result] = run_check(NvmlCheck(), gpus)
 
     assert result.health is health
     assert not result.fatal
     assert ("GPU 2" in result.reason) == (health is not Health.HEALTHY)
 
 
-def test_the_gpu_check_names_every_bad_gpu_and_is_as_bad_as_the_worst() -> None:
+def test_the_gpu_check_names_every_bad_gpu_and_reports_the_worst_health() -> None:
     gpus = some_gpus()
     gpus.heat(88.0, index=0)
     gpus.corrupt(3, index=1)
     gpus.lose(2)
 
-    [result] = look(NvmlCheck(), gpus)
+    [result] = run_check(NvmlCheck(), gpus)
 
     assert result.health is Health.UNHEALTHY
     assert result.fatal, "a GPU that is lost does not come back by itself"
@@ -111,11 +111,11 @@ def test_the_gpu_check_names_every_bad_gpu_and_is_as_bad_as_the_worst() -> None:
         assert words in result.reason
 
 
-def test_the_gpu_check_finds_a_driver_that_fails_unhealthy() -> None:
+def test_the_gpu_check_is_unhealthy_when_the_driver_fails() -> None:
     gpus = some_gpus()
     gpus.break_driver("Unknown Error")
 
-    [result] = look(NvmlCheck(), gpus)
+    [result] = run_check(NvmlCheck(), gpus)
 
     assert (result.health, result.reason) == (Health.UNHEALTHY, "Unknown Error")
 
@@ -130,11 +130,11 @@ def test_the_gpu_check_finds_a_driver_that_fails_unhealthy() -> None:
         (999, Health.DEGRADED, False),
     ],
 )
-def test_an_xid_is_a_lasting_result_of_its_own(code: int, health: Health, fatal: bool) -> None:
+def test_each_xid_is_a_separate_lasting_result(code: int, health: Health, fatal: bool) -> None:
     gpus = some_gpus()
     gpus.xid(code, index=1, text="words")
 
-    quiet, result = look(XidCheck(), gpus)
+    quiet, result = run_check(XidCheck(), gpus)
 
     assert (quiet.check, quiet.health) == ("xid", Health.HEALTHY)
     assert result.check == f"xid/{code}/GPU-m-1"
@@ -142,30 +142,30 @@ def test_an_xid_is_a_lasting_result_of_its_own(code: int, health: Health, fatal:
     assert "words" in result.reason
 
 
-def test_the_same_xid_many_times_is_one_result_that_counts() -> None:
+def test_a_repeated_xid_is_one_result_with_a_count() -> None:
     gpus = some_gpus()
     for _ in range(3):
         gpus.xid(74, index=0)
     gpus.xid(74, index=1)
 
-    _, first, second = look(XidCheck(), gpus)
+    _, first, second = run_check(XidCheck(), gpus)
 
     assert "(3 times)" in first.reason
     assert "times" not in second.reason
 
 
-def test_a_context_switch_that_took_too_long_is_acted_on_when_it_happens_again() -> None:
+def test_a_context_switch_timeout_is_acted_on_the_second_time() -> None:
     gpus, history = some_gpus(), History()
     host = SimulatedHost(StoppedClock(), SeededEntropy("host"), "m")
 
-    def look_again() -> CheckResult:
+    def run_again() -> CheckResult:
         view = MachineView(now=NOW, gpus=gpus, host=host, history=history)
         return next(r for r in XidCheck().run(view) if r.check == "xid/109/GPU-m-1")
 
     gpus.xid(109, index=1)
-    for _ in range(2):  # The same one, looked at twice.
-        assert (look_again().health, look_again().fatal) == (Health.DEGRADED, False)
+    for _ in range(2):  # The same event, read twice.
+        assert (run_again().health, run_again().fatal) == (Health.DEGRADED, False)
     gpus.xid(109, index=0)
-    assert look_again().health is Health.DEGRADED
+    assert run_again().health is Health.DEGRADED
     gpus.xid(109, index=1)
-    assert (look_again().health, look_again().fatal) == (Health.UNHEALTHY, True)
+    assert (run_again().health, run_again().fatal) == (Health.UNHEALTHY, True)

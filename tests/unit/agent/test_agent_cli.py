@@ -1,11 +1,11 @@
-"""The command line: what is wrong is said in a sentence."""
+"""The command line: errors are one sentence."""
 
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from navarch.agent.disk import FolderDisk
+from navarch.agent.spool.disk import FolderDisk
 from navarch.cli.agent import agent
 
 
@@ -23,14 +23,16 @@ from navarch.cli.agent import agent
         (["--what"], "No such option"),
     ],
 )
-def test_a_wrong_flag_is_explained_and_ends_with_two(flags: list[str], words: str) -> None:
+def test_an_invalid_flag_is_explained_and_exits_with_status_two(
+    flags: list[str], words: str
+) -> None:
     result = CliRunner().invoke(agent, flags)
 
     assert result.exit_code == 2
     assert words in result.output
 
 
-def test_a_wrong_count_in_the_environment_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_count_in_the_environment_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAVARCH_FAKE_GPU", "true")
     monkeypatch.setenv("NAVARCH_GPU_COUNT", "some")
 

@@ -1,4 +1,4 @@
-"""A machine that nobody looks after ends itself: when it is idle, and only then."""
+"""The dead man's switch: an idle machine without a control plane shuts down."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,9 +8,9 @@ from datetime import timedelta
 from test_agent_life import NODE, MetricsLink
 
 from navarch.agent.agent import Agent
-from navarch.agent.deadman import IDLE_FOR, Lease
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
+from navarch.agent.dead_man import IDLE_FOR, Lease
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.errors import UnreachableError
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
@@ -27,7 +27,7 @@ TERM = timedelta(hours=6)
 
 
 class QuietGpus(SimulatedGpus):
-    """GPUs that do what the test says."""
+    """GPUs with metrics set by the test."""
 
     busy = False
     broken = False
@@ -40,17 +40,17 @@ class QuietGpus(SimulatedGpus):
 
 
 class QuietHost(SimulatedHost):
-    """A host that does nothing."""
+    """An idle host."""
 
-    asked = 0
+    readings = 0
 
     def cpu_times(self) -> CpuTimes:
-        self.asked += 1
-        return CpuTimes(total=self.asked * 100, idle=self.asked * 99)
+        self.readings += 1
+        return CpuTimes(total=self.readings * 100, idle=self.readings * 99)
 
 
 @dataclass
-class Scene:
+class Harness:
     tasks: asyncio.TaskGroup
     clock: SimClock = field(default_factory=SimClock)
     disk: MemoryDisk = field(default_factory=MemoryDisk)
@@ -84,92 +84,94 @@ class Scene:
             probe_offload=InlineOffload(),
             lease=None if self.term is None else Lease(term=self.term, end=self._end),
         )
-        self.life = self.tasks.create_task(self.agent.run())
+        self.run_task = self.tasks.create_task(self.agent.run())
 
     async def stop(self) -> None:
         self.agent.stop()
-        await self.life
+        await self.run_task
 
 
-def tell(story: Callable[[Scene], Awaitable[None]], *, term: timedelta | None = TERM) -> None:
+def run_scenario(
+    scenario: Callable[[Harness], Awaitable[None]], *, term: timedelta | None = TERM
+) -> None:
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
-            scene = Scene(tasks, term=term)
-            scene.start()
-            await story(scene)
-            await scene.stop()
+            harness = Harness(tasks, term=term)
+            harness.start()
+            await scenario(harness)
+            await harness.stop()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
 
 
-def test_an_idle_machine_ends_itself_when_the_control_plane_is_gone_for_good() -> None:
-    async def story(scene: Scene) -> None:
-        await scene.clock.sleep(8 * HOUR)
-        assert scene.ended_at is None
-        scene.cut = True
-        await scene.clock.sleep(TERM.total_seconds() - 60)
-        assert scene.ended_at is None
-        await scene.clock.sleep(240)
-        assert scene.ended_at is not None
+def test_an_idle_machine_shuts_down_when_the_control_plane_stays_unreachable() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.clock.sleep(8 * HOUR)
+        assert harness.ended_at is None
+        harness.cut = True
+        await harness.clock.sleep(TERM.total_seconds() - 60)
+        assert harness.ended_at is None
+        await harness.clock.sleep(240)
+        assert harness.ended_at is not None
 
-    tell(story)
-
-
-def test_a_machine_that_nobody_asked_to_stays_for_ever() -> None:
-    async def story(scene: Scene) -> None:
-        scene.cut = True
-        await scene.clock.sleep(12 * HOUR)
-        assert scene.ended_at is None
-
-    tell(story, term=None)
+    run_scenario(scenario)
 
 
-def test_work_keeps_the_machine_and_its_end_does_not_end_it_at_once() -> None:
-    async def story(scene: Scene) -> None:
-        scene.cut, scene.gpus.busy = True, True
-        await scene.clock.sleep(12 * HOUR)
-        assert scene.ended_at is None
-        scene.gpus.busy = False
-        await scene.clock.sleep(IDLE_FOR.total_seconds() - 60)
-        assert scene.ended_at is None, "the next job may be loading"
-        await scene.clock.sleep(240)
-        assert scene.ended_at is not None
+def test_a_machine_without_a_lease_never_shuts_down() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.cut = True
+        await harness.clock.sleep(12 * HOUR)
+        assert harness.ended_at is None
 
-    tell(story)
+    run_scenario(scenario, term=None)
 
 
-def test_gpus_that_cannot_be_looked_at_count_as_busy() -> None:
-    async def story(scene: Scene) -> None:
-        scene.cut, scene.gpus.broken = True, True
-        await scene.clock.sleep(12 * HOUR)
-        assert scene.ended_at is None
+def test_work_keeps_the_machine_running_and_idle_time_counts_after_it() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.cut, harness.gpus.busy = True, True
+        await harness.clock.sleep(12 * HOUR)
+        assert harness.ended_at is None
+        harness.gpus.busy = False
+        await harness.clock.sleep(IDLE_FOR.total_seconds() - 60)
+        assert harness.ended_at is None, "the next job may be loading"
+        await harness.clock.sleep(240)
+        assert harness.ended_at is not None
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_one_answer_is_enough_to_count_anew() -> None:
-    async def story(scene: Scene) -> None:
+def test_gpus_that_cannot_be_read_count_as_busy() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.cut, harness.gpus.broken = True, True
+        await harness.clock.sleep(12 * HOUR)
+        assert harness.ended_at is None
+
+    run_scenario(scenario)
+
+
+def test_one_successful_heartbeat_resets_the_count() -> None:
+    async def scenario(harness: Harness) -> None:
         for _ in range(3):
-            scene.cut = True
-            await scene.clock.sleep(TERM.total_seconds() - 900)
-            scene.cut = False
-            await scene.clock.sleep(900)
-        assert scene.ended_at is None
+            harness.cut = True
+            await harness.clock.sleep(TERM.total_seconds() - 900)
+            harness.cut = False
+            await harness.clock.sleep(900)
+        assert harness.ended_at is None
 
-    tell(story)
+    run_scenario(scenario)
 
 
-def test_the_count_goes_on_where_it_was_when_the_agent_is_restarted() -> None:
-    async def story(scene: Scene) -> None:
-        scene.cut = True
-        await scene.clock.sleep(4 * HOUR)
-        await scene.stop()
-        await scene.clock.sleep(100 * HOUR)  # Nobody counts while no agent runs.
-        scene.start()
-        await scene.clock.sleep(1.5 * HOUR)
-        assert scene.ended_at is None
-        await scene.clock.sleep(1.5 * HOUR)
-        assert scene.ended_at is not None
+def test_the_count_survives_a_restart_of_the_agent() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.cut = True
+        await harness.clock.sleep(4 * HOUR)
+        await harness.stop()
+        await harness.clock.sleep(100 * HOUR)  # Time without a running agent does not count.
+        harness.start()
+        await harness.clock.sleep(1.5 * HOUR)
+        assert harness.ended_at is None
+        await harness.clock.sleep(1.5 * HOUR)
+        assert harness.ended_at is not None
 
-    tell(story)
+    run_scenario(scenario)

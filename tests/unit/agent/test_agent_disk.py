@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.disk import DiskError, FolderDisk
+from navarch.agent.spool.disk import DiskError, FolderDisk
 
 
-def test_what_is_written_can_be_read_by_the_next(tmp_path: Path) -> None:
+def test_written_files_can_be_read_by_the_next_agent(tmp_path: Path) -> None:
     disk = FolderDisk(tmp_path / "state")
     disk.append("log", b"one", sync=True)
     disk.append("log", b"two", sync=False)
@@ -25,7 +25,7 @@ def test_what_is_written_can_be_read_by_the_next(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_file_that_is_replaced_while_it_is_appended_to_goes_on_with_the_new_one(
+def test_appends_after_a_replace_go_to_the_new_file(
     tmp_path: Path,
 ) -> None:
     disk = FolderDisk(tmp_path)
@@ -36,7 +36,7 @@ def test_a_file_that_is_replaced_while_it_is_appended_to_goes_on_with_the_new_on
     disk.close()
 
 
-def test_a_second_agent_is_kept_out(tmp_path: Path) -> None:
+def test_a_second_agent_cannot_open_the_directory(tmp_path: Path) -> None:
     disk = FolderDisk(tmp_path)
     with pytest.raises(DiskError, match="in use by another agent"):
         FolderDisk(tmp_path)
@@ -44,7 +44,7 @@ def test_a_second_agent_is_kept_out(tmp_path: Path) -> None:
     FolderDisk(tmp_path).close()
 
 
-def test_a_half_made_file_is_swept_up(tmp_path: Path) -> None:
+def test_temporary_files_of_a_crash_are_deleted(tmp_path: Path) -> None:
     (tmp_path / "note.new").write_bytes(b"ha")
     disk = FolderDisk(tmp_path)
     assert disk.sizes() == {}
@@ -52,7 +52,7 @@ def test_a_half_made_file_is_swept_up(tmp_path: Path) -> None:
     disk.close()
 
 
-def test_others_cannot_read_it(tmp_path: Path) -> None:
+def test_the_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     disk = FolderDisk(tmp_path / "state")
     disk.replace("note", b"x", sync=False)
     disk.append("log", b"x", sync=False)
@@ -61,13 +61,13 @@ def test_others_cannot_read_it(tmp_path: Path) -> None:
     disk.close()
 
 
-def test_a_place_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+def test_an_unusable_directory_is_named_in_the_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DiskError, match="file"):
         FolderDisk(tmp_path / "file" / "state")
 
 
-def test_a_disk_that_fills_up_is_an_error_of_ours() -> None:
+def test_a_full_disk_is_a_disk_error() -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full to write to")
     disk = FolderDisk.__new__(FolderDisk)

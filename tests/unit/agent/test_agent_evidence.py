@@ -1,4 +1,4 @@
-"""Evidence: taken at detection, kept on disk, handed to the control plane, shown to operators."""
+"""Evidence: collected at detection, stored on disk, delivered to the control plane and shown."""
 
 import asyncio
 import hashlib
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.evidence import EvidenceTaker, pack, unpack
-from navarch.agent.evidence_box import KEPT_MAX, EvidenceBox
-from navarch.agent.identity import Identity
+from navarch.agent.evidence import EvidenceCollector, pack, unpack
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.spool.outbox import EVIDENCE_MAX, EvidenceQueue
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.command import CommandKind
 from navarch.core.errors import InvalidError, NotFoundError, UnreachableError
 from navarch.core.evidence import Evidence, EvidenceNote
@@ -65,7 +65,7 @@ class Desk:
         self.kept.append(evidence)
 
 
-class Stage:
+class Harness:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self.clock, self.desk, self.disk = SimClock(), Desk(), MemoryDisk()
         self.plane = RehearsalControlPlane()
@@ -83,21 +83,21 @@ class Stage:
             probe_offload=InlineOffload(),
             facts=Facts("4,1,2,-;NVRM: Xid (PCI:0000:03:00): 79, gone"),
         )
-        self.life = tasks.create_task(self.agent.run())
+        self.run_task = tasks.create_task(self.agent.run())
 
 
-def test_a_gpu_that_is_gone_leaves_evidence_once_and_a_crashed_program_none() -> None:
+def test_a_lost_gpu_leaves_one_bundle_and_a_crashed_program_none() -> None:
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
-            stage = Stage(tasks)
-            await stage.clock.sleep(5)
-            stage.gpus.xid(31, index=1)
-            await stage.clock.sleep(5)
-            assert stage.desk.kept == []
-            stage.gpus.xid(79, index=2, text="GPU has fallen off the bus.")
-            await stage.clock.sleep(60)
-            stage.agent.stop()
-        evidence = stage.desk.kept[0]
+            harness = Harness(tasks)
+            await harness.clock.sleep(5)
+            harness.gpus.xid(31, index=1)
+            await harness.clock.sleep(5)
+            assert harness.desk.kept == []
+            harness.gpus.xid(79, index=2, text="GPU has fallen off the bus.")
+            await harness.clock.sleep(60)
+            harness.agent.stop()
+        evidence = harness.desk.kept[0]
         content = unpack(evidence)
         assert "XID 79 on GPU 2" in evidence.note.why
         assert evidence.note.sha256 == hashlib.sha256(evidence.content).hexdigest()
@@ -107,39 +107,39 @@ def test_a_gpu_that_is_gone_leaves_evidence_once_and_a_crashed_program_none() ->
         assert content["versions"] == {"kernel": "6.18"}
         assert "GPU is lost" in content["gpus"][2]["trouble"]
         assert content["gpus"][1]["health"]["temperature_c"] > 0
-        assert sum("XID 79" in kept.note.why for kept in stage.desk.kept) == 1
-        assert not any(name.startswith("evidence-") for name in stage.disk.files)
+        assert sum("XID 79" in kept.note.why for kept in harness.desk.kept) == 1
+        assert not any(name.startswith("evidence-") for name in harness.disk.files)
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
 
 
-def test_evidence_waits_on_disk_until_it_can_be_handed_over() -> None:
+def test_evidence_stays_on_disk_until_it_is_delivered() -> None:
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
-            stage = Stage(tasks)
-            stage.desk.cut = True
-            await stage.clock.sleep(5)
-            stage.gpus.xid(79, index=2)
-            await stage.clock.sleep(30)
-            assert any(name.startswith("evidence-") for name in stage.disk.files)
-            stage.desk.cut = False
-            await stage.clock.sleep(120)
-            stage.agent.stop()
-        assert len(stage.desk.kept) >= 1
+            harness = Harness(tasks)
+            harness.desk.cut = True
+            await harness.clock.sleep(5)
+            harness.gpus.xid(79, index=2)
+            await harness.clock.sleep(30)
+            assert any(name.startswith("evidence-") for name in harness.disk.files)
+            harness.desk.cut = False
+            await harness.clock.sleep(120)
+            harness.agent.stop()
+        assert len(harness.desk.kept) >= 1
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
 
 
-def test_evidence_is_taken_before_the_machine_is_given_back() -> None:
+def test_evidence_is_collected_before_the_machine_terminates() -> None:
     async def main() -> None:
         async with asyncio.TaskGroup() as tasks:
-            stage = Stage(tasks)
-            await stage.clock.sleep(5)
-            stage.plane.command(CommandKind.TERMINATE, name="c", at=stage.clock.now())
-            await stage.life
-        assert [kept.note.why for kept in stage.desk.kept] == ["before the machine is given back"]
+            harness = Harness(tasks)
+            await harness.clock.sleep(5)
+            harness.plane.command(CommandKind.TERMINATE, name="c", at=harness.clock.now())
+            await harness.run_task
+        assert [kept.note.why for kept in harness.desk.kept] == ["before the machine is given back"]
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
@@ -151,8 +151,8 @@ def test_a_bundle_is_readable_without_a_driver_and_stays_small() -> None:
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
         gpus.break_driver()
         lines = [os.urandom(600).hex() for _ in range(2000)]
-        taker = EvidenceTaker(clock, gpus, Facts(*lines), boot_id="b", new_id=lambda: "e")
-        evidence = taker.take(NODE, "driver", [])
+        taker = EvidenceCollector(clock, gpus, Facts(*lines), boot_id="b", new_id=lambda: "e")
+        evidence = taker.collect(NODE, "driver", [])
         content = unpack(evidence)
         assert content["gpus"] == [{"trouble": "Driver/library version mismatch"}]
         assert evidence.note.size_bytes <= 700_000
@@ -169,25 +169,25 @@ def test_the_same_bundle_is_the_same_bytes() -> None:
     assert pack(dict(parts)) == pack(dict(parts))
 
 
-def test_the_box_keeps_the_latest_through_a_restart() -> None:
+def test_the_queue_keeps_the_latest_bundles_across_a_restart() -> None:
     disk = MemoryDisk()
-    box = EvidenceBox(disk)
-    for number in range(KEPT_MAX + 2):
+    box = EvidenceQueue(disk)
+    for number in range(EVIDENCE_MAX + 2):
         box.add(a_bundle(f"e{number}"))
     disk.files["evidence-0000000003"] = b"{"
 
-    after = EvidenceBox(disk)
+    after = EvidenceQueue(disk)
     found = after.oldest()
 
     assert found is not None
     assert found[1].note.id == "e3", "the damaged one is passed over"
     after.drop(found[0])
     after.add(a_bundle("new"))
-    assert max(disk.files) == f"evidence-{KEPT_MAX + 3:010d}"
+    assert max(disk.files) == f"evidence-{EVIDENCE_MAX + 3:010d}"
 
 
 @pytest.mark.parametrize("kind", ["memory", "folder"])
-def test_the_archive_keeps_the_latest_of_each_node(kind: str, tmp_path: Path) -> None:
+def test_the_archive_keeps_the_latest_bundles_of_each_node(kind: str, tmp_path: Path) -> None:
     async def main() -> None:
         folder = FolderArchive(tmp_path / "evidence", InlineOffload())
         archive = MemoryArchive() if kind == "memory" else folder
@@ -207,7 +207,7 @@ def test_the_archive_keeps_the_latest_of_each_node(kind: str, tmp_path: Path) ->
     asyncio.run(main())
 
 
-def test_the_control_plane_keeps_only_what_is_what_it_says() -> None:
+def test_the_control_plane_refuses_a_bundle_that_does_not_match_its_note() -> None:
     async def main() -> None:
         doors = build_doors()
         node = await doors.register("gpu-1")
@@ -226,7 +226,7 @@ def test_the_control_plane_keeps_only_what_is_what_it_says() -> None:
     asyncio.run(main())
 
 
-def test_linux_says_what_it_can(tmp_path: Path) -> None:
+def test_linux_facts_include_what_can_be_read(tmp_path: Path) -> None:
     device = tmp_path / "sys/bus/pci/devices/0000:03:00.0"
     device.mkdir(parents=True)
     (device / "vendor").write_text("0x10de\n")
@@ -248,22 +248,22 @@ def test_linux_says_what_it_can(tmp_path: Path) -> None:
     assert facts.versions()["kernel"]
 
 
-def test_a_finding_is_worth_a_bundle_again_once_it_happens_again_after_a_while() -> None:
+def test_a_finding_that_recurs_later_gets_another_bundle() -> None:
     async def main() -> None:
         clock = SimClock()
         gpus = SimulatedGpus(clock, SeededEntropy("g"), count=1, seed="m")
-        taker = EvidenceTaker(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
+        taker = EvidenceCollector(clock, gpus, Facts(), boot_id="b", new_id=lambda: "e")
         happened = CheckResult(check="xid/79", health=Health.UNHEALTHY, fatal=True, lasting=True)
         missing = CheckResult(check="count", health=Health.UNHEALTHY, reason="1 of 2 GPUs found")
         found = CheckResult(check="count", health=Health.HEALTHY)
         hot = CheckResult(check="thermal", health=Health.DEGRADED)
-        assert taker.wanted([happened, missing, hot]) == [happened, missing]
-        taker.take(NODE, "x", [happened, missing])
-        assert taker.wanted([happened, missing]) == []
+        assert taker.select([happened, missing, hot]) == [happened, missing]
+        taker.collect(NODE, "x", [happened, missing])
+        assert taker.select([happened, missing]) == []
         await clock.sleep(600)
-        assert taker.wanted([happened, missing]) == [happened], "it is still missing: known"
-        taker.wanted([found])
-        assert taker.wanted([missing]) == [missing], "it went missing once more"
+        assert taker.select([happened, missing]) == [happened], "it is still missing: known"
+        taker.select([found])
+        assert taker.select([missing]) == [missing], "it went missing once more"
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())

@@ -1,10 +1,10 @@
-"""What Linux says about itself."""
+"""Readings of a Linux host."""
 
 from pathlib import Path
 
 import pytest
 
-from navarch.agent.meter import Meter, busy_pct, used_pct
+from navarch.agent.heartbeat import MetricsReader, busy_pct, used_pct
 from navarch.clock.system import SystemClock
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.hosts.linux import LinuxHost, parse_cpu_times, parse_memory
@@ -16,11 +16,11 @@ STAT = "cpu  100 20 30 1000 50 6 7 8 90 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"
 MEMINFO = "MemTotal:       16384 kB\nMemFree: 1 kB\nMemAvailable:    4096 kB\nHugePages_Total: 0\n"
 
 
-def test_waiting_for_a_disk_is_idle_and_guests_are_not_counted_twice() -> None:
+def test_io_wait_is_idle_and_guest_time_is_not_counted_twice() -> None:
     assert parse_cpu_times(STAT) == CpuTimes(idle=1050, total=1221)
 
 
-def test_memory_is_what_can_be_had() -> None:
+def test_used_memory_is_what_is_not_available() -> None:
     memory = parse_memory(MEMINFO)
 
     assert memory == Memory(total_bytes=16 << 20, available_bytes=4 << 20)
@@ -28,7 +28,7 @@ def test_memory_is_what_can_be_had() -> None:
 
 
 @pytest.mark.parametrize("noise", ["", "\n", "cpu", "cpu a b c d e", "intr 1 2 3 4 5 6"])
-def test_nonsense_is_refused(noise: str) -> None:
+def test_malformed_proc_files_are_refused(noise: str) -> None:
     with pytest.raises(HostError):
         parse_cpu_times(noise)
     with pytest.raises(HostError):
@@ -39,7 +39,7 @@ def test_nonsense_is_refused(noise: str) -> None:
     ("before", "after", "busy"),
     [((0, 0), (50, 200), 75.0), ((5, 10), (5, 10), 0.0), ((9, 10), (0, 20), 100.0)],
 )
-def test_busy_is_what_was_not_idle_between_two_readings(
+def test_busy_time_is_what_was_not_idle_between_two_readings(
     before: tuple[int, int], after: tuple[int, int], busy: float
 ) -> None:
     first, second = (CpuTimes(idle=idle, total=total) for idle, total in (before, after))
@@ -47,7 +47,7 @@ def test_busy_is_what_was_not_idle_between_two_readings(
     assert busy_pct(first, second) == busy
 
 
-def test_this_machine_answers() -> None:
+def test_this_machine_can_be_read() -> None:
     host = LinuxHost()
 
     assert len(host.boot_id()) == 36
@@ -56,10 +56,10 @@ def test_this_machine_answers() -> None:
     assert host.memory().total_bytes > host.memory().available_bytes > 0
 
 
-def test_a_machine_that_cannot_be_read_reads_zero_and_keeps_beating(tmp_path: Path) -> None:
+def test_an_unreadable_machine_has_zero_metrics(tmp_path: Path) -> None:
     gpus = SimulatedGpus(SystemClock(), SeededEntropy("x"), count=3, seed="m")
     gpus.lose(1)
-    meter = Meter(LinuxHost(tmp_path), gpus)
+    meter = MetricsReader(LinuxHost(tmp_path), gpus)
 
     metrics = meter.read()
 

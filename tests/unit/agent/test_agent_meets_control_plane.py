@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.app.control_plane import Plane, build_control_plane
 from navarch.core.command import CommandKind, CommandStatus
 from navarch.core.errors import UnreachableError
@@ -30,8 +30,8 @@ TIMING = Timing(heartbeat_interval=timedelta(seconds=10), heartbeat_timeout=time
 
 
 @dataclass
-class Site:
-    """A control plane and one machine that nobody bought."""
+class Harness:
+    """A control plane and one machine that it did not launch."""
 
     clock: SimClock
     store: MemoryStore
@@ -63,13 +63,13 @@ class Site:
             offload=InlineOffload(),
             probe_offload=InlineOffload(),
         )
-        self.life = self.tasks.create_task(self.agent.run())
+        self.run_task = self.tasks.create_task(self.agent.run())
 
     def status(self) -> NodeStatus | None:
         return node_status(self.store.fleet().nodes[NodeId("gpu-7")])
 
 
-def play(story: Callable[[Site], Awaitable[None]]) -> None:
+def run_scenario(scenario: Callable[[Harness], Awaitable[None]]) -> None:
     async def main() -> None:
         clock = SimClock()
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
@@ -84,71 +84,71 @@ def play(story: Callable[[Site], Awaitable[None]]) -> None:
             strict=True,
         )
         async with asyncio.TaskGroup() as tasks:
-            life = tasks.create_task(control.run())
-            site = Site(clock, store, control, tasks)
-            site.start_agent()
+            run_task = tasks.create_task(control.run())
+            harness = Harness(clock, store, control, tasks)
+            harness.start_agent()
             try:
-                await story(site)
+                await scenario(harness)
             finally:
-                site.agent.stop()
-                await site.life
-                life.cancel()
+                harness.agent.stop()
+                await harness.run_task
+                run_task.cancel()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
 
 
-def test_a_node_comes_up_and_a_fatal_xid_makes_it_unhealthy_for_this_boot() -> None:
-    async def story(site: Site) -> None:
-        await site.clock.sleep(2.0)
-        assert site.status() is NodeStatus.ACTIVE
+def test_a_node_registers_and_a_fatal_xid_makes_it_unhealthy_for_this_boot() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.clock.sleep(2.0)
+        assert harness.status() is NodeStatus.ACTIVE
 
-        site.gpus.xid(48, index=3)
-        await site.clock.sleep(3.0)
-        assert site.status() is NodeStatus.UNHEALTHY
+        harness.gpus.xid(48, index=3)
+        await harness.clock.sleep(3.0)
+        assert harness.status() is NodeStatus.UNHEALTHY
 
-        site.agent.stop()
-        await site.life
-        site.start_agent()
-        await site.clock.sleep(300.0)
-        assert site.status() is NodeStatus.UNHEALTHY, "a restart of the agent clears nothing"
+        harness.agent.stop()
+        await harness.run_task
+        harness.start_agent()
+        await harness.clock.sleep(300.0)
+        assert harness.status() is NodeStatus.UNHEALTHY, "a restart of the agent clears nothing"
 
-        site.agent.stop()
-        await site.life
-        site.boot = "boot-2"
-        site.start_agent()
-        await site.clock.sleep(10.0)
-        assert site.status() is NodeStatus.ACTIVE, "the boot check vouches for the new boot"
+        harness.agent.stop()
+        await harness.run_task
+        harness.boot = "boot-2"
+        harness.start_agent()
+        await harness.clock.sleep(10.0)
+        assert harness.status() is NodeStatus.ACTIVE, "the boot check vouches for the new boot"
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_what_happened_while_cut_off_is_known_once_the_wire_is_back() -> None:
-    async def story(site: Site) -> None:
-        await site.clock.sleep(2.0)
-        site.cut = True
-        await site.clock.sleep(30.0)
-        site.gpus.xid(95, index=3)
-        await site.clock.sleep(3600.0)
-        assert site.agent.not_ready is not None
-        site.cut = False
-        await site.clock.sleep(60.0)
+def test_events_while_disconnected_reach_the_control_plane_on_reconnect() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.clock.sleep(2.0)
+        harness.cut = True
+        await harness.clock.sleep(30.0)
+        harness.gpus.xid(95, index=3)
+        await harness.clock.sleep(3600.0)
+        assert harness.agent.not_ready is not None
+        harness.cut = False
+        await harness.clock.sleep(60.0)
 
-        node = site.store.fleet().nodes[NodeId("gpu-7")]
+        node = harness.store.fleet().nodes[NodeId("gpu-7")]
         assert "xid/95/GPU-m-3" in {condition.check for condition in node.conditions}
-        assert site.agent.not_ready is not None, "the control plane agrees"
+        assert harness.agent.not_ready is not None, "the control plane agrees"
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_command_is_carried_out_and_its_result_is_in_the_store() -> None:
-    async def story(site: Site) -> None:
-        await site.clock.sleep(2.0)
-        issued = await site.control.fleet.issue(NodeId("gpu-7"), CommandKind.RUN_DIAGNOSTIC)
-        await site.clock.sleep(15.0)
+def test_a_command_runs_and_its_result_is_in_the_store() -> None:
+    async def scenario(harness: Harness) -> None:
+        await harness.clock.sleep(2.0)
+        issued = await harness.control.fleet.issue(NodeId("gpu-7"), CommandKind.RUN_DIAGNOSTIC)
+        await harness.clock.sleep(15.0)
 
-        command = site.store.fleet().commands[issued.id]
+        command = harness.store.fleet().commands[issued.id]
         assert command.status is CommandStatus.COMPLETED
         assert "healthy" in command.result
 
-    play(story)
+    run_scenario(scenario)

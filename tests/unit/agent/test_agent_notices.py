@@ -1,4 +1,4 @@
-"""The agent passes a notice on at once, whatever else keeps the machine busy."""
+"""The agent reports a notice at once, whatever else it is doing."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TypeVar
 
 from navarch.agent.agent import Agent
-from navarch.agent.directlink import DirectLink
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.core.notice import Notice, NoticeKind
@@ -27,8 +27,8 @@ RECLAIM = Notice(kind=NoticeKind.RECLAIM, reason="terminate at noon")
 
 
 @dataclass
-class Announced:
-    """A watch that is told what to have seen."""
+class FakeNoticeWatch:
+    """A watch with notices set by the test."""
 
     standing: list[Notice] | None = None
     on_change: Callable[[], None] = lambda: None
@@ -43,13 +43,13 @@ class Announced:
     def stop(self) -> None:
         self.stopped = True
 
-    def say(self, *notices: Notice) -> None:
+    def announce(self, *notices: Notice) -> None:
         self.standing = list(notices)
         self.on_change()
 
 
 class HungOffload:
-    """A thread that a driver keeps for ever."""
+    """An Offload that hangs in the driver."""
 
     async def run(self, call: Callable[[], T]) -> T:
         del call
@@ -58,17 +58,17 @@ class HungOffload:
 
 
 @dataclass
-class Stage:
+class Harness:
     clock: SimClock = field(default_factory=SimClock)
     plane: RehearsalControlPlane = field(
         default_factory=lambda: RehearsalControlPlane(health_check_interval=timedelta(minutes=1))
     )
-    watch: Announced = field(default_factory=Announced)
+    watch: FakeNoticeWatch = field(default_factory=FakeNoticeWatch)
 
-    def told(self) -> list[CheckResult]:
+    def reported(self) -> list[CheckResult]:
         return [x for x in self.plane.results() if x.check in ("spot_notice", "maintenance")]
 
-    async def life(self, probe_offload: Offload) -> Agent:
+    async def start_agent(self, probe_offload: Offload) -> Agent:
         return Agent(
             self.clock,
             SeededEntropy("agent"),
@@ -84,59 +84,61 @@ class Stage:
         )
 
 
-def play(story: Callable[[Stage], object], probe_offload: Offload | None = None) -> Stage:
-    async def main() -> Stage:
-        stage = Stage()
-        agent = await stage.life(probe_offload or InlineOffload())
+def run_scenario(
+    scenario: Callable[[Harness], object], probe_offload: Offload | None = None
+) -> Harness:
+    async def main() -> Harness:
+        harness = Harness()
+        agent = await harness.start_agent(probe_offload or InlineOffload())
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(agent.run())
-            await stage.clock.sleep(100)
-            await story(stage)  # type: ignore[misc]
+            await harness.clock.sleep(100)
+            await scenario(harness)  # type: ignore[misc]
             agent.stop()
-        return stage
+        return harness
 
     with asyncio.Runner(loop_factory=lambda: SimLoop(0.0)) as runner:
         return runner.run(main())
 
 
-def test_a_notice_is_told_within_a_second_and_taken_back_when_it_no_longer_stands() -> None:
-    async def story(stage: Stage) -> None:
-        assert stage.told() == [], "nothing is known, so nothing is said"
-        stage.watch.say(RECLAIM)
-        await stage.clock.sleep(1)
-        assert [(x.check, x.health) for x in stage.told()] == [
+def test_a_notice_is_reported_within_a_second_and_cleared_when_it_ends() -> None:
+    async def scenario(harness: Harness) -> None:
+        assert harness.reported() == [], "nothing is known, so nothing is reported"
+        harness.watch.announce(RECLAIM)
+        await harness.clock.sleep(1)
+        assert [(x.check, x.health) for x in harness.reported()] == [
             ("spot_notice", Health.DEGRADED),
             ("maintenance", Health.HEALTHY),
         ]
-        stage.watch.say()
-        await stage.clock.sleep(1)
-        assert {x.check: x.health for x in stage.told()} == {
+        harness.watch.announce()
+        await harness.clock.sleep(1)
+        assert {x.check: x.health for x in harness.reported()} == {
             "spot_notice": Health.HEALTHY,
             "maintenance": Health.HEALTHY,
         }
 
-    assert play(story).watch.stopped
+    assert run_scenario(scenario).watch.stopped
 
 
-def test_a_notice_that_stands_is_told_again_and_the_absence_of_one_is_not() -> None:
-    async def story(stage: Stage) -> None:
-        stage.watch.say()
-        await stage.clock.sleep(600)
-        assert len(stage.told()) == 2
-        stage.watch.say(RECLAIM)
-        await stage.clock.sleep(600)
-        assert 2 + 2 * 10 <= len(stage.told()) <= 2 + 2 * 12
+def test_an_active_notice_is_reported_repeatedly_and_its_absence_is_not() -> None:
+    async def scenario(harness: Harness) -> None:
+        harness.watch.announce()
+        await harness.clock.sleep(600)
+        assert len(harness.reported()) == 2
+        harness.watch.announce(RECLAIM)
+        await harness.clock.sleep(600)
+        assert 2 + 2 * 10 <= len(harness.reported()) <= 2 + 2 * 12
 
-    play(story)
+    run_scenario(scenario)
 
 
-def test_a_driver_that_hangs_does_not_keep_a_notice_back_nor_become_one() -> None:
-    async def story(stage: Stage) -> None:
-        assert stage.told() == []
-        before = stage.clock.monotonic()
-        stage.watch.say(RECLAIM)
-        while not stage.told():
-            await stage.clock.sleep(0.1)
-        assert stage.clock.monotonic() - before < 1.0
+def test_a_hung_driver_neither_delays_a_notice_nor_becomes_one() -> None:
+    async def scenario(harness: Harness) -> None:
+        assert harness.reported() == []
+        before = harness.clock.monotonic()
+        harness.watch.announce(RECLAIM)
+        while not harness.reported():
+            await harness.clock.sleep(0.1)
+        assert harness.clock.monotonic() - before < 1.0
 
-    play(story, HungOffload())
+    run_scenario(scenario, HungOffload())

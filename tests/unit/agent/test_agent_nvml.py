@@ -1,4 +1,4 @@
-"""NVML through a library that stands in for the driver's, and without any."""
+"""NVML through a fake library, and without one."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(built)
 
 
-def test_values_come_in_our_units(library: str) -> None:
+def test_values_are_in_the_units_of_the_port(library: str) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
 
     first, second = gpus.list_gpus()
@@ -50,7 +50,7 @@ def test_values_come_in_our_units(library: str) -> None:
     gpus.close()
 
 
-def test_retired_pages_are_counted_without_room_for_them(
+def test_retired_pages_are_counted_without_a_buffer(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN_FAILS", "pages")
@@ -59,7 +59,7 @@ def test_retired_pages_are_counted_without_room_for_them(
     assert gpus.health(gpus.list_gpus()[0]).pages_retired == 10
 
 
-def test_xids_stay_until_they_are_settled(library: str) -> None:
+def test_xids_remain_until_they_are_settled(library: str) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
 
     seen = gpus.events()
@@ -74,7 +74,7 @@ def test_xids_stay_until_they_are_settled(library: str) -> None:
     gpus.close()
 
 
-def test_a_driver_that_floods_does_not_keep_us(
+def test_a_flood_of_driver_events_does_not_block_the_reader(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
@@ -87,7 +87,7 @@ def test_a_driver_that_floods_does_not_keep_us(
     ("fault", "words"),
     [("init", "Driver/library version mismatch"), ("count", "nvmlDeviceGetCount_v2: Unknown")],
 )
-def test_a_driver_that_fails_says_why_and_is_asked_again(
+def test_a_driver_error_has_its_reason_and_the_next_call_retries(
     library: str, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
 ) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
@@ -99,7 +99,7 @@ def test_a_driver_that_fails_says_why_and_is_asked_again(
     assert len(gpus.list_gpus()) == 2
 
 
-def test_a_lost_gpu_keeps_its_place_and_cannot_be_read(
+def test_a_lost_gpu_keeps_its_index_and_cannot_be_read(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
@@ -112,7 +112,7 @@ def test_a_lost_gpu_keeps_its_place_and_cannot_be_read(
         gpus.health(lost)
 
 
-def test_a_gpu_lost_later_is_still_listed_under_its_own_name(
+def test_a_gpu_lost_later_is_still_listed_with_its_uuid(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
@@ -132,7 +132,7 @@ def test_a_gpu_that_falls_off_later_is_lost(library: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("fault", ["power", "ecc"])
-def test_what_a_card_does_not_tell_is_not_an_error(
+def test_an_unsupported_reading_is_not_an_error(
     library: str, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     gpus = NvmlGpus(SystemClock(), library=library)
@@ -154,7 +154,7 @@ def test_without_a_library_there_is_no_driver_and_no_gpu(tmp_path: Path) -> None
     gpus.close()
 
 
-def test_a_library_that_is_something_else_is_refused() -> None:
+def test_a_library_that_is_not_nvml_is_refused() -> None:
     gpus = NvmlGpus(SystemClock(), library="libc.so.6")
 
     with pytest.raises(GpuError, match="nvml"):

@@ -1,4 +1,4 @@
-"""The process that asks the driver, and what becomes of it when the driver does not answer."""
+"""The child process that calls the driver, and its replacement when the driver hangs."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ from navarch.testing.nvml_stand_in import Mood, build_stand_in, set_mood
 
 
 @dataclass
-class OwnClock:
-    """Real time that can be put forward."""
+class AdvanceableClock:
+    """Real time that a test can advance."""
 
     ahead_s: float = 0.0
     real: SystemClock = field(default_factory=SystemClock)
@@ -37,7 +37,7 @@ class OwnClock:
 @dataclass
 class Machine:
     child: NvmlChild
-    clock: OwnClock
+    clock: AdvanceableClock
     mood: Path
 
 
@@ -51,7 +51,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def machine(library: str, tmp_path: Path) -> Iterator[Machine]:
-    mood, clock = tmp_path / "mood", OwnClock()
+    mood, clock = tmp_path / "mood", AdvanceableClock()
     set_mood(mood, Mood.WELL)
     environ = {**os.environ, "NAVARCH_NVML_LIBRARY": library, "STAND_IN_MOOD": str(mood)}
     child = NvmlChild(clock, environ=environ, answer_s=0.5, start_s=20.0, rest_s=(5.0, 60.0))
@@ -59,7 +59,7 @@ def machine(library: str, tmp_path: Path) -> Iterator[Machine]:
     child.close()
 
 
-def test_the_child_says_what_the_driver_says(
+def test_the_child_returns_the_drivers_readings(
     machine: Machine, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN_MOOD", str(machine.mood))
@@ -73,7 +73,7 @@ def test_the_child_says_what_the_driver_says(
     assert machine.child.events() == []
 
 
-def test_a_hung_driver_is_given_up_within_the_deadline_and_left_alone_for_a_while(
+def test_a_hung_driver_call_times_out_and_is_not_retried_at_once(
     machine: Machine,
 ) -> None:
     machine.child.list_gpus()
@@ -92,7 +92,7 @@ def test_a_hung_driver_is_given_up_within_the_deadline_and_left_alone_for_a_whil
     assert machine.child.pid != first
 
 
-def test_a_driver_that_goes_on_hanging_is_asked_less_and_less(machine: Machine) -> None:
+def test_a_driver_that_keeps_hanging_is_called_less_often(machine: Machine) -> None:
     set_mood(machine.mood, Mood.HANG)
     child = NvmlChild(
         machine.clock, command=("sleep", "60"), answer_s=0.01, start_s=0.01, rest_s=(5.0, 60.0)
@@ -110,7 +110,7 @@ def test_a_driver_that_goes_on_hanging_is_asked_less_and_less(machine: Machine) 
     assert asked_after[:4] == [0, 5, 15, 35]
 
 
-def test_a_child_that_dies_is_an_error_and_another_takes_its_place(machine: Machine) -> None:
+def test_a_child_that_dies_is_an_error_and_is_replaced(machine: Machine) -> None:
     machine.child.list_gpus()
     assert machine.child.pid is not None
     os.kill(machine.child.pid, signal.SIGKILL)
@@ -121,7 +121,7 @@ def test_a_child_that_dies_is_an_error_and_another_takes_its_place(machine: Mach
     assert len(machine.child.list_gpus()) == 2
 
 
-def test_a_child_that_talks_nonsense_is_an_error(machine: Machine) -> None:
+def test_a_malformed_reply_of_the_child_is_an_error(machine: Machine) -> None:
     nonsense = (
         "import sys; sys.stdout.buffer.write(b'\\x04\\0\\0\\0what'); sys.stdout.flush(); input()"
     )
@@ -131,7 +131,7 @@ def test_a_child_that_talks_nonsense_is_an_error(machine: Machine) -> None:
         child.list_gpus()
 
 
-def test_errors_and_lost_gpus_keep_their_meaning_on_the_way(machine: Machine) -> None:
+def test_errors_and_lost_gpus_survive_the_process_boundary(machine: Machine) -> None:
     well, lost = machine.child.list_gpus()
     set_mood(machine.mood, Mood.LOST)
 
@@ -143,7 +143,7 @@ def test_errors_and_lost_gpus_keep_their_meaning_on_the_way(machine: Machine) ->
         machine.child.list_gpus()
 
 
-def test_events_are_numbered_on_across_children(machine: Machine) -> None:
+def test_event_numbers_continue_across_children(machine: Machine) -> None:
     set_mood(machine.mood, Mood.FLOOD)
     first = machine.child.events()
     assert machine.child.pid is not None
@@ -160,7 +160,7 @@ def test_events_are_numbered_on_across_children(machine: Machine) -> None:
     assert machine.child.events()[0].number == 1501
 
 
-def test_without_a_driver_the_child_says_so(tmp_path: Path) -> None:
+def test_without_a_driver_the_child_reports_it(tmp_path: Path) -> None:
     environ = {**os.environ, "NAVARCH_NVML_LIBRARY": str(tmp_path / "none.so")}
     child = NvmlChild(SystemClock(), environ=environ)
 

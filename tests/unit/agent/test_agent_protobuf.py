@@ -1,4 +1,4 @@
-"""The heartbeat's bytes, against Google's own and against noise."""
+"""The heartbeat's codec, against Google's library and against random bytes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.agent.protobuf import (
+from navarch.agent.transport.protobuf import (
     MalformedError,
     heartbeat_bytes,
-    orders_bytes,
+    heartbeat_reply_bytes,
     parse_heartbeat,
-    parse_orders,
+    parse_heartbeat_reply,
 )
 from navarch.core.command import Command, CommandKind
 from navarch.core.ids import CommandId, NodeId
@@ -101,7 +101,9 @@ def google() -> dict[str, Any]:
 
 
 @given(readings, st.integers(0, (1 << 64) - 1))
-def test_our_heartbeats_are_byte_for_byte_googles(metrics: NodeMetrics, sequence: int) -> None:
+def test_heartbeats_match_googles_encoding_byte_for_byte(
+    metrics: NodeMetrics, sequence: int
+) -> None:
     theirs = google()["HeartbeatRequest"](
         node_id=NODE,
         sequence=sequence,
@@ -117,7 +119,7 @@ def test_our_heartbeats_are_byte_for_byte_googles(metrics: NodeMetrics, sequence
 
 
 @given(st.lists(commands, max_size=4))
-def test_we_read_what_google_wrote(sent: list[Command]) -> None:
+def test_replies_encoded_by_google_are_decoded(sent: list[Command]) -> None:
     theirs = google()["HeartbeatResponse"]()
     for command in sent:
         theirs.commands.add(
@@ -128,11 +130,11 @@ def test_we_read_what_google_wrote(sent: list[Command]) -> None:
             expires_at_unix_ms=(command.expires_at - EPOCH) // timedelta(milliseconds=1),
         )
 
-    assert list(parse_orders(theirs.SerializeToString(), NODE).commands) == sent
+    assert list(parse_heartbeat_reply(theirs.SerializeToString(), NODE).commands) == sent
 
 
-def test_a_heartbeat_that_google_wrote_once_is_still_what_we_write() -> None:
-    """Bytes from Google's library, kept here so that this is checked without it, too."""
+def test_a_heartbeat_matches_stored_bytes_of_googles_library() -> None:
+    """The bytes come from Google's library, so the test also runs without it."""
     metrics = NodeMetrics(
         cpu_pct=12.5,
         memory_pct=0.0,
@@ -167,10 +169,10 @@ def test_a_heartbeat_can_be_read_back(metrics: NodeMetrics, sequence: int) -> No
 
 @given(st.lists(commands, max_size=4))
 def test_commands_can_be_read_back(sent: list[Command]) -> None:
-    assert list(parse_orders(orders_bytes(sent), NODE).commands) == sent
+    assert list(parse_heartbeat_reply(heartbeat_reply_bytes(sent), NODE).commands) == sent
 
 
-def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -> None:
+def test_an_unknown_command_kind_is_named_and_the_others_are_kept() -> None:
     known = Command(
         id=CommandId("c1"),
         node=NODE,
@@ -178,28 +180,30 @@ def test_a_command_of_a_kind_we_do_not_know_is_named_and_the_others_are_kept() -
         issued_at=EPOCH,
         expires_at=EPOCH,
     )
-    raw = orders_bytes([known]).replace(b"drain", b"dance") + orders_bytes([known])
+    raw = heartbeat_reply_bytes([known]).replace(b"drain", b"dance") + heartbeat_reply_bytes(
+        [known]
+    )
 
-    orders = parse_orders(raw, NODE)
+    orders = parse_heartbeat_reply(raw, NODE)
 
     assert orders.unknown == ("dance",)
     assert orders.commands == (known,)
 
 
 @given(st.binary(max_size=200))
-def test_noise_is_refused_or_read_but_never_worse(noise: bytes) -> None:
+def test_random_bytes_are_decoded_or_refused(noise: bytes) -> None:
     try:
-        parse_orders(noise, NODE)
+        parse_heartbeat_reply(noise, NODE)
     except MalformedError:
         return
 
 
 @given(st.lists(commands, min_size=1, max_size=3), st.data())
-def test_a_truncated_answer_is_refused_or_shorter(sent: list[Command], data: st.DataObject) -> None:
-    raw = orders_bytes(sent)
+def test_a_truncated_reply_is_refused_or_shorter(sent: list[Command], data: st.DataObject) -> None:
+    raw = heartbeat_reply_bytes(sent)
     cut = data.draw(st.integers(0, len(raw) - 1))
     try:
-        orders = parse_orders(raw[:cut], NODE)
+        orders = parse_heartbeat_reply(raw[:cut], NODE)
     except MalformedError:
         return
     assert list(orders.commands) == sent[: len(orders.commands)]
@@ -209,9 +213,9 @@ def test_a_truncated_answer_is_refused_or_shorter(sent: list[Command], data: st.
 def test_fields_of_a_later_version_are_skipped() -> None:
     later = bytes.fromhex("7a03616263") + bytes.fromhex("8001ff01") + bytes.fromhex("8d0100000000")
 
-    assert parse_orders(later, NODE).commands == ()
+    assert parse_heartbeat_reply(later, NODE).commands == ()
 
 
 @pytest.mark.parametrize("value", [1e300, -1e300, float("inf"), float("nan")])
-def test_readings_too_large_for_the_wire_do_not_stop_a_heartbeat(value: float) -> None:
+def test_readings_that_overflow_a_float_do_not_stop_a_heartbeat(value: float) -> None:
     assert heartbeat_bytes(NODE, NodeMetrics(cpu_pct=value), sequence=1)

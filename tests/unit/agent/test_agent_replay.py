@@ -1,4 +1,4 @@
-"""Recordings, and what the agent makes of them."""
+"""Recordings and their replay by the agent."""
 
 import asyncio
 import json
@@ -7,18 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.directlink import DirectLink
-from navarch.agent.recording.pacing import LoopClock, PacedLoop
-from navarch.agent.recording.recorder import Recorder
-from navarch.agent.recording.recording import (
+from navarch.agent.event_sources import EventSources
+from navarch.agent.recording import (
+    Recorder,
     Recording,
     RecordingError,
     read_recording,
     write_recording,
 )
-from navarch.agent.recording.replay import replay
-from navarch.agent.recording.replayed import ReplayedGpus
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.replay import LoopClock, ReplayedGpus, ScaledTimeLoop, replay
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus
@@ -40,11 +38,11 @@ def trace() -> list[bytes]:
     return TRACE.read_bytes().splitlines()
 
 
-def played(recording: Recording) -> tuple[RehearsalControlPlane, Witnesses]:
-    async def main() -> tuple[RehearsalControlPlane, Witnesses]:
+def played(recording: Recording) -> tuple[RehearsalControlPlane, EventSources]:
+    async def main() -> tuple[RehearsalControlPlane, EventSources]:
         clock, plane = SimClock(), RehearsalControlPlane()
         host = SimulatedHost(clock, SeededEntropy("host"), "recorded")
-        witnesses = await replay(
+        event_sources = await replay(
             clock,
             SeededEntropy("replay"),
             recording,
@@ -53,7 +51,7 @@ def played(recording: Recording) -> tuple[RehearsalControlPlane, Witnesses]:
             standard_checks(),
             node=NodeId("recorded"),
         )
-        return plane, witnesses
+        return plane, event_sources
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         return runner.run(main())
@@ -63,7 +61,7 @@ def xids(plane: RehearsalControlPlane) -> list[CheckResult]:
     return [result for result in plane.results() if result.check.startswith("xid/")]
 
 
-def test_the_recorded_h200_converts_and_loses_nothing() -> None:
+def test_the_recorded_h200_converts_without_loss() -> None:
     lines = trace()
 
     header, *records = write_recording(read_recording(lines))
@@ -77,7 +75,7 @@ def test_the_recorded_h200_converts_and_loses_nothing() -> None:
     assert (gpu.name, gpu.driver_version) == ("NVIDIA H200", "580.159.04")
 
 
-def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() -> None:
+def test_faults_of_user_code_on_a_real_h200_are_found_and_cordon_no_node() -> None:
     plane, _ = played(read_recording(trace()))
 
     found = xids(plane)
@@ -85,7 +83,9 @@ def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() ->
     assert {result.check.rpartition("/")[0] for result in found} == {
         f"xid/{c}/{H200}" for c in codes
     }
-    assert len({result.facts["pid"] for result in found}) == 8, "each process is told of by itself"
+    assert len({result.facts["pid"] for result in found}) == 8, (
+        "each process is reported separately"
+    )
     assert {result.health for result in found} == {Health.HEALTHY}
     assert not any(result.fatal for result in plane.results())
     reasons = " ".join(result.reason for result in found)
@@ -95,9 +95,9 @@ def test_the_faults_of_user_code_on_a_real_h200_are_found_and_cordon_nobody() ->
 
 
 def test_six_hundred_clock_events_make_no_flood_and_each_fault_is_one_event() -> None:
-    plane, witnesses = played(read_recording(trace()))
+    plane, event_sources = played(read_recording(trace()))
 
-    kmsg, nvml = witnesses.sources()
+    kmsg, nvml = event_sources.sources()
     # Nine faults: a killed program leaves no trace, an overflowing stack leaves two.
     assert (kmsg.events, nvml.events, nvml.missed) == (9, 8, 1)
     assert kmsg.lines == 15
@@ -106,7 +106,7 @@ def test_six_hundred_clock_events_make_no_flood_and_each_fault_is_one_event() ->
     assert len(plane.reports) < 15
 
 
-def test_a_recording_of_our_own_can_be_played_again() -> None:
+def test_a_new_recording_can_be_replayed() -> None:
     lines: list[bytes] = []
 
     async def record() -> None:
@@ -118,9 +118,9 @@ def test_a_recording_of_our_own_can_be_played_again() -> None:
             await clock.sleep(1.0)
             if second == 10:
                 gpus.xid(48, index=1)
-            recorder.listen()
+            recorder.poll()
             recorder.sample()
-        recorder.note("the end")
+        recorder.annotate("the end")
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(record())
@@ -140,21 +140,21 @@ def test_a_replay_is_the_same_every_time() -> None:
     assert [report.results for report in first] == [report.results for report in second]
 
 
-def test_a_replay_can_be_faster_than_life() -> None:
+def test_a_replay_can_run_faster_than_real_time() -> None:
     async def main() -> tuple[float, datetime]:
         clock = LoopClock(datetime(2026, 1, 1, tzinfo=UTC))
         began = clock.monotonic()
         await clock.sleep(60.0)
         return clock.monotonic() - began, clock.now()
 
-    with asyncio.Runner(loop_factory=lambda: PacedLoop(1000.0)) as runner:
+    with asyncio.Runner(loop_factory=lambda: ScaledTimeLoop(1000.0)) as runner:
         took, now = runner.run(main())
 
     assert took >= 60.0
     assert now >= datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 
 
-def test_readings_show_from_the_moment_they_were_taken() -> None:
+def test_readings_appear_at_their_recorded_time() -> None:
     lines = [
         b'{"t": 1.0, "kind": "nvml", "gpu": 0, "temp": 45, "power_mw": 128529, "util": [7, 0]}',
         b'{"t": 9.0, "kind": "nvml", "gpu": 0, "temp": 50, "remap": [0, 2, 1, 0]}',
@@ -178,35 +178,38 @@ def test_readings_show_from_the_moment_they_were_taken() -> None:
 @pytest.mark.parametrize(
     "line", [b"{", b"[]", b'{"t": "x", "kind": "a"}', b'{"t": 1}', b'{"navarch_recording": 2}']
 )
-def test_what_is_no_recording_is_refused(line: bytes) -> None:
+def test_a_file_that_is_not_a_recording_is_refused(line: bytes) -> None:
     with pytest.raises(RecordingError):
         read_recording([line])
 
 
 def test_a_real_page_fault_is_one_event_of_two_sources_and_no_reason_to_cordon() -> None:
-    """Recorded by our own recorder on an H200: an out-of-bounds kernel, twice."""
+    """Recorded on an H200 with Recorder: an out-of-bounds kernel, twice."""
     recording = read_recording(OURS.read_bytes().splitlines())
 
-    plane, witnesses = played(recording)
+    plane, event_sources = played(recording)
 
-    kmsg, nvml = witnesses.sources()
+    kmsg, nvml = event_sources.sources()
     assert (kmsg.lines, kmsg.events, kmsg.missed) == (2, 2, 0)
     assert (nvml.lines, nvml.events, nvml.missed) == (2, 2, 0)
     found = xids(plane)
     assert {result.check for result in found} == {f"xid/31/{H200}/{pid}" for pid in (409, 415)}
     seen_by = {result.check: result.facts["sources"] for result in found}
-    assert set(seen_by.values()) == {"kmsg,nvml"}, "a second witness is told of as well"
+    assert set(seen_by.values()) == {"kmsg,nvml"}, "the second source is reported as well"
     assert "FAULT_PDE ACCESS_TYPE_VIRT_WRITE" in found[0].reason
     assert [r for r in plane.results() if r.health in (Health.DEGRADED, Health.UNHEALTHY)] == []
 
 
-def test_what_agent_record_wrote_on_a_real_card_replays_as_one_event_of_two_sources() -> None:
+def test_a_recording_by_agent_record_replays_as_one_event_of_two_sources() -> None:
     """Recorded by `navarch agent record` itself on an H200: an out-of-bounds kernel, once."""
     recording = read_recording(BY_COMMAND.read_bytes().splitlines())
 
-    plane, witnesses = played(recording)
+    plane, event_sources = played(recording)
 
-    assert [(s.lines, s.events, s.missed) for s in witnesses.sources()] == [(1, 1, 0), (1, 1, 0)]
+    assert [(s.lines, s.events, s.missed) for s in event_sources.sources()] == [
+        (1, 1, 0),
+        (1, 1, 0),
+    ]
     assert {result.facts["sources"] for result in xids(plane)} == {"kmsg,nvml"}
     assert {result.action for result in xids(plane)} == {"restart_app"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from test_bringup_policy import a_machine
 
-from navarch.agent.machine_key import machine_key
-from navarch.agent.protobuf import heartbeat_bytes
+from navarch.agent.settings import machine_key
+from navarch.agent.transport.protobuf import heartbeat_bytes
 from navarch.api.auth import BearerToken
 from navarch.api.heartbeats import HeartbeatDesk
 from navarch.api.http.app import HttpApp, build_http_app

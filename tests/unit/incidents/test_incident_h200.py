@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from navarch.agent.directlink import DirectLink
-from navarch.agent.recording.recording import read_recording
-from navarch.agent.recording.replay import replay
+from navarch.agent.recording import read_recording
+from navarch.agent.replay import replay
+from navarch.agent.transport.direct_link import DirectLink
 from navarch.app.control_plane import build_control_plane
 from navarch.core.health import Health
 from navarch.core.ids import NodeId

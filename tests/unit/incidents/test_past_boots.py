@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
-from navarch.agent.buffer import ReportBuffer
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.segments import SegmentLog
+from navarch.agent.spool.disk import MemoryDisk
+from navarch.agent.spool.outbox import ReportBuffer
+from navarch.agent.spool.segment_log import SegmentLog
 from navarch.core.health import BOOT, CheckResult, Health, HealthReport
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import CordonAndReplace, Ladder, grave_conditions

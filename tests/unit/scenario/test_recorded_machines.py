@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from navarch.agent.recording.recorder import Recorder
+from navarch.agent.recording import Recorder
 from navarch.cli.main import navarch
 from navarch.config.problem import ConfigError
 from navarch.gpus.simulated import SimulatedGpus
@@ -35,7 +35,7 @@ def recorded(folder: Path, *, xid: int | None = None) -> Path:
             await clock.sleep(1.0)
             if second == 20 and xid is not None:
                 gpus.xid(xid, index=1)
-            recorder.listen()
+            recorder.poll()
             recorder.sample()
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
@@ -107,7 +107,7 @@ def test_a_crash_of_the_control_plane_and_a_lossy_network_lose_no_finding(tmp_pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("not json\n", "line 1 is no JSON object"),
+        ("not json\n", "line 1 is not a JSON object"),
         ('{"t": 0, "kind": "phase", "name": "x"}\n', "no GPU was recorded"),
         (None, "No such file"),
     ],

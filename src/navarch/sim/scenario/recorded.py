@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from navarch.agent.recording.recording import Recording, RecordingError, read_recording
+from navarch.agent.recording import Recording, RecordingError, read_recording
 from navarch.config.kinds import FilePath
 from navarch.config.reading import Scope
 from navarch.config.tree import Tree

@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from navarch.agent.agent import Agent
-from navarch.agent.disk import MemoryDisk
-from navarch.agent.identity import Identity
-from navarch.agent.recording.recording import Recording
-from navarch.agent.recording.replay import Inline, Nowhere
-from navarch.agent.recording.replayed import ReplayedGpus, ReplayedLog
-from navarch.agent.witnesses import Witnesses
+from navarch.agent.event_sources import EventSources
+from navarch.agent.recording import Recording
+from navarch.agent.replay import InlineOffload, NullBookmark, ReplayedGpus, ReplayedKernelLog
+from navarch.agent.settings import Identity
+from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.command import Command
 from navarch.core.errors import UnreachableError
 from navarch.core.evidence import Evidence
@@ -34,27 +33,27 @@ async def live_through(recording: Recording, agent: StageAgent) -> None:
     When the recording is over, the machine stays as it was last.
     """
     clock = agent.clock
-    witnesses = Witnesses(
+    event_sources = EventSources(
         clock,
         ReplayedGpus(clock, recording),
-        [ReplayedLog(clock, recording)],
-        bookmark=Nowhere(),
+        [ReplayedKernelLog(clock, recording)],
+        bookmark=NullBookmark(),
         boot_id=recording.boot_id,
     )
     real = Agent(
         clock,
         agent.entropy,
         StageLink(agent),
-        witnesses,
+        event_sources,
         SimulatedHost(clock, agent.entropy, agent.node, boot=recording.boot_id),
         MemoryDisk(),
         identity=Identity(
             node=agent.node, boot_id=recording.boot_id, place=agent.place, labels=agent.labels
         ),
         checks=standard_checks(),
-        offload=Inline(),
-        probe_offload=Inline(),
-        sources=witnesses.sources,
+        offload=InlineOffload(),
+        probe_offload=InlineOffload(),
+        sources=event_sources.sources,
         on_terminate=agent.on_terminate,
     )
     await real.run()

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
-from navarch.agent.links import LINKS, open_link
+from navarch.agent.transport import LINKS, open_link
 from navarch.core.errors import UnreachableError
 from navarch.core.ids import InstanceId, NodeId
 from navarch.ports.agents import AgentApi

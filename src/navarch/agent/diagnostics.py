@@ -1,0 +1,210 @@
+"""Tests that load the GPUs: on command, and weekly while the machine is idle."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+import structlog
+
+from navarch.agent.check_runner import CheckRunner, GpuSnapshot
+from navarch.agent.connection import ConnectionState
+from navarch.agent.scan import run_check_safely
+from navarch.agent.signals import Signals
+from navarch.agent.spool.disk import Disk
+from navarch.core.command import Command
+from navarch.core.health import TESTING, CheckResult, Health
+from navarch.health.checks.active import active_checks, choose_active
+from navarch.health.trial import WEEKLY
+from navarch.ports.checks import HealthCheck, MachineView
+from navarch.ports.clock import Clock, Entropy
+from navarch.ports.diagnostics import Diagnostics
+from navarch.ports.gpu import GpuError, GpuReader
+from navarch.ports.host import Host
+from navarch.ports.offload import Offload
+
+log = structlog.get_logger(__name__)
+
+DUE_FILE = "diagnosed.txt"
+TESTING_FILE = "testing"
+REPORT_TRIES = 30
+SETTLE_S = 10.0
+"""How long to wait for schedulers to learn that the node takes no work."""
+RETRY_AFTER = timedelta(minutes=10)
+"""How long to wait before trying again on a busy machine."""
+TESTS = "tests"
+"""The command parameter that names the tests, separated by commas."""
+PEERS = "peers"
+"""The command parameter that names peers of multi-node tests: addresses with their GPUs."""
+
+
+class DiagnosticLoop:
+    """Tests the GPUs, one round at a time, on a thread of its own.
+
+    No work may start on the node during a round: the loop first reports the node as under test and
+    waits for schedulers to react. The tests themselves skip GPUs that are in use. Passive checks
+    and heartbeats continue.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        entropy: Entropy,
+        gpus: GpuReader,
+        host: Host,
+        disk: Disk,
+        *,
+        diagnostics: Diagnostics | None,
+        check_runner: CheckRunner,
+        connection: ConnectionState,
+        signals: Signals,
+        disk_offload: Offload,
+        offload: Offload,
+    ) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self._gpus = gpus
+        self._host = host
+        self._disk = disk
+        self._diagnostics = diagnostics
+        self._check_runner = check_runner
+        self._connection = connection
+        self._signals = signals
+        self._disk_offload = disk_offload
+        self._offload = offload
+        self._lock = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Test weekly, until stopped. Return at once on machines without diagnostics."""
+        if self._diagnostics is None:
+            return
+        await self._recover()
+        due = await self._disk_offload.run(self._load_due)
+        while not self._signals.stopping:
+            wait = due - self._clock.now()
+            if wait > timedelta(0):
+                await self._signals.diagnostics.wait(wait.total_seconds())
+                continue
+            if await self._offload.run(self._is_idle) and await self._test_if_idle():
+                due = await self._reschedule(WEEKLY)
+            else:
+                due = self._clock.now() + RETRY_AFTER
+
+    async def _test_if_idle(self) -> bool:
+        """Run all tests unless work has started meanwhile; return whether they ran."""
+        checks = active_checks()
+        async with self._exclusive(checks) as reported:
+            if not reported or not await self._offload.run(self._is_idle):
+                return False
+            await self._run_tests(checks)
+        return True
+
+    async def handle_command(self, command: Command) -> str:
+        """Run the tests that the command names, or every check if it names none."""
+        names = command.parameters.get(TESTS, "")
+        if not names:
+            return _render(await self._check_runner.run_all())
+        peers = filter(None, command.parameters.get(PEERS, "").split(","))
+        return _render(await self.run_tests(choose_active(names.split(","), peers=peers)))
+
+    async def run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+        """Run tests and store their results, whether or not the machine is idle."""
+        async with self._exclusive(checks):
+            return await self._run_tests(checks)
+
+    async def _run_tests(self, checks: Sequence[HealthCheck]) -> list[CheckResult]:
+        results: list[CheckResult] = []
+        for check in checks:
+            log.info("agent.testing", node=self._connection.node, test=check.name)
+            results += await self._offload.run(partial(self._run_test, check))
+        await self._check_runner.report(results)
+        return results
+
+    def _run_test(self, check: HealthCheck) -> list[CheckResult]:
+        return run_check_safely(check, self._view())
+
+    @contextlib.asynccontextmanager
+    async def _exclusive(self, checks: Sequence[HealthCheck]) -> AsyncIterator[bool]:
+        """Keep new work off the node inside the block; yield whether the control plane confirmed.
+
+        A marker file survives a crash, so that the restarted agent allows work again.
+        """
+        async with self._lock:
+            await self._disk_offload.run(lambda: self._disk.replace(TESTING_FILE, b"", sync=False))
+            names = ", ".join(check.name for check in checks)
+            reason = f"the GPUs are being tested ({names}); no work may start until the tests end"
+            await self._check_runner.report(
+                [CheckResult(check=TESTING, health=Health.DEGRADED, reason=reason)]
+            )
+            reported = await self._wait_until_reported()
+            try:
+                yield reported
+            except Exception:
+                await self._allow_work()
+                raise
+            await self._allow_work()
+
+    async def _wait_until_reported(self) -> bool:
+        """Wait until the control plane has the report and schedulers had time to act on it."""
+        for _ in range(REPORT_TRIES):
+            if self._signals.stopping:
+                return False
+            if await self._check_runner.all_delivered():
+                await self._signals.diagnostics.wait(SETTLE_S)
+                return not self._signals.stopping
+            await self._signals.diagnostics.wait(1.0)
+        return False
+
+    async def _recover(self) -> None:
+        """Allow work again after a crash during a test."""
+        async with self._lock:
+            if await self._disk_offload.run(lambda: self._disk.read(TESTING_FILE)) is not None:
+                await self._allow_work()
+
+    async def _allow_work(self) -> None:
+        await self._check_runner.report([CheckResult(check=TESTING, health=Health.HEALTHY)])
+        await self._disk_offload.run(lambda: self._disk.remove(TESTING_FILE))
+
+    def _view(self) -> MachineView:
+        return MachineView(
+            now=self._clock.now(),
+            gpus=GpuSnapshot(self._gpus),
+            host=self._host,
+            diagnostics=self._diagnostics,
+        )
+
+    def _is_idle(self) -> bool:
+        try:
+            facts = [self._gpus.health(gpu) for gpu in self._gpus.list_gpus()]
+        except GpuError:
+            return False  # A driver that does not respond cannot be tested.
+        return not any(one.holders or one.utilization_pct for one in facts)
+
+    def _load_due(self) -> datetime:
+        """Return when the next round is due; the first is at a random time within a week.
+
+        The random time spreads the tests of machines that started together.
+        """
+        raw = self._disk.read(DUE_FILE)
+        try:
+            return datetime.fromisoformat((raw or b"").decode())
+        except ValueError:
+            due = self._clock.now() + WEEKLY * self._entropy.uniform(0.0, 1.0)
+            self._save_due(due)
+            return due
+
+    async def _reschedule(self, after: timedelta) -> datetime:
+        due = self._clock.now() + after
+        await self._disk_offload.run(lambda: self._save_due(due))
+        return due
+
+    def _save_due(self, due: datetime) -> None:
+        self._disk.replace(DUE_FILE, due.isoformat().encode(), sync=False)
+
+
+def _render(results: Sequence[CheckResult]) -> str:
+    """Return one line per notable result, in the format that `navarch diag` parses."""
+    notable = [r for r in results if r.reason or r.health is not Health.HEALTHY]
+    lines = [f"{result.check} {result.health}: {result.reason}" for result in notable]
+    return "\n".join(lines) or f"{len(results)} results, all healthy"

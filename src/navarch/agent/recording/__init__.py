@@ -1,1 +1,0 @@
-"""Recordings of machines, and replays of them into the real agent."""

@@ -1,0 +1,50 @@
+"""Signals that wake a loop before its timer fires."""
+
+import asyncio
+import contextlib
+
+
+class Signal:
+    """An event with one waiter. A signal set before the wait begins is not lost."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def set(self) -> None:
+        """Wake the current wait, or the next one."""
+        self._event.set()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Return when the signal is set, or after `seconds`; then reset it."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if seconds is None else max(seconds, 0.0)):
+                await self._event.wait()
+        self._event.clear()
+
+
+class Signals:
+    """One signal for each loop of an agent, and the flag that stops them all."""
+
+    def __init__(self) -> None:
+        self.heartbeat = Signal()
+        self.checks = Signal()
+        self.uploads = Signal()
+        self.commands = Signal()
+        self.diagnostics = Signal()
+        self.notices = Signal()
+        self.dead_man = Signal()
+        self.stopping = False
+
+    def stop(self) -> None:
+        """Make every loop return after its current step."""
+        self.stopping = True
+        for signal in (
+            self.heartbeat,
+            self.checks,
+            self.uploads,
+            self.commands,
+            self.diagnostics,
+            self.notices,
+            self.dead_man,
+        ):
+            signal.set()

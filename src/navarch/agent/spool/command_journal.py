@@ -1,0 +1,114 @@
+"""The journal of received commands: each runs once, however often it is delivered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import msgspec
+
+from navarch.agent.spool.disk import Disk
+from navarch.core.command import Command
+from navarch.core.ids import CommandId
+
+FILE = "commands.json"
+REMEMBERED_FOR = timedelta(hours=24)
+REMEMBERED_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRecord:
+    """A command and its progress."""
+
+    command: Command
+    received_at: datetime
+    acknowledged: bool = False
+    succeeded: bool | None = None
+    """None until the command has run."""
+    result: str = ""
+    told: bool = False
+    """Whether the result was delivered or refused. The name is part of the file format."""
+
+
+class CommandJournal:
+    """Stores commands across restarts.
+
+    A command is stored before it is acknowledged, because the control plane does not send it again
+    afterwards. Its result is stored before it is reported, because it must not run again after
+    that. A command that was interrupted by a crash runs again: every command may run twice.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._records = {record.command.id: record for record in _load(disk.read(FILE))}
+
+    def resume(self, now: datetime) -> None:
+        """Fail the commands that expired while the agent was not running.
+
+        This is the only use of the machine's clock. Commands that the control plane delivers have
+        not expired by the control plane's clock, which is authoritative.
+        """
+        for record in self.to_run():
+            if record.command.expires_at <= now:
+                self.finished(
+                    record.command.id,
+                    succeeded=False,
+                    result="it expired while the agent was not running",
+                )
+
+    def receive(self, commands: Sequence[Command], now: datetime) -> bool:
+        """Store new commands; return whether there are any."""
+        new = [command for command in commands if command.id not in self._records]
+        for command in new:
+            self._records[command.id] = CommandRecord(command=command, received_at=now)
+        if new:
+            self._expire(now)
+            self._save()
+        return bool(new)
+
+    def to_acknowledge(self) -> list[CommandRecord]:
+        """Return the commands to acknowledge."""
+        return [o for o in self._records.values() if not (o.acknowledged or o.told)]
+
+    def to_run(self) -> list[CommandRecord]:
+        """Return the commands to run, oldest first."""
+        return [o for o in self._records.values() if o.succeeded is None and not o.told]
+
+    def to_report(self) -> list[CommandRecord]:
+        """Return the commands with an unreported result."""
+        return [o for o in self._records.values() if o.succeeded is not None and not o.told]
+
+    def acknowledged(self, command: CommandId) -> None:
+        """Mark a command as acknowledged. Not written to disk: acknowledging twice is harmless."""
+        self._records[command] = replace(self._records[command], acknowledged=True)
+
+    def finished(self, command: CommandId, *, succeeded: bool, result: str) -> None:
+        """Store the result of a command."""
+        record = self._records[command]
+        self._records[command] = replace(record, succeeded=succeeded, result=result)
+        self._save()
+
+    def reported(self, command: CommandId) -> None:
+        """Store that the result of a command was reported."""
+        self._records[command] = replace(self._records[command], told=True)
+        self._save()
+
+    def _expire(self, now: datetime) -> None:
+        over = [
+            record.command.id
+            for record in self._records.values()
+            if record.told and now - record.received_at > REMEMBERED_FOR
+        ]
+        for command in over:
+            del self._records[command]
+        while len(self._records) > REMEMBERED_MAX:
+            del self._records[next(iter(self._records))]
+
+    def _save(self) -> None:
+        self._disk.replace(FILE, msgspec.json.encode(list(self._records.values())), sync=True)
+
+
+def _load(raw: bytes | None) -> list[CommandRecord]:
+    try:
+        return msgspec.json.decode(raw or b"[]", type=list[CommandRecord])
+    except msgspec.DecodeError:
+        return []

@@ -1,0 +1,214 @@
+"""A queue on disk: records are appended at one end and deleted at the other once delivered.
+
+The queue is a series of segments: files of about a megabyte, named after the number of their first
+record. Old segments are deleted whole, so nothing is rewritten, and only the oldest segment is in
+memory.
+
+A record is its length, a checksum, its number, its time and its bytes. A process that is killed
+during a write leaves a torn tail, which the checksum detects; opening the log cuts it off.
+"""
+
+import struct
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from navarch.agent.spool.disk import Disk, DiskError
+
+SEGMENT_BYTES = 1024 * 1024
+RECORD_BYTES_MAX = 16 * 1024 * 1024
+
+_HEAD = struct.Struct("<II")
+_META = struct.Struct("<Qq")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRecord:
+    """One record of the queue."""
+
+    number: int
+    at: datetime
+    payload: bytes
+
+
+@dataclass(slots=True)
+class _Segment:
+    name: str
+    first: int
+    size: int
+    on_disk: bool
+
+
+class SegmentLog:
+    """The queue `name` on `disk`. Numbers start at one and are never reused."""
+
+    def __init__(self, disk: Disk, name: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+        self._disk = disk
+        self._name = name
+        self._segment_bytes = segment_bytes
+        self._segments: deque[_Segment] = deque()
+        self._front: deque[LogRecord] = deque()
+        self._torn = False
+        self._delivered = 0
+        self._next = 1
+        self._open()
+
+    @property
+    def size(self) -> int:
+        """The size on disk in bytes."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next record."""
+        return self._next
+
+    def append(self, payload: bytes, *, at: datetime, sync: bool) -> LogRecord:
+        """Append a record."""
+        record = LogRecord(number=self._next, at=_to_ms(at), payload=payload)
+        data = record_bytes(record)
+        segment = self._segment_for_append()
+        try:
+            self._disk.append(segment.name, data, sync=sync)
+        except DiskError:
+            self._torn = True
+            raise
+        segment.size += len(data)
+        segment.on_disk = True
+        self._next += 1
+        if len(self._segments) == 1:
+            self._front.append(record)
+        self._advance()
+        return record
+
+    def oldest(self) -> LogRecord | None:
+        """Return the oldest undelivered record."""
+        return self._front[0] if self._front else None
+
+    def waiting(self, limit: int) -> list[LogRecord]:
+        """Return up to `limit` of the oldest records, from the oldest segment only."""
+        return [self._front[i] for i in range(min(limit, len(self._front)))]
+
+    def deliver(self, number: int) -> None:
+        """Mark records up to `number` as delivered."""
+        self._delivered = max(self._delivered, min(number, self._next - 1))
+        while self._front and self._front[0].number <= self._delivered:
+            self._front.popleft()
+        # Not synced: after a power cut some records are sent again, and the receiver drops them by
+        # their numbers.
+        self._disk.replace(self._delivered_name, str(self._delivered).encode(), sync=False)
+        self._advance()
+
+    def drop_segment(self) -> bool:
+        """Delete the oldest segment; return whether undelivered records were lost."""
+        if not self._segments:
+            return False
+        lost = bool(self._front)
+        if len(self._segments) == 1:
+            # Create the successor first: a crash between the two would lose the next number.
+            self._segments.append(self._new_segment())
+            self._disk.replace(self._segments[-1].name, b"", sync=True)
+            self._segments[-1].on_disk = True
+        self._disk.remove(self._segments[0].name)
+        self._segments.popleft()
+        self._load_front()
+        self._advance()
+        return lost
+
+    def drop_before(self, moment: datetime) -> bool:
+        """Drop undelivered records older than `moment`; return whether there were any."""
+        lost = False
+        while self._front and self._front[0].at < moment:
+            lost = True
+            self.deliver(max(record.number for record in self._front if record.at < moment))
+        return lost
+
+    @property
+    def _delivered_name(self) -> str:
+        return f"{self._name}.delivered"
+
+    def _open(self) -> None:
+        for name, size in sorted(self._disk.sizes().items()):
+            kind, _, first = name.removesuffix(".log").rpartition("-")
+            if kind == self._name and name.endswith(".log") and first.isdecimal():
+                self._segments.append(_Segment(name, int(first), size, on_disk=True))
+        self._delivered = _number(self._disk.read(self._delivered_name))
+        self._next = self._delivered + 1
+        if self._segments:
+            self._next = max(self._next, self._repair(self._segments[-1]))
+        self._load_front()
+        self._advance()
+
+    def _repair(self, segment: _Segment) -> int:
+        """Cut off a torn tail; return the number after the last record."""
+        data = self._disk.read(segment.name) or b""
+        records, good = parse_records(data)
+        if good < len(data):
+            self._disk.replace(segment.name, data[:good], sync=True)
+        segment.size = good
+        self._torn = False
+        return records[-1].number + 1 if records else segment.first
+
+    def _segment_for_append(self) -> _Segment:
+        if self._torn:
+            # An earlier write failed half way, for example because the disk was full.
+            self._repair(self._segments[-1])
+        if not self._segments or self._segments[-1].size >= self._segment_bytes:
+            self._segments.append(self._new_segment())
+        return self._segments[-1]
+
+    def _new_segment(self) -> _Segment:
+        name = f"{self._name}-{self._next:020d}.log"
+        return _Segment(name, self._next, 0, on_disk=False)
+
+    def _advance(self) -> None:
+        """Delete delivered segments, except the newest.
+
+        The newest stays because its name and records determine the next number.
+        """
+        while not self._front and len(self._segments) > 1:
+            if len(self._segments) == 2 and not self._segments[-1].on_disk:
+                return  # Until the newest exists on disk, this one determines the next number.
+            self._disk.remove(self._segments[0].name)
+            self._segments.popleft()
+            self._load_front()
+
+    def _load_front(self) -> None:
+        self._front.clear()
+        if self._segments:
+            records, _ = parse_records(self._disk.read(self._segments[0].name) or b"")
+            self._front.extend(r for r in records if r.number > self._delivered)
+
+
+def record_bytes(record: LogRecord) -> bytes:
+    """Return the encoding of a record."""
+    meta = _META.pack(record.number, round((record.at - _EPOCH) / timedelta(milliseconds=1)))
+    body = meta + record.payload
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def parse_records(data: bytes) -> tuple[list[LogRecord], int]:
+    """Return the complete records at the start of `data`, and the offset of their end."""
+    records: list[LogRecord] = []
+    at = 0
+    while at + _HEAD.size <= len(data):
+        length, checksum = _HEAD.unpack_from(data, at)
+        body = data[at + _HEAD.size : at + _HEAD.size + length]
+        sane = _META.size <= length <= RECORD_BYTES_MAX and len(body) == length
+        if not sane or zlib.crc32(body) != checksum:
+            break
+        number, unix_ms = _META.unpack_from(body)
+        moment = _EPOCH + timedelta(milliseconds=unix_ms)
+        records.append(LogRecord(number=number, at=moment, payload=body[_META.size :]))
+        at += _HEAD.size + length
+    return records, at
+
+
+def _to_ms(moment: datetime) -> datetime:
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def _number(raw: bytes | None) -> int:
+    return int(raw) if raw is not None and raw.isdigit() else 0

@@ -1,0 +1,163 @@
+"""The control plane over HTTP: heartbeats as protobuf, everything else as JSON."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from navarch.agent.transport.http_client import HttpConnection, Reply
+from navarch.agent.transport.protobuf import MalformedError, heartbeat_bytes, parse_heartbeat_reply
+from navarch.core.command import Command
+from navarch.core.errors import (
+    ConflictError,
+    InvalidError,
+    NavarchError,
+    NotFoundError,
+    NotPossibleError,
+    UnreachableError,
+)
+from navarch.core.evidence import Evidence
+from navarch.core.health import HealthReport
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.metrics import NodeMetrics, Sample
+from navarch.core.node import NodeStatus
+from navarch.ports.agents import Registration, Welcome
+from navarch.ports.link import UnauthorizedError
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+JSON = "application/json"
+PROTOBUF = "application/proto"
+
+_REFUSALS: Mapping[str | int, type[NavarchError]] = {
+    "invalid_argument": InvalidError,
+    "resource_exhausted": InvalidError,
+    "not_found": NotFoundError,
+    "failed_precondition": NotPossibleError,
+    "aborted": ConflictError,
+    "unauthenticated": UnauthorizedError,
+    # A status without a code is most likely from a proxy.
+    400: InvalidError,
+    401: UnauthorizedError,
+    403: UnauthorizedError,
+    409: ConflictError,
+    412: NotPossibleError,
+    413: InvalidError,
+    422: InvalidError,
+}
+"""The error for each refusal. All other failures are the server's and may be transient, even a bare
+404: only the control plane itself can report an unknown node, and a proxy that lost its routes must
+not make a whole fleet register again."""
+
+_NO_SUCH_CALL = frozenset({404, 405, 501})
+
+
+class _ErrorBody(msgspec.Struct):
+    code: str = ""
+    message: str = ""
+
+
+class _HealthReply(msgspec.Struct):
+    status: str | None = None
+
+
+class HttpLink:
+    """A Link over one keep-alive HTTP connection."""
+
+    def __init__(
+        self, connection: HttpConnection, *, token: Callable[[], str | None] = lambda: None
+    ) -> None:
+        self._connection = connection
+        # Read for every request, so that a token rotated in its file takes effect.
+        self._token = token
+        self._encoder = msgspec.json.Encoder()
+
+    async def register(self, registration: Registration) -> Welcome:
+        """Register the machine."""
+        reply = await self._post_json("/v1/agent/register", registration)
+        return _decoded(reply, Welcome)
+
+    async def heartbeat(
+        self, node: NodeId, metrics: NodeMetrics | None = None, *, sequence: int = 0
+    ) -> Sequence[Command]:
+        """Send a heartbeat; return the pending commands."""
+        body = heartbeat_bytes(node, metrics, sequence=sequence)
+        reply = await self._post("/v1/agent/heartbeat", body, PROTOBUF)
+        try:
+            decoded = parse_heartbeat_reply(reply.body, node)
+        except MalformedError as error:
+            raise UnreachableError(f"invalid reply to a heartbeat: {error}") from error
+        if decoded.unknown:
+            log.warning("link.unknown_commands", node=node, kinds=decoded.unknown)
+        return decoded.commands
+
+    async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
+        """Send a health report; return the node's status."""
+        reply = await self._post_json("/v1/agent/health", {"node": node, "report": report})
+        status = _decoded(reply, _HealthReply).status if reply.body else None
+        return NodeStatus(status) if status in set(NodeStatus) else None
+
+    async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
+        """Send buffered metrics; do nothing if the control plane has no such call."""
+        body = self._encoder.encode({"node": node, "samples": samples})
+        reply = await self._send("/v1/agent/metrics", body, JSON)
+        if reply.status not in _NO_SUCH_CALL:
+            _check("/v1/agent/metrics", reply)
+
+    async def report_evidence(self, evidence: Evidence) -> None:
+        """Send an evidence bundle; do nothing if the control plane has no such call."""
+        body = self._encoder.encode(evidence)
+        reply = await self._send("/v1/agent/evidence", body, JSON)
+        if reply.status not in _NO_SUCH_CALL:
+            _check("/v1/agent/evidence", reply)
+
+    async def acknowledge(self, node: NodeId, command: CommandId) -> None:
+        """Acknowledge a command."""
+        await self._post_json("/v1/agent/acknowledge", {"node": node, "command": command})
+
+    async def finish(
+        self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
+    ) -> None:
+        """Report the result of a command."""
+        body = {"node": node, "command": command, "succeeded": succeeded, "result": result}
+        await self._post_json("/v1/agent/finish", body)
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
+
+    async def _post_json(self, path: str, body: object) -> Reply:
+        return await self._post(path, self._encoder.encode(body), JSON)
+
+    async def _post(self, path: str, body: bytes, content_type: str) -> Reply:
+        reply = await self._send(path, body, content_type)
+        _check(path, reply)
+        return reply
+
+    async def _send(self, path: str, body: bytes, content_type: str) -> Reply:
+        headers = {"Content-Type": content_type, "Accept": content_type}
+        token = self._token()
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        return await self._connection.post(path, body, headers)
+
+
+def _check(path: str, reply: Reply) -> None:
+    """Raise the error that corresponds to a refusal."""
+    if reply.status // 100 == 2:
+        return
+    try:
+        body = msgspec.json.decode(reply.body, type=_ErrorBody)
+    except msgspec.DecodeError:
+        body = _ErrorBody()
+    error = _REFUSALS.get(body.code) or _REFUSALS.get(reply.status, UnreachableError)
+    raise error(body.message or f"{path}: status {reply.status}")
+
+
+def _decoded(reply: Reply, wanted: type[T]) -> T:
+    try:
+        return msgspec.json.decode(reply.body, type=wanted, strict=False)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"invalid reply: {error}") from error

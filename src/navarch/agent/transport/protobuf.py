@@ -1,0 +1,232 @@
+"""A hand-written codec for the heartbeat's messages (`proto/navarch/v1/agent.proto`).
+
+Google's library is larger than the whole agent, and these are two small messages.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from navarch.core.command import Command, CommandKind
+from navarch.core.ids import CommandId, NodeId
+from navarch.core.metrics import GpuMetrics, NodeMetrics
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+_FLOAT_MAX = 3.4028234663852886e38
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MIB = 1024.0 * 1024.0
+_KINDS = frozenset(str(kind) for kind in CommandKind)
+
+
+class MalformedError(ValueError):
+    """The bytes are not a valid message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatReply:
+    """The decoded reply to a heartbeat."""
+
+    commands: tuple[Command, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Command kinds that this version of the agent does not support."""
+
+
+def heartbeat_bytes(node: NodeId, metrics: NodeMetrics | None, *, sequence: int) -> bytes:
+    """Return an encoded HeartbeatRequest."""
+    out = bytearray()
+    _put_bytes(out, 1, node.encode())
+    if sequence:
+        out += _key(2, _VARINT) + _varint(sequence)
+    if metrics is None:
+        return bytes(out)
+    _put_float(out, 3, metrics.cpu_pct)
+    _put_float(out, 4, metrics.memory_pct)
+    gpus = metrics.gpus
+    _put_floats(out, 5, [gpu.temperature_c for gpu in gpus])
+    _put_floats(out, 6, [gpu.power_w for gpu in gpus])
+    _put_floats(out, 7, [gpu.utilization_pct for gpu in gpus])
+    _put_floats(out, 8, [gpu.memory_used_bytes / _MIB for gpu in gpus])
+    return bytes(out)
+
+
+def parse_heartbeat_reply(raw: bytes, node: NodeId) -> HeartbeatReply:
+    """Return the decoded HeartbeatResponse for `node`; raise MalformedError if it is malformed."""
+    commands: list[Command] = []
+    unknown: list[str] = []
+    for number, value in _fields(raw):
+        if number != 1 or not isinstance(value, bytes):
+            continue
+        command = _parse_command(value, node)
+        if isinstance(command, Command):
+            commands.append(command)
+        else:
+            unknown.append(command)
+    return HeartbeatReply(commands=tuple(commands), unknown=tuple(unknown))
+
+
+def parse_heartbeat(raw: bytes) -> tuple[NodeId, int, NodeMetrics]:
+    """Return the node, sequence number and metrics of a heartbeat.
+
+    This and `heartbeat_reply_bytes` are the server's side, for tests. The control plane has a
+    faster implementation of its own.
+    """
+    node, sequence = "", 0
+    scalars = {3: 0.0, 4: 0.0}
+    columns: dict[int, tuple[float, ...]] = {5: (), 6: (), 7: (), 8: ()}
+    for number, value in _fields(raw):
+        if number == 1 and isinstance(value, bytes):
+            node = _text(value)
+        elif number == 2 and isinstance(value, int):
+            sequence = value
+        elif number in scalars and isinstance(value, bytes):
+            scalars[number] = _floats(value)[0]
+        elif number in columns and isinstance(value, bytes):
+            columns[number] += _floats(value)
+    gpus = tuple(
+        GpuMetrics(temperature_c=t, power_w=p, utilization_pct=u, memory_used_bytes=m * _MIB)
+        for t, p, u, m in zip(*columns.values(), strict=True)
+    )
+    metrics = NodeMetrics(cpu_pct=scalars[3], memory_pct=scalars[4], gpus=gpus)
+    return NodeId(node), sequence, metrics
+
+
+def heartbeat_reply_bytes(commands: Sequence[Command]) -> bytes:
+    """Return an encoded HeartbeatResponse."""
+    out = bytearray()
+    for command in commands:
+        body = bytearray()
+        _put_bytes(body, 1, command.id.encode())
+        _put_bytes(body, 2, command.kind.encode())
+        for name, value in command.parameters.items():
+            entry = bytearray()
+            _put_bytes(entry, 1, name.encode())
+            _put_bytes(entry, 2, value.encode())
+            body += _key(3, _BYTES) + _varint(len(entry)) + entry
+        for number, moment in ((4, command.issued_at), (5, command.expires_at)):
+            unix_ms = (moment - _EPOCH) // timedelta(milliseconds=1)
+            body += _key(number, _VARINT) + _varint(unix_ms & 0xFFFFFFFFFFFFFFFF)
+        out += _key(1, _BYTES) + _varint(len(body)) + body
+    return bytes(out)
+
+
+def _parse_command(raw: bytes, node: NodeId) -> Command | str:
+    texts = {1: "", 2: ""}
+    times = {4: 0, 5: 0}
+    parameters: dict[str, str] = {}
+    for number, value in _fields(raw):
+        if number in texts and isinstance(value, bytes):
+            texts[number] = _text(value)
+        elif number == 3 and isinstance(value, bytes):
+            key, parameter = _parse_entry(value)
+            parameters[key] = parameter
+        elif number in times and isinstance(value, int):
+            times[number] = value
+    if texts[2] not in _KINDS:
+        return texts[2]
+    return Command(
+        id=CommandId(texts[1]),
+        node=node,
+        kind=CommandKind(texts[2]),
+        issued_at=_moment(times[4]),
+        expires_at=_moment(times[5]),
+        parameters=parameters,
+    )
+
+
+def _parse_entry(raw: bytes) -> tuple[str, str]:
+    entry = {1: "", 2: ""}
+    for number, value in _fields(raw):
+        if number in entry and isinstance(value, bytes):
+            entry[number] = _text(value)
+    return entry[1], entry[2]
+
+
+def _floats(raw: bytes) -> tuple[float, ...]:
+    if not raw or len(raw) % 4:
+        raise MalformedError(f"{len(raw)} bytes are not floats")
+    return struct.unpack(f"<{len(raw) // 4}f", raw)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(str(error)) from error
+
+
+def _moment(unix_ms: int) -> datetime:
+    signed = unix_ms - (1 << 64) if unix_ms >= 1 << 63 else unix_ms
+    try:
+        return _EPOCH + timedelta(milliseconds=signed)
+    except OverflowError as error:
+        raise MalformedError(f"time out of range: {signed} ms") from error
+
+
+def _fields(raw: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield field numbers and values: varints as integers, everything else as bytes."""
+    at = 0
+    while at < len(raw):
+        key, at = _read_varint(raw, at)
+        wire_type = key & 7
+        if wire_type == _VARINT:
+            value, at = _read_varint(raw, at)
+            yield key >> 3, value
+            continue
+        if wire_type == _BYTES:
+            length, at = _read_varint(raw, at)
+        elif wire_type in (_FIXED32, _FIXED64):
+            length = 4 if wire_type == _FIXED32 else 8
+        else:
+            raise MalformedError(f"wire type {wire_type} at byte {at}")
+        if length > len(raw) - at:
+            raise MalformedError(f"{length} bytes expected at byte {at}, {len(raw) - at} left")
+        yield key >> 3, raw[at : at + length]
+        at += length
+
+
+def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(raw):
+            raise MalformedError("truncated")
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+    raise MalformedError(f"varint too long before byte {at}")
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _key(number: int, wire_type: int) -> bytes:
+    return _varint(number << 3 | wire_type)
+
+
+def _put_bytes(out: bytearray, number: int, value: bytes) -> None:
+    if value:
+        out += _key(number, _BYTES) + _varint(len(value)) + value
+
+
+def _put_float(out: bytearray, number: int, value: float) -> None:
+    raw = struct.pack("<f", _float32(value))
+    if raw != b"\0\0\0\0":  # An absent field means zero.
+        out += _key(number, _FIXED32) + raw
+
+
+def _put_floats(out: bytearray, number: int, values: Sequence[float]) -> None:
+    _put_bytes(out, number, struct.pack(f"<{len(values)}f", *map(_float32, values)))
+
+
+def _float32(value: float) -> float:
+    """Return the nearest value that fits, since `struct` raises on overflow."""
+    return max(-_FLOAT_MAX, min(_FLOAT_MAX, value)) if abs(value) < float("inf") else value
