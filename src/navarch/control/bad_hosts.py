@@ -12,7 +12,7 @@ from navarch.core.ids import NodeId
 from navarch.core.inventory import Inventory
 from navarch.core.node import Node
 from navarch.fleet.verdicts import with_results
-from navarch.health.judgement import explain
+from navarch.health.conditions import explain
 from navarch.health.learning.bad_hosts import (
     GivenBack,
     blame,

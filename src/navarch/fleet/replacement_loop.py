@@ -12,7 +12,7 @@ from navarch.core.health import UNHEALTHY
 from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.brake import Brake, Failure, pause_after, strikes_of
-from navarch.health.judgement import explain
+from navarch.health.conditions import explain
 
 PROBATION = timedelta(minutes=30)
 """A machine that falls ill this soon after it registered was not worth buying."""

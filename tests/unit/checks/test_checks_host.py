@@ -7,8 +7,8 @@ import pytest
 from navarch.core.health import CheckResult, Health
 from navarch.core.history import History
 from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.clock import ClockCheck
 from navarch.health.checks.disk import DiskCheck
-from navarch.health.checks.drift import DriftCheck
 from navarch.health.checks.edac import EdacCheck
 from navarch.health.checks.infiniband import InfinibandCheck
 from navarch.health.checks.mounts import MountsCheck
@@ -95,7 +95,7 @@ def test_a_clock_is_judged_by_how_wrong_it_may_be(
     host = a_host()
     host.clock_wrong_s = wrong_s
 
-    result = look(DriftCheck(), host)
+    result = look(ClockCheck(), host)
 
     assert (result.health, result.reason) == (health, words)
 

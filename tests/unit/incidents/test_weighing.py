@@ -21,7 +21,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.fleet.verdicts import overridden
 from navarch.health.checks.xid import judge_xid
-from navarch.health.judgement import TIMES_MAX
+from navarch.health.conditions import TIMES_MAX
 from navarch.health.policy.book import PolicyBook, policy_book
 from navarch.health.policy.policy import Policy
 from navarch.service.agents import AgentService

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.trial import WEEKLY, in_use, not_run
+from navarch.health.checks.issues import WEEKLY, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError
@@ -38,9 +38,9 @@ class DcgmCheck:
         except TestFailedError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield self._judge(run.code, run.output)
+        yield self._read_output(run.code, run.output)
 
-    def _judge(self, code: int, output: str) -> CheckResult:
+    def _read_output(self, code: int, output: str) -> CheckResult:
         rows = _ROW.findall(output)
         failed = [test for test, word in rows if word == "Fail"]
         if failed:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
-from navarch.health.opinion import Opinion, conclude, degraded
+from navarch.health.checks.issues import Issue, combine, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.host import Filesystem
 
@@ -21,9 +21,9 @@ class DiskCheck:
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every filesystem that answers."""
         disks = [disk for disk in view.host.filesystems() if disk.answers and not disk.read_only]
-        yield conclude(self.name, [o for disk in disks for o in self._judge(disk)])
+        yield combine(self.name, [issue for disk in disks for issue in self._find_issues(disk)])
 
-    def _judge(self, disk: Filesystem) -> Iterator[Opinion]:
+    def _find_issues(self, disk: Filesystem) -> Iterator[Issue]:
         if disk.total_bytes and disk.free_bytes < (1 - self.full) * disk.total_bytes:
             gib = disk.free_bytes / (1 << 30)
             yield degraded(f"{disk.path} is full but for {gib:.1f} GiB")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
-from navarch.health.opinion import Opinion, conclude, degraded
+from navarch.health.checks.issues import Issue, combine, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.host import NetworkPort
 
@@ -28,9 +28,11 @@ class InfinibandCheck:
         """Look at every port."""
         ports = view.host.network_ports()
         up = {port.ethernet for port in ports if port.state == "ACTIVE"}
-        yield conclude(self.name, [o for port in ports for o in self._judge(view, port, up)])
+        yield combine(
+            self.name, [issue for port in ports for issue in self._find_issues(view, port, up)]
+        )
 
-    def _judge(self, view: MachineView, port: NetworkPort, up: set[bool]) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, port: NetworkPort, up: set[bool]) -> Iterator[Issue]:
         if port.state != "ACTIVE" and (port.ethernet in up or port.link_downed):
             physical = f", physically {port.physical}" if port.physical else ""
             yield degraded(f"port {port.name} is {port.state}{physical}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
-from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.health.checks.issues import Issue, combine, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.host import Filesystem
 
@@ -19,10 +19,12 @@ class MountsCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every filesystem."""
-        yield conclude(self.name, [o for fs in view.host.filesystems() for o in _judge(fs)])
+        yield combine(
+            self.name, [issue for fs in view.host.filesystems() for issue in _find_issues(fs)]
+        )
 
 
-def _judge(fs: Filesystem) -> Iterator[Opinion]:
+def _find_issues(fs: Filesystem) -> Iterator[Issue]:
     if not fs.answers:
         yield degraded(f"{fs.path} ({fs.kind}) does not answer")
     if fs.read_only and fs.wanted_writable:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from navarch.core.errors import InvalidError
 from navarch.core.health import CheckResult, Health
-from navarch.health.trial import WEEKLY, in_use, not_run
+from navarch.health.checks.issues import WEEKLY, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError
@@ -56,7 +56,7 @@ class NcclCheck:
         except TestFailedError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield self._judge(run.code, run.output)
+        yield self._read_output(run.code, run.output)
 
     def _command(self, gpus: int) -> Sequence[str]:
         sizes = ("-b", "1G", "-e", "1G", "-g")
@@ -67,7 +67,7 @@ class NcclCheck:
         start = ("mpirun", "--allow-run-as-root", "-np", str(count), "-H", ",".join(hosts))
         return *start, "all_reduce_perf", *sizes, "1"
 
-    def _judge(self, code: int, output: str) -> CheckResult:
+    def _read_output(self, code: int, output: str) -> CheckResult:
         bus, wrong = _BUS.search(output), _WRONG.search(output)
         if wrong is not None and int(wrong[1]):
             reason = f"{wrong[1]} numbers were reduced wrong"

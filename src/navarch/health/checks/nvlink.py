@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth, NvLink
 
@@ -25,9 +25,11 @@ class NvlinkCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+        yield check_each_gpu(
+            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
+        )
 
-    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         links = facts.nvlinks
         down = [str(link.index) for link in links if not link.active]
         if down and len(down) < len(links):

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.health.checks.issues import Issue, combine, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError, GpuHealth, GpuLostError
 
@@ -32,9 +32,9 @@ class NvmlCheck:
         except GpuError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield conclude(self.name, [o for gpu in gpus for o in self._look(view, gpu)])
+        yield combine(self.name, [issue for gpu in gpus for issue in self._check_gpu(view, gpu)])
 
-    def _look(self, view: MachineView, gpu: Gpu) -> Iterator[Opinion]:
+    def _check_gpu(self, view: MachineView, gpu: Gpu) -> Iterator[Issue]:
         name = f"GPU {gpu.index}"
         try:
             facts = view.gpus.health(gpu)
@@ -46,10 +46,10 @@ class NvmlCheck:
             return
         if facts.ecc_uncorrected:
             yield unhealthy(f"{name} has {facts.ecc_uncorrected} uncorrected memory errors")
-        yield from self._feel(name, facts)
+        yield from self._check_heat(name, facts)
 
-    def _feel(self, name: str, facts: GpuHealth) -> Iterator[Opinion]:
-        yield from _heat(
+    def _check_heat(self, name: str, facts: GpuHealth) -> Iterator[Issue]:
+        yield from _heat_issue(
             name,
             facts.temperature_c,
             hot_c=self.hot_c,
@@ -57,7 +57,7 @@ class NvmlCheck:
         )
         if facts.memory_max_c is not None:
             # Memory runs hotter than the chip, and may: only its own limit counts.
-            yield from _heat(
+            yield from _heat_issue(
                 f"{name} memory",
                 facts.memory_temperature_c,
                 hot_c=facts.memory_max_c - 2.0,
@@ -65,7 +65,9 @@ class NvmlCheck:
             )
 
 
-def _heat(name: str, heat_c: float | None, *, hot_c: float, too_hot_c: float) -> Iterator[Opinion]:
+def _heat_issue(
+    name: str, heat_c: float | None, *, hot_c: float, too_hot_c: float
+) -> Iterator[Issue]:
     if heat_c is None:
         return
     if heat_c >= too_hot_c:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
-from navarch.health.opinion import conclude, degraded
+from navarch.health.checks.issues import combine, degraded
 from navarch.ports.checks import MachineView
 
 LATELY = timedelta(hours=1)
@@ -26,4 +26,4 @@ class OomCheck:
         if kills is not None:
             new = view.history.rise("oom", kills, at=view.now, within=LATELY)
         words = f"the kernel killed {new} programs for want of memory within an hour"
-        yield conclude(self.name, [degraded(words)] if new > self.kills_per_hour_max else [])
+        yield combine(self.name, [degraded(words)] if new > self.kills_per_hour_max else [])

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -25,9 +25,11 @@ class PcieCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+        yield check_each_gpu(
+            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
+        )
 
-    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         name = f"GPU {gpu.index}"
         width, width_max = facts.pcie_width, facts.pcie_width_max
         if width and width_max and width < width_max:

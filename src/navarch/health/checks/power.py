@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -23,9 +23,9 @@ class PowerCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, self._judge)
+        yield check_each_gpu(self.name, view, self._find_issues)
 
-    def _judge(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         used, limit, usual = facts.power_w, facts.power_limit_w, facts.power_default_w
         if used and limit and used > self.over * limit:
             yield degraded(f"GPU {gpu.index} draws {used:.0f} W and may draw {limit:.0f}")

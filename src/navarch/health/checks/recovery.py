@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -32,13 +32,13 @@ class RecoveryCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, _judge)
+        yield check_each_gpu(self.name, view, _find_issues)
 
 
-def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     action = facts.recovery_action
     if not action:
         return
     words = f"the driver asks for {WORDS.get(action, f'action {action}')}"
-    judge = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
-    yield judge(f"GPU {gpu.index}: {words}")
+    issue = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
+    yield issue(f"GPU {gpu.index}: {words}")

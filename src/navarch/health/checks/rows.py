@@ -7,7 +7,7 @@ from datetime import timedelta
 from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth, SpareRows
 
@@ -36,14 +36,14 @@ class RowsCheck:
         """Look at every GPU."""
         worn: dict[str, str] = {}
 
-        def judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+        def find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
             if facts.spare_rows is not None and _is_worn(facts.spare_rows):
                 worn[f"{SPARE}{gpu.uuid}"] = _words(facts.spare_rows)
-            yield from self._judge(gpu, facts)
+            yield from self._find_issues(gpu, facts)
 
-        yield evolve(judge_each(self.name, view, judge), facts=worn)
+        yield evolve(check_each_gpu(self.name, view, find_issues), facts=worn)
 
-    def _judge(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         name = f"GPU {gpu.index}"
         if facts.remap_failed:
             yield unhealthy(f"{name} could not replace a bad memory row")

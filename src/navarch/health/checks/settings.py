@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -24,10 +24,10 @@ class SettingsCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, _judge)
+        yield check_each_gpu(self.name, view, _find_issues)
 
 
-def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     name = f"GPU {gpu.index}"
     if facts.ecc_on is False:
         yield degraded(f"{name} has error correction off")

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -30,9 +30,11 @@ class ThrottleCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+        yield check_each_gpu(
+            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
+        )
 
-    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         counters = {
             "heat": facts.thermal_slowdown_ns,
             "heat, by the driver,": facts.software_slowdown_ns,
@@ -57,7 +59,7 @@ class ThrottleCheck:
                 )
 
 
-def _by_bits(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _by_bits(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     reasons, busy = facts.clock_reasons or 0, (facts.utilization_pct or 0.0) > 0.0
     if not busy:
         return

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.health.judgement import TIMES_MAX, explain, weigh, worst
+from navarch.health.conditions import TIMES_MAX, evaluate, explain, worst
 from navarch.testing.worlds import NOW
 
 BAD = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="lost")
@@ -15,7 +15,7 @@ BOOT_OK = CheckResult(check="boot", health=Health.HEALTHY)
 def after(*rounds: CheckResult, boot_id: str = "b1") -> tuple[Condition, ...]:
     conditions: tuple[Condition, ...] = ()
     for result in rounds:
-        conditions = weigh(conditions, [result], now=NOW, boot_id=boot_id)
+        conditions = evaluate(conditions, [result], now=NOW, boot_id=boot_id)
     return conditions
 
 
@@ -30,15 +30,15 @@ def test_the_worst_condition_is_the_nodes_health() -> None:
 
 
 def test_reports_in_a_row_are_counted_from_when_it_began() -> None:
-    first = weigh((), [BAD], now=NOW, boot_id="b")
-    (second,) = weigh(first, [BAD], now=NOW + timedelta(minutes=1), boot_id="b")
+    first = evaluate((), [BAD], now=NOW, boot_id="b")
+    (second,) = evaluate(first, [BAD], now=NOW + timedelta(minutes=1), boot_id="b")
     assert (second.times, second.since) == (2, NOW)
 
 
 def test_counting_stops_so_that_an_old_fault_is_no_news() -> None:
     many = after(*[BAD] * (TIMES_MAX + 5))
     assert many[0].times == TIMES_MAX
-    assert weigh(many, [BAD], now=NOW + timedelta(days=1), boot_id="b1") == many
+    assert evaluate(many, [BAD], now=NOW + timedelta(days=1), boot_id="b1") == many
 
 
 def test_a_passing_check_takes_back_what_it_said() -> None:
@@ -59,15 +59,15 @@ def test_a_thing_that_happened_outlasts_quiet_rounds() -> None:
 
 
 def test_a_thing_that_happened_is_over_after_a_reboot_that_passes_the_boot_check() -> None:
-    same_boot = weigh(after(XID), [BOOT_OK], now=NOW, boot_id="b1")
-    next_boot = weigh(after(XID), [BOOT_OK], now=NOW, boot_id="b2")
+    same_boot = evaluate(after(XID), [BOOT_OK], now=NOW, boot_id="b1")
+    next_boot = evaluate(after(XID), [BOOT_OK], now=NOW, boot_id="b2")
     assert len(same_boot) == 1
     assert next_boot == ()
 
 
 def test_a_failing_boot_check_after_a_reboot_clears_nothing() -> None:
     failing = CheckResult(check="boot", health=Health.UNHEALTHY, reason="7 of 8 GPUs")
-    assert len(weigh(after(XID), [failing], now=NOW, boot_id="b2")) == 2
+    assert len(evaluate(after(XID), [failing], now=NOW, boot_id="b2")) == 2
 
 
 def test_a_milder_report_does_not_soften_a_thing_that_happened() -> None:
@@ -88,5 +88,5 @@ def test_the_explanation_names_the_worst_first() -> None:
 
 def test_an_old_fault_that_shows_again_after_a_reboot_is_not_cleared_by_the_boot_check() -> None:
     old = after(*[XID] * TIMES_MAX, boot_id="b1")
-    (found,) = weigh(old, [XID, BOOT_OK], now=NOW, boot_id="b2")
+    (found,) = evaluate(old, [XID, BOOT_OK], now=NOW, boot_id="b2")
     assert found.boot_id == "b2"

@@ -15,7 +15,7 @@ _WRONG = (Health.DEGRADED, Health.UNHEALTHY)
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
 
-def weigh(
+def evaluate(
     conditions: Sequence[Condition], results: Iterable[CheckResult], *, now: datetime, boot_id: str
 ) -> tuple[Condition, ...]:
     """Return what is wrong after `results`, given what was wrong before.

@@ -9,7 +9,7 @@ from navarch.ports.checks import MachineView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriftCheck:
+class ClockCheck:
     """Asks the kernel by how much the clock may be wrong.
 
     A clock that nobody corrects may still be right, as in machines whose host keeps it: that
