@@ -8,7 +8,7 @@ import structlog
 
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
-from navarch.health.xid.fusion import Event, Fusion, Sighting
+from navarch.health.xid.fusion import Fusion, Observation, XidEvent
 from navarch.health.xid.line import LineReader
 from navarch.ports.checks import EventSource
 from navarch.ports.clock import Clock
@@ -51,7 +51,7 @@ class Witnesses:
         self._nvml_to = 0
         self._fusion = Fusion([*self._logs, NVML], began=clock.now())
         self._uuids: dict[str, str] = {}
-        self._unsettled: dict[int, Event] = {}
+        self._unsettled: dict[int, XidEvent] = {}
         self._made = 0
         self._turn = threading.Lock()
         """Readings are made by the probe's thread and by whoever waits for the log."""
@@ -110,8 +110,8 @@ class Witnesses:
             source.close()
         self._reader.close()
 
-    def _take(self, sightings: Sequence[Sighting]) -> None:
-        for event in self._fusion.see(sightings, now=self._clock.now()):
+    def _take(self, observations: Sequence[Observation]) -> None:
+        for event in self._fusion.see(observations, now=self._clock.now()):
             is_new = event.number > self._made
             # An event that was settled while it had no text may be decided otherwise by it, and
             # so may one that only now has a second witness.
@@ -120,8 +120,8 @@ class Witnesses:
                 self._unsettled[event.number] = event
             self._made = max(self._made, event.number)
 
-    def _from_logs(self) -> list[Sighting]:
-        found: list[Sighting] = []
+    def _from_logs(self) -> list[Observation]:
+        found: list[Observation] = []
         for name, (source, reader) in self._logs.items():
             try:
                 records = source.read()
@@ -137,7 +137,7 @@ class Witnesses:
                 if line is not None:
                     device = address(line.pci) if line.pci else "unknown"
                     found.append(
-                        Sighting(
+                        Observation(
                             source=name,
                             at=record.at,
                             device=self._uuids.get(device, device),
@@ -151,7 +151,7 @@ class Witnesses:
                     )
         return found
 
-    def _from_driver(self) -> list[Sighting]:
+    def _from_driver(self) -> list[Observation]:
         try:
             events = self._reader.events()
         except GpuError:
@@ -159,7 +159,7 @@ class Witnesses:
         new = [event for event in events if event.number > self._nvml_to]
         self._nvml_to = max((event.number for event in new), default=self._nvml_to)
         return [
-            Sighting(
+            Observation(
                 source=NVML,
                 at=event.at,
                 device=event.gpu,
@@ -197,13 +197,13 @@ class Witnesses:
 
     def _places(self, source: str) -> list[int]:
         return [
-            sighting.place
+            observation.place
             for event in self._unsettled.values()
-            for sighting in event.sightings
-            if sighting.source == source
+            for observation in event.observations
+            if observation.source == source
         ]
 
-    def _told(self, event: Event) -> GpuEvent:
+    def _told(self, event: XidEvent) -> GpuEvent:
         return GpuEvent(
             number=event.number,
             at=event.at,
@@ -226,11 +226,11 @@ def address(pci: str) -> str:
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest.partition('.')[0]}"
 
 
-def _brings_witness(event: Event) -> bool:
-    """Return whether the latest sighting is the first by its source."""
-    return event.sightings[-1].source not in {s.source for s in event.sightings[:-1]}
+def _brings_witness(event: XidEvent) -> bool:
+    """Return whether the latest observation is the first by its source."""
+    return event.observations[-1].source not in {s.source for s in event.observations[:-1]}
 
 
-def _brings_text(event: Event) -> bool:
-    """Return whether the latest sighting is the first that has a text."""
-    return bool(event.sightings[-1].text) and not any(s.text for s in event.sightings[:-1])
+def _brings_text(event: XidEvent) -> bool:
+    """Return whether the latest observation is the first that has a text."""
+    return bool(event.observations[-1].text) and not any(s.text for s in event.observations[:-1])

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from navarch.health.xid.record import parse_record
+from navarch.health.xid.line import parse_record
 from navarch.ports.clock import Clock
 from navarch.ports.host import HostError, KernelRecord
 

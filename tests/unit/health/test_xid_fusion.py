@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.health.xid.fusion import Fusion, Sighting
+from navarch.health.xid.fusion import Fusion, Observation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SOURCES = ("kmsg", "tracepoint", "nvml")
@@ -15,15 +15,15 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def seen(source: str, code: int, seconds: float, text: str = "", device: str = "a") -> Sighting:
-    return Sighting(source=source, at=at(seconds), device=device, code=code, text=text)
+def seen(source: str, code: int, seconds: float, text: str = "", device: str = "a") -> Observation:
+    return Observation(source=source, at=at(seconds), device=device, code=code, text=text)
 
 
-def events(*sightings: Sighting) -> list[tuple[int, str, str]]:
+def events(*observations: Observation) -> list[tuple[int, str, str]]:
     fusion = Fusion(SOURCES)
     made = {}
-    for sighting in sightings:
-        for event in fusion.see([sighting], now=sighting.at):
+    for observation in observations:
+        for event in fusion.see([observation], now=observation.at):
             made[event.number] = event
     return [(event.code, event.device, event.text) for event in made.values()]
 
@@ -88,7 +88,7 @@ def test_nobody_is_blamed_for_having_missed_what_happened_before_he_listened() -
 def test_whatever_is_dropped_late_or_doubled_every_event_that_one_source_kept_is_told_once(
     truth: list[tuple[int, str]], data: st.DataObject
 ) -> None:
-    sightings: list[Sighting] = []
+    observations: list[Observation] = []
     kept: list[tuple[int, str]] = []
     for place, (code, device) in enumerate(truth):
         copies = {source: data.draw(st.integers(0, 3), label=source) for source in SOURCES}
@@ -97,12 +97,12 @@ def test_whatever_is_dropped_late_or_doubled_every_event_that_one_source_kept_is
             for _ in range(count):
                 late += data.draw(st.floats(0, 0.02))
                 text = "" if source == "nvml" else "words"
-                sightings.append(seen(source, code, place * 5 + late, text, device))
+                observations.append(seen(source, code, place * 5 + late, text, device))
         if any(copies.values()):
             kept.append((code, device))
     fusion = Fusion(SOURCES)
     told = {}
-    for sighting in sorted(sightings, key=lambda s: s.at):
-        for event in fusion.see([sighting], now=sighting.at):
+    for observation in sorted(observations, key=lambda s: s.at):
+        for event in fusion.see([observation], now=observation.at):
             told[event.number] = (event.code, event.device)
     assert list(told.values()) == kept

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.health.xid.entry import Kind
+from navarch.health.xid.catalogue import Kind
 from navarch.health.xid.line import LineReader, parse_line
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "xid"

@@ -20,7 +20,7 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
-from navarch.health.incidents.settling import settled
+from navarch.health.incidents.status import update_incident
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
@@ -112,7 +112,7 @@ def test_what_was_settled_once_for_a_change_is_settled_when_it_is_written(
     node = replace(NODE, conditions=conditions, retiring=retiring, held=held, phase=phase)
     now = NOW + timedelta(minutes=minutes)
 
-    news = settled(incident, {NAME: node}, {}, now=now)
+    news = update_incident(incident, {NAME: node}, {}, now=now)
 
     if news is not None and news[0].is_open:
-        assert settled(news[0], {NAME: node}, {}, now=now) is None
+        assert update_incident(news[0], {NAME: node}, {}, now=now) is None

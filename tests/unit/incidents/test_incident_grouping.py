@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase
-from navarch.health.checks.xid import judge_xid, label, say
-from navarch.health.incidents.ending import ended
+from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.incidents.finding import Finding
 from navarch.health.incidents.grouping import group
-from navarch.health.incidents.standing import still_there
+from navarch.health.incidents.status import close_if_over, live_nodes
 from navarch.testing.worlds import NOW, a_node
 
 NODE = a_node("training-0", boot_id="boot-1")
@@ -32,7 +31,7 @@ def xid(
     node: Node = NODE,
 ) -> Finding:
     """Return an XID `at` seconds after the beginning, judged by the catalogue."""
-    ruling = judge_xid(code, text)
+    ruling = assess_xid(code, text)
     facts = {
         "code": str(code),
         "gpu": f"GPU-{gpu}",
@@ -44,7 +43,7 @@ def xid(
     result = CheckResult(
         check=f"xid/{code}/GPU-{gpu}",
         health=ruling.health,
-        reason=f"{label(code)} on GPU {gpu}: {say(ruling, text)}",
+        reason=f"{label(code)} on GPU {gpu}: {describe_xid(ruling, text)}",
         fatal=ruling.fatal,
         lasting=True,
         action=str(ruling.action),
@@ -203,20 +202,20 @@ def test_an_incident_ends_with_silence_unless_something_of_it_still_stands() -> 
     wrong = Condition(check="xid/48/GPU-0", health=Health.UNHEALTHY, reason="", since=NOW)
     sick = replace(NODE, conditions=(wrong,))
 
-    assert ended(incident, [NODE], now=early) is None
-    assert ended(incident, [sick], now=late) is None
-    over = ended(incident, [NODE], now=late)
+    assert close_if_over(incident, [NODE], now=early) is None
+    assert close_if_over(incident, [sick], now=late) is None
+    over = close_if_over(incident, [NODE], now=late)
     assert over is not None
     assert (over.state, over.closed_at) == (IncidentState.RESOLVED, late)
     gone = replace(sick, phase=Phase.GONE)
-    assert ended(incident, still_there(incident, {NODE.id: gone}), now=early) is not None
+    assert close_if_over(incident, live_nodes(incident, {NODE.id: gone}), now=early) is not None
 
 
 @pytest.mark.parametrize("state", [IncidentState.RECOVERING, IncidentState.HELD])
 def test_an_incident_that_somebody_works_on_is_not_closed_by_silence(state: IncidentState) -> None:
     incident = replace(one(reported([xid(48)])), state=state)
 
-    assert ended(incident, [NODE], now=NOW + 10 * SILENCE) is None
+    assert close_if_over(incident, [NODE], now=NOW + 10 * SILENCE) is None
 
 
 FINDINGS = st.lists(

@@ -20,9 +20,9 @@ from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.fleet.verdicts import overridden
-from navarch.health.checks.xid import judge_xid
+from navarch.health.checks.xid import assess_xid
 from navarch.health.conditions import TIMES_MAX
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import Policy
 from navarch.service.agents import AgentService
 from navarch.sim.clock import SimClock
@@ -41,7 +41,7 @@ class Site:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         self.columns = Columns(self.clock, timeout=timedelta(minutes=5))
-        self.book = policy_book(default_policy())
+        self.book = compile_policies(default_policy())
         self.agents = self.receive()
         self.reconciler = IncidentReconciler(self.clock, self.store)
 
@@ -68,7 +68,7 @@ class Site:
         return a_node(name, pool, **known)  # type: ignore[arg-type]
 
     def xid(self, code: int, *, gpu: int = 0, pid: int | None = None) -> CheckResult:
-        ruling = judge_xid(code)
+        ruling = assess_xid(code)
         harmless = ruling.health is Health.HEALTHY and pid is not None
         facts = {
             "code": str(code),
@@ -111,11 +111,11 @@ def play(story: Callable[[Site], Awaitable[None]]) -> None:
         runner.run(main())
 
 
-def book(policy: Mapping[str, object], pool: str | None = None) -> PolicyBook:
+def book(policy: Mapping[str, object], pool: str | None = None) -> PolicySet:
     made: Policy = parse_policy(json.dumps(policy))
     if pool is None:
-        return policy_book(made)
-    return policy_book(default_policy(), {PoolName(pool): made})
+        return compile_policies(made)
+    return compile_policies(default_policy(), {PoolName(pool): made})
 
 
 HOT = CheckResult(check="temperature", health=Health.DEGRADED, reason="95 C")
@@ -290,7 +290,7 @@ async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> N
     await site.fill()
     dated = site.xid(31, pid=7), site.xid(79), site.xid(63, gpu=1)
     undated = tuple(replace(x, facts={"code": x.facts["code"]}) for x in dated)
-    books = [book(STRICT), book(THREE), book(BOOTING), policy_book(default_policy())]
+    books = [book(STRICT), book(THREE), book(BOOTING), compile_policies(default_policy())]
     for _ in range(80):
         match chance.choice(["report"] * 9 + ["policy", "healthy", "settle", "cordon"]):
             case "report":

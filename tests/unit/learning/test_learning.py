@@ -13,7 +13,7 @@ from navarch.core.node import Node
 from navarch.core.topology import Topology
 from navarch.health.learning.lemons import score_lemons
 from navarch.health.learning.rates import rate
-from navarch.health.learning.stragglers import Suspicion, watch
+from navarch.health.learning.stragglers import SlowStreak, update_streaks
 from navarch.health.learning.wear import WearReading, days_left
 from navarch.testing.worlds import NOW, a_node
 
@@ -169,14 +169,14 @@ def test_a_bank_without_a_spare_row_has_no_days_left() -> None:
 def test_one_of_512_that_is_a_tenth_slower_is_found_within_five_windows() -> None:
     for seed in range(20):
         chance = Random(seed)
-        suspected: dict[str, Suspicion] = {}
+        suspected: dict[str, SlowStreak] = {}
         windows = 0
         found: list[str] = []
         while "gpu-100" not in found:
             windows += 1
             values = {f"gpu-{i}": chance.gauss(100.0, 1.0) for i in range(512)}
             values["gpu-100"] *= 0.9
-            suspected, stragglers = watch(suspected, values)
+            suspected, stragglers = update_streaks(suspected, values)
             found = [each.name for each in stragglers]
             assert windows <= 5, f"seed {seed}"
         assert found == ["gpu-100"]
@@ -185,12 +185,12 @@ def test_one_of_512_that_is_a_tenth_slower_is_found_within_five_windows() -> Non
 @pytest.mark.long
 def test_no_sound_gpu_of_512_is_found_slow_in_a_day_of_minutes() -> None:
     chance = Random(1)
-    suspected: dict[str, Suspicion] = {}
+    suspected: dict[str, SlowStreak] = {}
     for _ in range(1440):
         values = {f"gpu-{i}": chance.gauss(100.0, 3.0) for i in range(512)}
-        suspected, stragglers = watch(suspected, values)
+        suspected, stragglers = update_streaks(suspected, values)
         assert stragglers == []
 
 
 def test_of_three_nobody_is_the_odd_one() -> None:
-    assert watch({}, {"a": 1.0, "b": 100.0, "c": 100.0}) == ({}, [])
+    assert update_streaks({}, {"a": 1.0, "b": 100.0, "c": 100.0}) == ({}, [])

@@ -14,8 +14,8 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.health.checks.rows import SPARE
-from navarch.health.learning.wear import WearReading, judge_wear
-from navarch.health.policy.book import policy_book
+from navarch.health.learning.wear import WearReading, evaluate_wear
+from navarch.health.policy.engine import compile_policies
 from navarch.health.policy.policy import Policy, Rule
 from navarch.service.agents import AgentService
 from navarch.service.fleet_health import FleetHealthService
@@ -42,7 +42,7 @@ def wearing(per_day: int) -> CheckResult:
         WearReading(at=NOW, banks=(640, 0, 0, 0, 0)),
         WearReading(at=NOW + timedelta(days=10), banks=(640 - steps, steps, 0, 0, 0)),
     ]
-    found = judge_wear("GPU-a", "GPU 3", readings, None, now=NOW + timedelta(days=10))
+    found = evaluate_wear("GPU-a", "GPU 3", readings, None, now=NOW + timedelta(days=10))
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def play(
     story: Callable[[AgentService, MemoryStore], Awaitable[None]], *rules: Rule
 ) -> tuple[Node, MemoryStore]:
     clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
-    book = policy_book(Policy(name="test", rules=rules))
+    book = compile_policies(Policy(name="test", rules=rules))
 
     async def main() -> None:
         hearing = Columns(clock, timeout=timedelta(hours=1))
@@ -111,9 +111,9 @@ def test_what_has_been_said_is_not_said_again_until_it_changes() -> None:
     node, _ = play(lambda agents, _: agents.note_findings(NODE, [wearing(1)]))
     (said,) = node.conditions
 
-    again = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=10))
+    again = evaluate_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=10))
     assert again is None, "still three days"
-    calm = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=200))
+    calm = evaluate_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=200))
     assert calm is not None
     assert calm.health is Health.HEALTHY, "it has not worn for months"
 

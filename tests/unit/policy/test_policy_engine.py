@@ -10,12 +10,12 @@ from navarch.config.policy import default_policy, parse_policy
 from navarch.core.health import TESTING, CheckResult, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
-from navarch.health.checks.xid import judge_xid
-from navarch.health.policy.engine import Engine, Verdict, judged
-from navarch.health.policy.expression import KNOWN_MAX, Expressions, speaks_of
+from navarch.health.checks.xid import assess_xid
+from navarch.health.policy.engine import Engine, Verdict, apply_verdict
+from navarch.health.policy.expression import KNOWN_MAX, Expressions, variables_used
 from navarch.health.policy.history import finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
-from navarch.health.policy.phase import MachinePhase, machine_phase
+from navarch.health.policy.policy import MachinePhase, machine_phase
 from navarch.health.xid.catalogue import sxids, xids
 from navarch.testing.worlds import NOW, a_node
 
@@ -25,7 +25,7 @@ NODE = a_node("training-0", boot_id="boot-1", gpus=8)
 def xid(
     code: int, *, gpu: int = 0, pid: int | None = None, sources: str = "kmsg", times: int = 1
 ) -> CheckResult:
-    ruling = judge_xid(code)
+    ruling = assess_xid(code)
     facts = {"code": str(code), "gpu": f"GPU-{gpu}", "gpu_index": str(gpu), "sources": sources}
     facts["class"] = str(ruling.entry.origin)
     if pid is not None:
@@ -104,7 +104,7 @@ def test_the_default_policy_believes_every_check(
     verdict = Engine(default_policy()).judge(occurrence(result))
 
     assert (verdict.health, verdict.fatal) == (health, fatal)
-    assert judged(result, verdict, default_policy()).reason == ""
+    assert apply_verdict(result, verdict, default_policy()).reason == ""
 
 
 def test_the_first_rule_that_matches_decides() -> None:
@@ -138,7 +138,7 @@ def test_a_rule_that_fails_hides_nothing_and_says_so() -> None:
     assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True)
     assert verdict.broken
     assert "rule-0" in verdict.broken[0]
-    said = judged(xid(79), verdict, rules.policy).reason
+    said = apply_verdict(xid(79), verdict, rules.policy).reason
     assert "could not be applied" in said
     assert "temperature" in said
 
@@ -282,8 +282,8 @@ def test_not_everything_is_remembered_of_conditions() -> None:
 )
 def test_a_condition_needs_only_what_it_speaks_of(text: str, about: set[str]) -> None:
     seen = occurrence(xid(79))
-    assert speaks_of([text]) == about
-    needed = variables(seen, speaks_of([text]))
+    assert variables_used([text]) == about
+    needed = variables(seen, variables_used([text]))
     everything = variables(seen)
     assert list(Expressions([text]).hold(needed)) == list(Expressions([text]).hold(everything))
     assert list(Expressions([text]).hold(needed)) == [True]

@@ -11,8 +11,7 @@ from navarch.health.policy.counterfactual import compare_policies
 from navarch.health.policy.engine import Engine
 from navarch.health.policy.history import LABELS_MAX, finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, variables
-from navarch.health.policy.phase import MachinePhase
-from navarch.health.policy.policy import Policy, Rule
+from navarch.health.policy.policy import MachinePhase, Policy, Rule
 from navarch.testing.worlds import NOW, a_node
 
 NONE = Policy(name="none", rules=())

@@ -7,7 +7,7 @@ from navarch.app.policy_record import SUBJECT, note_policies, revision_of
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import Policy, Rule
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
@@ -19,7 +19,10 @@ def rules(condition: str) -> Policy:
     return Policy(name="mine", rules=(rule,))
 
 
-OLD, NEW = policy_book(rules("event.gpu_index == 0")), policy_book(rules("event.gpu_index == 1"))
+OLD, NEW = (
+    compile_policies(rules("event.gpu_index == 0")),
+    compile_policies(rules("event.gpu_index == 1")),
+)
 
 
 def play(story: Callable[[SimClock, MemoryStore], Awaitable[None]]) -> MemoryStore:
@@ -78,12 +81,12 @@ def test_going_back_to_the_old_rules_is_a_change_as_well() -> None:
 
 
 def test_a_revision_names_exactly_these_rules() -> None:
-    def revision(book: PolicyBook) -> str:
+    def revision(book: PolicySet) -> str:
         return revision_of(book)
 
     pool = {PoolName("a"): rules("event.gpu_index == 2")}
-    assert revision(policy_book(rules("event.gpu_index == 0"))) == revision(OLD)
+    assert revision(compile_policies(rules("event.gpu_index == 0"))) == revision(OLD)
     assert revision(NEW) != revision(OLD)
-    with_pool = policy_book(rules("event.gpu_index == 0"), pool)
+    with_pool = compile_policies(rules("event.gpu_index == 0"), pool)
     assert revision(with_pool) != revision(OLD), "a pool's own rules are rules"
     assert revision(OLD).startswith("mine@")

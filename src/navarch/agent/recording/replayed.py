@@ -10,7 +10,7 @@ import msgspec
 from navarch.agent.recording.recording import Record, Recording
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
-from navarch.health.xid.record import parse_record
+from navarch.health.xid.line import parse_record
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth
 from navarch.ports.host import KernelRecord

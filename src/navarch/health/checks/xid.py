@@ -6,9 +6,8 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.health.xid.action import Action
-from navarch.health.xid.catalogue import driver_branch
-from navarch.health.xid.entry import Kind
-from navarch.health.xid.ruling import Ruling, rule
+from navarch.health.xid.assessment import Assessment, assess
+from navarch.health.xid.catalogue import Kind, driver_branch
 from navarch.ports.checks import EventSource, MachineView
 from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
 
@@ -35,26 +34,27 @@ class XidCheck:
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Report what has happened since the last settled round."""
         yield CheckResult(check=self.name, health=Health.HEALTHY)
-        yield from (self._silence(source) for source in view.sources)
+        yield from (self._source_result(source) for source in view.sources)
         events = _with_processes(view.gpus.events())
         names, branch = _names(view.gpus) if events else ({}, None)
         together: dict[str, list[GpuEvent]] = {}
         for event in events:
             together.setdefault(self._subject(event, branch), []).append(event)
         for subject, alike in together.items():
-            event, ruling = _gravest(alike, branch)
+            event, assessment = _gravest(alike, branch)
             if event.code == CONTEXT_SWITCH and not _is_repeated(alike, view):
-                ruling = replace(ruling, fatal=False, health=Health.DEGRADED)
+                assessment = replace(assessment, fatal=False, health=Health.DEGRADED)
             again = f" ({len(alike)} times)" if len(alike) > 1 else ""
             where = names.get(event.gpu, event.gpu)
+            details = describe_xid(assessment, event.text)
             yield CheckResult(
                 check=subject,
-                health=ruling.health,
-                reason=f"{label(event.code)} on {where}{again}: {say(ruling, event.text)}",
-                fatal=ruling.fatal,
+                health=assessment.health,
+                reason=f"{label(event.code)} on {where}{again}: {details}",
+                fatal=assessment.fatal,
                 lasting=True,
-                action=str(ruling.action),
-                facts=_facts(event, ruling, where, len(alike)),
+                action=str(assessment.action),
+                facts=_facts(event, assessment, where, len(alike)),
             )
 
     def _subject(self, event: GpuEvent, branch: int | None) -> str:
@@ -64,10 +64,10 @@ class XidCheck:
         a name for each does no harm.
         """
         subject = f"{self.name}/{event.code}/{event.gpu}"
-        harmless = judge_xid(event.code, event.text, branch=branch).health is Health.HEALTHY
+        harmless = assess_xid(event.code, event.text, branch=branch).health is Health.HEALTHY
         return f"{subject}/{event.pid}" if harmless and event.pid is not None else subject
 
-    def _silence(self, source: EventSource) -> CheckResult:
+    def _source_result(self, source: EventSource) -> CheckResult:
         """Say whether a source that should have told of errors has told of them.
 
         It says nothing about the GPUs: what one source misses, another has told us.
@@ -77,11 +77,11 @@ class XidCheck:
         return CheckResult(
             check=f"{self.name}-source/{source.name}",
             health=Health.DEGRADED if source.silent else Health.HEALTHY,
-            reason=silence + tally(source),
+            reason=silence + describe_source(source),
         )
 
 
-def tally(source: EventSource) -> str:
+def describe_source(source: EventSource) -> str:
     """Return what a source has seen and missed, in words."""
     seen = f"{source.events} errors in {source.lines} messages, {source.missed} missed"
     return f"{seen}, overrun {source.overrun} times" if source.overrun else seen
@@ -99,9 +99,9 @@ def _is_repeated(events: Sequence[GpuEvent], view: MachineView) -> bool:
     )
 
 
-def judge_xid(code: int, text: str = "", *, branch: int | None = None) -> Ruling:
+def assess_xid(code: int, text: str = "", *, branch: int | None = None) -> Assessment:
     """Return what an XID says about the GPU it happened on, or an SXid about its switch."""
-    return rule(_kind(code), code, text, branch=branch)
+    return assess(_kind(code), code, text, branch=branch)
 
 
 def label(code: int) -> str:
@@ -109,10 +109,10 @@ def label(code: int) -> str:
     return f"{_kind(code).label} {code}"
 
 
-def say(ruling: Ruling, text: str) -> str:
+def describe_xid(assessment: Assessment, text: str) -> str:
     """Return what happened and what is to be done about it, as one clause."""
-    said = text or ruling.entry.meaning
-    wanted = "" if ruling.action is Action.NONE else f"; {ruling.action.words}"
+    said = text or assessment.entry.meaning
+    wanted = "" if assessment.action is Action.NONE else f"; {assessment.action.words}"
     return f"{said}{wanted}"
 
 
@@ -137,12 +137,12 @@ def _named_after(event: GpuEvent, named: Sequence[GpuEvent]) -> GpuEvent:
     return replace(event, pid=other.pid, process=other.process)
 
 
-def _facts(event: GpuEvent, ruling: Ruling, where: str, times: int) -> dict[str, str]:
+def _facts(event: GpuEvent, assessment: Assessment, where: str, times: int) -> dict[str, str]:
     """Return what policies and incidents ask about; what nobody knows is left out."""
     known = {
         "code": str(event.code),
         "kind": str(_kind(event.code)),
-        "class": str(ruling.entry.origin),
+        "class": str(assessment.entry.origin),
         "gpu": event.gpu,
         "gpu_index": where.removeprefix("GPU ") if where != event.gpu else "",
         "text": event.text,
@@ -160,11 +160,13 @@ def _kind(code: int) -> Kind:
     return Kind.SXID if code >= 10_000 else Kind.XID
 
 
-def _gravest(events: Sequence[GpuEvent], branch: int | None) -> tuple[GpuEvent, Ruling]:
+def _gravest(events: Sequence[GpuEvent], branch: int | None) -> tuple[GpuEvent, Assessment]:
     """Return the event that asks for most, and of several such the latest."""
-    ruled = [(event, judge_xid(event.code, event.text, branch=branch)) for event in events]
-    gravest = max(_SEVERITY[ruling.health] for _, ruling in ruled)
-    return [(e, ruling) for e, ruling in ruled if _SEVERITY[ruling.health] == gravest][-1]
+    assessed = [(event, assess_xid(event.code, event.text, branch=branch)) for event in events]
+    gravest = max(_SEVERITY[assessment.health] for _, assessment in assessed)
+    return [
+        (e, assessment) for e, assessment in assessed if _SEVERITY[assessment.health] == gravest
+    ][-1]
 
 
 def _names(gpus: GpuReader) -> tuple[dict[str, str], int | None]:

@@ -22,7 +22,7 @@ _uuid_of = attrgetter("uuid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenBack:
+class ReturnedMachine:
     """Why a machine was not kept."""
 
     node: str
@@ -41,7 +41,7 @@ def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
     return (*named, *map(str.lower, gpus))
 
 
-def blame(node: Node) -> list[Condition]:
+def hardware_faults(node: Node) -> list[Condition]:
     """Return what of a node's hardware is the reason why it is given back, if it is."""
     if node.retiring is None or node.retiring.surplus or node.retiring.urgent:
         return []
@@ -53,7 +53,9 @@ def blame(node: Node) -> list[Condition]:
     ]
 
 
-def blamed(conditions: Iterable[Condition], identities: Iterable[str]) -> tuple[str, ...]:
+def blamed_identities(
+    conditions: Iterable[Condition], identities: Iterable[str]
+) -> tuple[str, ...]:
     """Return the names to remember: all of them, less the GPUs that others were blamed for."""
     named = list(identities)
     guilty = {condition.facts.get("gpu", "").lower() for condition in conditions}
@@ -62,8 +64,8 @@ def blamed(conditions: Iterable[Condition], identities: Iterable[str]) -> tuple[
     return tuple(name for name in named if name in guilty or not _UUID.fullmatch(name))
 
 
-def recognise(
-    identities: Iterable[str], known: Mapping[str, GivenBack], node: Node, *, now: datetime
+def find_returned(
+    identities: Iterable[str], known: Mapping[str, ReturnedMachine], node: Node, *, now: datetime
 ) -> CheckResult | None:
     """Return what is held against a machine that was here before, and given back as broken."""
     past = [known[name] for name in identities if name in known]

@@ -42,14 +42,14 @@ class Straggler:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspicion:
+class SlowStreak:
     """How often somebody has fallen behind lately."""
 
     windows: int = 0
     misses: int = 0
 
 
-def behind(values: Mapping[str, float]) -> dict[str, float]:
+def find_slow(values: Mapping[str, float]) -> dict[str, float]:
     """Return who falls behind in one window, with what is typical of the others.
 
     Median and median deviation: a straggler must not hide by dragging the average down.
@@ -63,21 +63,21 @@ def behind(values: Mapping[str, float]) -> dict[str, float]:
     return slow if len(slow) <= max(1.0, ODD_SHARE_MAX * len(values)) else {}
 
 
-def watch(
-    before: Mapping[str, Suspicion], values: Mapping[str, float]
-) -> tuple[dict[str, Suspicion], list[Straggler]]:
+def update_streaks(
+    before: Mapping[str, SlowStreak], values: Mapping[str, float]
+) -> tuple[dict[str, SlowStreak], list[Straggler]]:
     """Return what is suspected after one more window, and who is found to be a straggler."""
-    slow = behind(values)
-    after: dict[str, Suspicion] = {}
+    slow = find_slow(values)
+    after: dict[str, SlowStreak] = {}
     found: list[Straggler] = []
     for name in {**before, **slow}:
         if name not in values:
             continue  # It is no longer a part of this.
-        known = before.get(name, Suspicion())
+        known = before.get(name, SlowStreak())
         if name in slow:
-            known = Suspicion(windows=known.windows + 1)
+            known = SlowStreak(windows=known.windows + 1)
         elif known.misses < MISSES_MAX:
-            known = Suspicion(windows=known.windows, misses=known.misses + 1)
+            known = SlowStreak(windows=known.windows, misses=known.misses + 1)
         else:
             continue
         after[name] = known

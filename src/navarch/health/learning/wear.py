@@ -16,7 +16,7 @@ LOOK_BACK = timedelta(days=90)
 """How old a reading may be that a trend begins with: as far as the journal reaches."""
 
 WARN_DAYS = 30.0
-CALM_DAYS = 45.0
+CLEAR_DAYS = 45.0
 """A GPU whose spares last less than a month is told of, until they last a month and a half."""
 
 WEIGHTS = (0, 1, 2, 3, 4)
@@ -57,7 +57,7 @@ class DaysLeft:
     """It will hardly be sooner than this."""
 
 
-def judge_wear(
+def evaluate_wear(
     gpu: str,
     label: str,
     readings: Sequence[WearReading],
@@ -70,7 +70,7 @@ def judge_wear(
     `label` is what people call the GPU, `before` what was said of it the last time.
     """
     left = days_left(recent(readings, now=now))
-    limit = WARN_DAYS if before is None else CALM_DAYS
+    limit = WARN_DAYS if before is None else CLEAR_DAYS
     if left is None or left.days > limit:
         healthy = CheckResult(check=f"{WEAR}/{gpu}", health=Health.HEALTHY, facts={"gpu": gpu})
         return None if before is None else healthy

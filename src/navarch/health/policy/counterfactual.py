@@ -14,7 +14,7 @@ from navarch.health.policy.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class PolicyOutcome:
     """What one policy makes of one event."""
 
     health: Health
@@ -37,12 +37,12 @@ class Difference:
     at: datetime
     node: NodeId
     what: str
-    old: Outcome
-    new: Outcome
+    old: PolicyOutcome
+    new: PolicyOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class PolicyTally:
     """What one policy makes of all of history."""
 
     verdicts: Mapping[str, int] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PolicyComparison:
     """Two policies side by side, over the same history."""
 
-    old: Tally
-    new: Tally
+    old: PolicyTally
+    new: PolicyTally
     events: int
     since: datetime | None
     """When the oldest of the events happened."""
@@ -71,7 +71,7 @@ class Comparison:
 
 def compare_policies(
     old: Policy, new: Policy, events: Iterable[Event], *, start: datetime | None = None
-) -> Comparison:
+) -> PolicyComparison:
     """Return what `events`, oldest first, would have come to under each of two policies.
 
     Each event is judged under the circumstances of its time, as the journal has kept them, and
@@ -98,7 +98,7 @@ def compare_policies(
             differences.append(
                 Difference(at=occurrence.at, node=node, what=event.reason, old=one, new=other)
             )
-    return Comparison(
+    return PolicyComparison(
         old=before.tally(),
         new=after.tally(),
         events=count,
@@ -116,7 +116,7 @@ class _Replay:
         self._fatal = 0
         self._broken = 0
 
-    def judge(self, node: NodeId, verdict: Verdict) -> Outcome:
+    def judge(self, node: NodeId, verdict: Verdict) -> PolicyOutcome:
         self.engine.note(verdict)
         self._verdicts[str(verdict.health)] += 1
         self._actions[verdict.action or "none"] += 1
@@ -124,12 +124,12 @@ class _Replay:
         self._broken += bool(verdict.broken)
         if verdict.health is Health.UNHEALTHY:
             self._out.add(node)
-        return Outcome(
+        return PolicyOutcome(
             health=verdict.health, fatal=verdict.fatal, action=verdict.action, rule=verdict.rule
         )
 
-    def tally(self) -> Tally:
-        return Tally(
+    def tally(self) -> PolicyTally:
+        return PolicyTally(
             verdicts=dict(sorted(self._verdicts.items())),
             actions=dict(sorted(self._actions.items())),
             fatal=self._fatal,

@@ -1,26 +1,79 @@
 """The engine: a policy, compiled, and what it makes of occurrences."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
 from navarch.core.health import UNHEALTHY, CheckResult, Health
+from navarch.core.ids import PoolName
 from navarch.health.policy.expression import (
     Expressions,
-    asks_when,
+    depends_on_moment,
     find_flaw,
-    speaks_of,
+    variables_used,
 )
 from navarch.health.policy.occurrence import Occurrence, variables
-from navarch.health.policy.policy import Policy, Rule, Scope
-from navarch.health.policy.windows import Match, Windows
+from navarch.health.policy.policy import COUNT_MAX, Policy, Rule, Scope
 
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
+
+
+MatchKey = tuple[str, str, str]
+"""A node, a rule, and the GPU (empty for the node as a whole)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """One event for which a rule's condition held."""
+
+    key: MatchKey
+    at: datetime
+    times: int = 1
+    value: str = ""
+    """What is counted, where different values are counted."""
+
+
+class Windows:
+    """The matches of rules that count, for as long as they count."""
+
+    def __init__(self) -> None:
+        self._matches: dict[str, dict[MatchKey, deque[Match]]] = {}
+        """By node, so that one of many can be forgotten without looking at the others."""
+
+    def count(
+        self, match: Match, *, within: timedelta, distinct: bool, beside: Iterable[Match] = ()
+    ) -> int:
+        """Return how much there has been within the window that `match` ends, with it.
+
+        What lies `beside` it is not remembered yet, and has happened all the same.
+        """
+        since = match.at - within
+        alike = (m for m in beside if m.key == match.key)
+        before = self._matches.get(match.key[0], {}).get(match.key, ())
+        seen = dict.fromkeys((*before, *alike, match))
+        kept = [m for m in seen if since < m.at <= match.at]
+        if distinct:
+            return len({m.value for m in kept if m.value})
+        return sum(m.times for m in kept)
+
+    def note(self, match: Match, *, within: timedelta) -> None:
+        """Remember a match. One that is told of again is the same one."""
+        of_node = self._matches.setdefault(match.key[0], {})
+        kept = of_node.setdefault(match.key, deque(maxlen=COUNT_MAX))
+        while kept and kept[0].at <= match.at - within:
+            kept.popleft()
+        if match not in kept:
+            kept.append(match)
+
+    def forget(self, node: str) -> None:
+        """Drop what is remembered of a node."""
+        self._matches.pop(node, None)
 
 
 @drafted
@@ -65,8 +118,8 @@ class Engine:
         rules = hashlib.sha256(msgspec.json.encode(self.policy)).hexdigest()[:8]
         self.revision = f"{self.policy.name}@{rules}"
         self._conditions = Expressions(conditions)
-        self._speaks_of = speaks_of(conditions)
-        self._ask_when = [asks_when(rule.condition) for rule in self.policy.rules]
+        self._speaks_of = variables_used(conditions)
+        self._ask_when = [depends_on_moment(rule.condition) for rule in self.policy.rules]
 
     def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
         """Return what the first rule that matches says.
@@ -137,7 +190,27 @@ class Engine:
         return counted >= rule.count
 
 
-def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySet:
+    """Which policy judges what happens where."""
+
+    fleet: Engine
+    pools: Mapping[PoolName, Engine] = field(default_factory=dict)
+
+    def of(self, pool: PoolName | None) -> Engine:
+        """Return what judges the nodes of `pool`, or nodes that are in none."""
+        return self.fleet if pool is None else self.pools.get(pool, self.fleet)
+
+
+def compile_policies(fleet: Policy, pools: Mapping[PoolName, Policy] | None = None) -> PolicySet:
+    """Return the book of these policies, each compiled once."""
+    return PolicySet(
+        fleet=Engine(fleet),
+        pools={name: Engine(policy) for name, policy in (pools or {}).items()},
+    )
+
+
+def apply_verdict(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult:
     """Return `result` as the policy sees it, with a word about it where that differs."""
     facts = {**result.facts, "rule": verdict.rule} if verdict.rule else dict(result.facts)
     reason = result.reason

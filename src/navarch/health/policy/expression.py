@@ -39,7 +39,7 @@ class Expressions:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._recurs = speaks_of(texts) <= {"check", "phase"}
+        self._recurs = variables_used(texts) <= {"check", "phase"}
         self._known: dict[str, Sequence[bool | str]] = {}
         # Each on lines of its own: a condition may end with a comment.
         together = ",".join(f"(\n{text}\n)" for text in texts)
@@ -115,7 +115,7 @@ _WORD = re.compile(r"\w+")
 _WHEN = re.compile(r"timestamp|\bphase\b|\bevent\b(?!\s*\.)")
 
 
-def asks_when(text: str) -> bool:
+def depends_on_moment(text: str) -> bool:
     """Return whether a condition may hold at one moment and not at another, all else being equal.
 
     One that speaks of an event as a whole is taken to speak of its date as well.
@@ -123,7 +123,7 @@ def asks_when(text: str) -> bool:
     return _WHEN.search(text) is not None
 
 
-def speaks_of(texts: Iterable[str]) -> frozenset[str]:
+def variables_used(texts: Iterable[str]) -> frozenset[str]:
     """Return the variables that conditions may speak of: the others need not be worked out.
 
     One that only stands in quotes counts as well, which does no harm.

@@ -11,8 +11,7 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.health.policy.engine import Verdict
 from navarch.health.policy.occurrence import Occurrence
-from navarch.health.policy.phase import MachinePhase
-from navarch.health.policy.policy import Policy
+from navarch.health.policy.policy import MachinePhase, Policy
 
 FINDING = "health.finding"
 """The kind of the event."""

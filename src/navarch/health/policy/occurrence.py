@@ -9,7 +9,7 @@ from typing import Any
 from navarch.core.drafting import drafted
 from navarch.core.health import HEALTHY, TESTING, CheckResult, Health
 from navarch.core.node import Node
-from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import MachinePhase
 
 EVENT_FIELDS = (
     "timestamp",

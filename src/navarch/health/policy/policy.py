@@ -1,11 +1,12 @@
 """A policy: ordered rules that say what an event means."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from navarch.core.health import Health
-from navarch.health.policy.phase import MachinePhase
+from navarch.core.node import Node, Phase
 
 RESULTS = (Health.HEALTHY, Health.DEGRADED, Health.UNHEALTHY)
 """What a rule may conclude, mildest first."""
@@ -18,6 +19,19 @@ WINDOW_MAX = timedelta(days=30)
 
 BOOT_GRACE = timedelta(minutes=5)
 """For how long after a start a machine counts as booting, unless the policy says otherwise."""
+
+BUSY_FROM_PCT = 5.0
+"""A GPU that is used less than this is idle, for all that a policy can tell."""
+
+
+class MachinePhase(StrEnum):
+    """What a machine is at."""
+
+    BOOTING = "booting"
+    IDLE = "idle"
+    BUSY = "busy"
+    RESETTING = "resetting"
+    DRAINING = "draining"
 
 
 class Scope(StrEnum):
@@ -76,5 +90,37 @@ class Policy:
         return max((rule.within or timedelta(0) for rule in self.rules), default=timedelta(0))
 
 
-BELIEVE_CHECKS = Policy(name="none", rules=())
+NO_RULES = Policy(name="none", rules=())
 """No rules: what the checks say themselves stands."""
+
+_COMING = (Phase.REQUESTED, Phase.BOOTING)
+_LEAVING = (Phase.DRAINING, Phase.TERMINATING)
+
+RESETS = frozenset({"reset_gpu", "reboot", "power_cycle"})
+"""What the machine may have been asked for that makes errors of our own making."""
+
+
+def machine_phase(
+    node: Node,
+    *,
+    now: datetime,
+    boot_grace: timedelta,
+    utilization_pct: float | None = None,
+    asked: Iterable[str] = (),
+) -> MachinePhase:
+    """Return what a machine is at; `asked` is what its agent has been asked and has not done.
+
+    A machine that nobody has read lately counts as busy: to be lenient would take a reason.
+    """
+    if not RESETS.isdisjoint(asked):
+        return MachinePhase.RESETTING
+    booted_at = node.booted_at or node.registered_at
+    if booted_at is None or node.phase in _COMING:
+        return MachinePhase.BOOTING
+    if now - booted_at < boot_grace:
+        return MachinePhase.BOOTING
+    if node.phase in _LEAVING:
+        return MachinePhase.DRAINING
+    if utilization_pct is not None and utilization_pct < BUSY_FROM_PCT:
+        return MachinePhase.IDLE
+    return MachinePhase.BUSY

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 from navarch.core.health import Health
 from navarch.health.xid.action import Action
-from navarch.health.xid.catalogue import find_sxid, find_xid
-from navarch.health.xid.entry import Entry, Kind, Origin, health_of
+from navarch.health.xid.catalogue import Entry, Kind, Origin, find_sxid, find_xid, health_of
 from navarch.health.xid.nvlink import explain_74, read_nvlink5
 from navarch.health.xid.recovery import demand, parse_recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ruling:
+class Assessment:
     """The decision about one error, and why."""
 
     entry: Entry
@@ -23,27 +22,27 @@ class Ruling:
     """What in the line made the decision differ from the table, or sharpened it."""
 
 
-def rule(kind: Kind, code: int, text: str = "", *, branch: int | None = None) -> Ruling:
+def assess(kind: Kind, code: int, text: str = "", *, branch: int | None = None) -> Assessment:
     """Return what to do about an error. Without its text, the table alone decides."""
     if kind is Kind.SXID:
-        return _rule_sxid(find_sxid(code, text=text, branch=branch), text)
+        return _assess_sxid(find_sxid(code, text=text, branch=branch), text)
     entry = find_xid(code, branch=branch)
     if code in _NVLINK5:
-        return _rule_nvlink5(entry, text, branch)
+        return _assess_nvlink5(entry, text, branch)
     by_text = _BY_TEXT.get(code)
-    return _ruling(entry) if by_text is None else by_text(entry, text)
+    return _assessment(entry) if by_text is None else by_text(entry, text)
 
 
-def _ruling(
+def _assessment(
     entry: Entry,
     *,
     action: Action | None = None,
     fatal: bool | None = None,
     why: str = "",
-) -> Ruling:
+) -> Assessment:
     is_fatal = entry.fatal if fatal is None else fatal
     severity = entry.severity if fatal is None or is_fatal else "warning"
-    return Ruling(
+    return Assessment(
         entry=entry,
         action=entry.action if action is None else action,
         fatal=is_fatal,
@@ -52,11 +51,11 @@ def _ruling(
     )
 
 
-def _rule_bad_task_group(entry: Entry, text: str) -> Ruling:
+def _assess_bad_task_group(entry: Entry, text: str) -> Assessment:
     """51: recent drivers reused the number; only their use of it counts."""
     if not text or "BAD_TSG" in text:
-        return _ruling(entry)
-    return _ruling(entry, action=Action.NONE, fatal=False, why="the old meaning of the number")
+        return _assessment(entry)
+    return _assessment(entry, action=Action.NONE, fatal=False, why="the old meaning of the number")
 
 
 _REMAP_PENDING = re.compile(
@@ -68,25 +67,27 @@ _NO_SPARES = re.compile(
 _INTERNAL = re.compile(r"\binternal\b.*\berror\b", re.IGNORECASE)
 
 
-def _rule_remap_failure(entry: Entry, text: str) -> Ruling:
+def _assess_remap_failure(entry: Entry, text: str) -> Assessment:
     """64: a remap that waits for a reset is not one that can never be made."""
     if _NO_SPARES.search(text):
-        return _ruling(entry, action=Action.REPLACE, why="no spare rows are left")
+        return _assessment(entry, action=Action.REPLACE, why="no spare rows are left")
     if _REMAP_PENDING.search(text):
-        return _ruling(entry, action=Action.RESET_GPU, why="the remap waits for a reset")
+        return _assessment(entry, action=Action.RESET_GPU, why="the remap waits for a reset")
     if _INTERNAL.search(text):
-        return _ruling(entry, action=Action.RESET_GPU, why="an internal error: reset, look again")
-    return _ruling(entry)
+        return _assessment(
+            entry, action=Action.RESET_GPU, why="an internal error: reset, look again"
+        )
+    return _assessment(entry)
 
 
-def _rule_recovery(entry: Entry, text: str) -> Ruling:
+def _assess_recovery(entry: Entry, text: str) -> Assessment:
     """154: the driver's own word, by number."""
     number = parse_recovery(text)
     if number is None:
-        return _ruling(entry)
+        return _assessment(entry)
     wanted = demand(number)
     calm = wanted.action is Action.NONE
-    return Ruling(
+    return Assessment(
         entry=entry,
         action=wanted.action,
         fatal=wanted.fatal,
@@ -95,26 +96,26 @@ def _rule_recovery(entry: Entry, text: str) -> Ruling:
     )
 
 
-def _rule_repair(entry: Entry, text: str) -> Ruling:
+def _assess_repair(entry: Entry, text: str) -> Assessment:
     """160: the text names what activates the repair. It can wait for the next drain."""
     lower = text.lower()
     if "node reboot" in lower:
-        return _ruling(entry, action=Action.REBOOT_NODE, why="a reboot activates the repair")
+        return _assessment(entry, action=Action.REBOOT_NODE, why="a reboot activates the repair")
     if "gpu reset" in lower:
-        return _ruling(entry, action=Action.RESET_GPU, why="a reset activates the repair")
-    return _ruling(entry)
+        return _assessment(entry, action=Action.RESET_GPU, why="a reset activates the repair")
+    return _assessment(entry)
 
 
-def _rule_nvlink4(entry: Entry, text: str) -> Ruling:
-    return _ruling(entry, why=explain_74(text))
+def _assess_nvlink4(entry: Entry, text: str) -> Assessment:
+    return _assessment(entry, why=explain_74(text))
 
 
 _BY_TEXT = {
-    51: _rule_bad_task_group,
-    64: _rule_remap_failure,
-    74: _rule_nvlink4,
-    154: _rule_recovery,
-    160: _rule_repair,
+    51: _assess_bad_task_group,
+    64: _assess_remap_failure,
+    74: _assess_nvlink4,
+    154: _assess_recovery,
+    160: _assess_repair,
 }
 _NVLINK5 = frozenset(range(144, 151))
 
@@ -138,29 +139,29 @@ def decisive(kind: Kind, code: int, text: str) -> str:
     return text if second < 0 or end < 0 or "(" not in text else text[:end]
 
 
-def _rule_nvlink5(entry: Entry, text: str, branch: int | None) -> Ruling:
+def _assess_nvlink5(entry: Entry, text: str, branch: int | None) -> Assessment:
     reading = read_nvlink5(entry.code, text, branch=branch)
     if reading is None:
-        return _ruling(entry)
+        return _assessment(entry)
     link = "" if reading.link is None or reading.link < 0 else f" on link {reading.link}"
     how = "by its registers" if reading.decoded else "by its severity, no rule fits its registers"
-    return _ruling(
+    return _assessment(
         entry, action=reading.action, fatal=reading.fatal, why=f"{reading.unit}{link}, {how}"
     )
 
 
-def _rule_sxid(entry: Entry, text: str) -> Ruling:
+def _assess_sxid(entry: Entry, text: str) -> Assessment:
     """Believe the severity word: the same number is fatal on one switch and not on another."""
     if text.startswith("Fatal"):
         action = Action.CHECK_FABRIC if entry.action is Action.NONE else entry.action
-        return _ruling(entry, action=action, fatal=True, why="the switch calls it fatal")
+        return _assessment(entry, action=action, fatal=True, why="the switch calls it fatal")
     if text.startswith(("Non-fatal", "Nonfatal", "Correctable")):
-        return _ruling(
+        return _assessment(
             entry, action=Action.NONE, fatal=False, why="the switch calls it harmless for now"
         )
-    return _ruling(entry)
+    return _assessment(entry)
 
 
-def is_application_fault(ruling: Ruling) -> bool:
+def is_application_fault(assessment: Assessment) -> bool:
     """Return whether an error says nothing about the machine it happened on."""
-    return ruling.entry.origin is Origin.APP and not ruling.fatal
+    return assessment.entry.origin is Origin.APP and not assessment.fatal
