@@ -146,7 +146,7 @@ def test_a_diagnosis_makes_the_tests_it_names_and_reports_what_they_found() -> N
         await stage.clock.sleep(2 * 3600)
         [(_, succeeded, result)] = stage.plane.finished
         assert succeeded
-        assert "burn unhealthy: GPU 0 computed 5 numbers wrong" in result
+        assert "burn unhealthy: GPU 0 computed 5 wrong results" in result
         assert "dcgm unknown: not run: dcgmi is not installed" in result
         assert any(r.check == "burn" and r.fatal for r in stage.plane.results())
 

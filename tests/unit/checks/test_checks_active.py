@@ -110,7 +110,7 @@ def test_a_burn_shows_its_figures_and_a_wrong_number_is_fatal() -> None:
     result = look(BurnCheck(), Bench(burns={1: replace(BURN, wrong=3)}))
 
     assert (result.health, result.fatal) == (Health.UNHEALTHY, True)
-    assert "GPU 1 computed 3 numbers wrong" in result.reason
+    assert "GPU 1 computed 3 wrong results" in result.reason
 
 
 def test_a_card_far_slower_than_its_sisters_is_degraded() -> None:
@@ -133,7 +133,7 @@ def test_memory_that_does_not_keep_what_it_is_given_is_fatal() -> None:
     result = look(PatternsCheck(), bench)
 
     assert (result.health, result.fatal) == (Health.UNHEALTHY, True)
-    assert "2 words of memory came back changed, first at 0x1f00" in result.reason
+    assert "2 memory words read back wrong, first at 0x1f00" in result.reason
 
 
 def test_bandwidths_are_shown_and_compared() -> None:
@@ -221,8 +221,8 @@ def test_a_gpu_that_nvbandwidth_finds_slow_is_named(tmp_path: Path) -> None:
     ("output", "code", "words"),
     [
         (None, 0, "nvbandwidth not run: nvbandwidth is not installed"),
-        ("Segmentation fault", 139, "nvbandwidth did not get through: code 139"),
-        ('{"nvbandwidth": {"error": "no GPUs"}}', 1, "nvbandwidth did not get through: no GPUs"),
+        ("Segmentation fault", 139, "nvbandwidth did not finish: code 139"),
+        ('{"nvbandwidth": {"error": "no GPUs"}}', 1, "nvbandwidth did not finish: no GPUs"),
     ],
 )
 def test_without_nvbandwidth_our_own_figures_stand_and_its_absence_is_said(
@@ -285,7 +285,7 @@ def test_dcgms_verdicts_are_passed_on() -> None:
     sick = Bench(tools={"dcgmi": ToolRun(code=1, output="Error: unable to connect\n")})
 
     assert look(DcgmCheck(), good).reason == "2 tests passed"
-    assert look(DcgmCheck(), bad).reason == "dcgmi diag fails: pcie"
+    assert look(DcgmCheck(), bad).reason == "dcgmi diag failed: pcie"
     assert look(DcgmCheck(), sick).health is Health.UNKNOWN
 
 

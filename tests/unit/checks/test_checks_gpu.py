@@ -170,26 +170,31 @@ def test_a_lost_card_does_not_hide_what_is_wrong_with_another() -> None:
     broken = replace(SOUND, remap_failed=True)
     machine = Round(Cards([GpuLostError("GPU is lost"), broken]))
 
-    assert machine.look(RowsCheck()).reason == "GPU 1 could not replace a bad memory row"
+    assert machine.look(RowsCheck()).reason == "GPU 1 failed to remap a bad memory row"
     assert machine.look(PowerCheck()).health is Health.UNKNOWN
     assert machine.look(NvmlCheck()).fatal
 
 
 BAD = [
-    (NvmlCheck(), replace(SOUND, temperature_c=89.0), Health.UNHEALTHY, "too hot"),
+    (NvmlCheck(), replace(SOUND, temperature_c=89.0), Health.UNHEALTHY, "above its limit"),
     (NvmlCheck(), replace(SOUND, memory_temperature_c=93.0), Health.DEGRADED, "memory is at 93"),
     (NvmlCheck(), replace(SOUND, ecc_uncorrected=1), Health.UNHEALTHY, "1 uncorrected"),
-    (EccCheck(), replace(SOUND, sram_worn=True), Health.UNHEALTHY, "static memory"),
+    (EccCheck(), replace(SOUND, sram_worn=True), Health.UNHEALTHY, "SRAM errors"),
     (EccCheck(), replace(SOUND, ecc_uncorrected_ever=600), Health.UNHEALTHY, "600 uncorrected"),
-    (RowsCheck(), replace(SOUND, remap_pending=True), Health.DEGRADED, "must be reset"),
-    (RowsCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "could not replace"),
-    (RowsCheck(), replace(SOUND, rows_remapped=512), Health.UNHEALTHY, "replaced 512"),
+    (RowsCheck(), replace(SOUND, remap_pending=True), Health.DEGRADED, "needs a reset"),
+    (RowsCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "failed to remap"),
+    (RowsCheck(), replace(SOUND, rows_remapped=512), Health.UNHEALTHY, "remapped 512"),
     (RowsCheck(), replace(SOUND, spare_rows=SpareRows(none=1)), Health.DEGRADED, "without a spare"),
     (RowsCheck(), replace(SOUND, spare_rows=SpareRows(low=4)), Health.DEGRADED, "short of spare"),
     (RowsCheck(), replace(SOUND, pages_retired=60), Health.UNHEALTHY, "retired 60"),
     (RowsCheck(), replace(SOUND, pages_pending=True), Health.DEGRADED, "retire a bad memory page"),
     (PowerCheck(), replace(SOUND, power_w=900.0), Health.DEGRADED, "draws 900 W"),
-    (PowerCheck(), replace(SOUND, power_limit_w=300.0), Health.DEGRADED, "limited to 300 of 700"),
+    (
+        PowerCheck(),
+        replace(SOUND, power_limit_w=300.0),
+        Health.DEGRADED,
+        "limited to 300 W of its default 700",
+    ),
     (PcieCheck(), replace(SOUND, pcie_width=8), Health.DEGRADED, "8 of 16 PCIe lanes"),
     (
         PcieCheck(),
@@ -223,15 +228,25 @@ BAD = [
         "configured wrongly",
     ),
     (RecoveryCheck(), replace(SOUND, recovery_action=1), Health.UNHEALTHY, "a reset of the GPU"),
-    (RecoveryCheck(), replace(SOUND, recovery_action=4), Health.DEGRADED, "its programs end"),
+    (
+        RecoveryCheck(),
+        replace(SOUND, recovery_action=4),
+        Health.DEGRADED,
+        "a drain and a GPU reset",
+    ),
     (RecoveryCheck(), replace(SOUND, recovery_action=99), Health.DEGRADED, "action 99"),
     (SettingsCheck(), replace(SOUND, ecc_on=False), Health.DEGRADED, "correction off"),
     (SettingsCheck(), replace(SOUND, ecc_on_next=False), Health.DEGRADED, "off after a restart"),
     (SettingsCheck(), replace(SOUND, persistent=False), Health.DEGRADED, "persistence mode off"),
     (BootCheck(), replace(SOUND, pcie_width=8), Health.UNHEALTHY, "8 of 16 PCIe lanes"),
-    (BootCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "could not be replaced"),
-    (BootCheck(), replace(SOUND, fabric=Fabric(state=3, status=9)), Health.UNHEALTHY, "refused"),
-    (BootCheck(), replace(SOUND, fabric=Fabric(state=2)), Health.UNKNOWN, "waits for the NVLink"),
+    (BootCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "failed to remap"),
+    (BootCheck(), replace(SOUND, fabric=Fabric(state=3, status=9)), Health.UNHEALTHY, "rejected"),
+    (
+        BootCheck(),
+        replace(SOUND, fabric=Fabric(state=2)),
+        Health.UNKNOWN,
+        "is waiting for the NVLink",
+    ),
 ]
 
 
@@ -271,7 +286,7 @@ def test_what_looks_bad_and_is_not_is_no_finding(
 
 RISING = [
     (EccCheck(), replace(SOUND, ecc_corrected=20_000), "corrects more than"),
-    (PcieCheck(), replace(SOUND, pcie_replays=500), "repeated 500 PCIe packets"),
+    (PcieCheck(), replace(SOUND, pcie_replays=500), "replayed 500 PCIe packets"),
     (
         NvlinkCheck(),
         replace(SOUND, nvlinks=(NvLink(index=3, active=True, recoveries=1),)),
@@ -328,7 +343,7 @@ def test_the_boot_check_wants_module_and_library_of_one_piece() -> None:
     machine.host.module = "575.2"
 
     assert machine.look(BootCheck()).reason == (
-        "the kernel has driver 575.2, its library says 580.1"
+        "the kernel module has version 575.2, the driver library 580.1"
     )
 
 
@@ -336,7 +351,7 @@ def test_the_count_check_counts_on_the_bus_as_well() -> None:
     machine = Round()
     machine.host.gpus_on_bus = 3
 
-    assert machine.look(CountCheck()).reason == "the driver drives 2 of 3 GPUs on the PCI bus"
+    assert machine.look(CountCheck()).reason == "the driver lists 2 of 3 GPUs on the PCI bus"
     machine.host.gpus_on_bus = 0
     assert machine.look(CountCheck()).health is Health.HEALTHY
     machine.expected = 4

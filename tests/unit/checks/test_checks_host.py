@@ -55,13 +55,13 @@ def test_a_full_disk_and_one_without_room_for_files_are_named() -> None:
     result = look(DiskCheck(), host)
 
     assert result.health is Health.DEGRADED
-    assert result.reason == ("/ is full but for 4.0 GiB; /data has room for only 3 more files")
+    assert result.reason == ("/ has only 4.0 GiB left; /data has room for only 3 more files")
 
 
 def test_a_server_that_is_gone_and_a_disk_that_failed_are_told_apart() -> None:
     host = a_host()
     host.disks = (Filesystem(path="/home", kind="nfs4", answers=False),)
-    assert look(MountsCheck(), host).reason == "/home (nfs4) does not answer"
+    assert look(MountsCheck(), host).reason == "/home (nfs4) does not respond"
     assert look(MountsCheck(), host).health is Health.DEGRADED
 
     host.disks = (Filesystem(path="/", kind="ext4", read_only=True, wanted_writable=True),)
@@ -86,7 +86,7 @@ def test_main_memory_is_judged_by_what_cannot_be_corrected_and_by_how_fast_the_r
     [
         (0.001, Health.HEALTHY, ""),
         (2.5, Health.DEGRADED, "the clock may be 2.5 s wrong"),
-        (float("inf"), Health.HEALTHY, "nobody corrects the clock"),
+        (float("inf"), Health.HEALTHY, "the clock is not synchronised"),
     ],
 )
 def test_a_clock_is_judged_by_how_wrong_it_may_be(
@@ -107,7 +107,7 @@ def test_many_kills_within_an_hour_are_a_finding_and_one_is_not() -> None:
     assert look(OomCheck(), host, history).health is Health.HEALTHY
 
     host.killed = 5
-    assert "killed 5 programs" in look(OomCheck(), host, history).reason
+    assert "killed 5 processes" in look(OomCheck(), host, history).reason
 
 
 def port(

@@ -13,7 +13,7 @@ from navarch.health.xid.assessment import Assessment, assess, decisive, is_appli
 from navarch.health.xid.catalogue import Kind, driver_branch, find_sxid, find_xid, sxids, xids
 from navarch.health.xid.line import parse_line
 from navarch.health.xid.nvlink import nvlink_rules, read_nvlink5
-from navarch.health.xid.recovery import demand, parse_recovery
+from navarch.health.xid.recovery import parse_recovery, required_recovery
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "xid"
 
@@ -113,7 +113,7 @@ def test_the_drivers_own_word_counts_by_its_number(
             f"154, GPU recovery action changed from 0x1 (x) to 0x{number:x} ({words})"
         )
         assert (assessment.action, assessment.fatal, assessment.health) == (action, fatal, health)
-    assert demand(number).action is action
+    assert required_recovery(number).action is action
 
 
 @given(st.text())

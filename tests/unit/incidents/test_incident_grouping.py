@@ -96,7 +96,7 @@ def test_signs_that_are_reported_before_their_cause_become_a_part_of_it() -> Non
     assert (still_open.code, still_open.kind, still_open.pid) == ("48", "hardware", "")
     assert sum(s.count for s in still_open.symptoms) == 4
     closed = [i for i in incidents if not i.is_open]
-    assert {i.note for i in closed} == {f"a part of {still_open.id}"}
+    assert {i.note for i in closed} == {f"part of {still_open.id}"}
     assert {i.state for i in closed} == {IncidentState.RESOLVED}
 
 

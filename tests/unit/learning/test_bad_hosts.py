@@ -110,7 +110,7 @@ def test_a_machine_that_was_given_back_broken_is_refused_when_it_comes_again() -
         await site.come("b", range(8))
         await site.come("c", range(8, 16))
         (why,) = site.held_against("b")
-        assert why.startswith("given back as a on ")
+        assert why.startswith("returned as broken node a on ")
         assert "XID 79" in why
         assert site.node("b").health is Health.UNHEALTHY
         assert site.held_against("c") == []

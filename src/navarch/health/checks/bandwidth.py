@@ -1,4 +1,4 @@
-"""Do bytes move as fast as they should?"""
+"""Check that GPUs copy memory at the expected speed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from navarch.ports.diagnostics import CopyFigures, Diagnostics, NotRunError, Tes
 from navarch.ports.gpu import GpuError
 
 SLOW = 0.7
-"""A card that moves less of what the best of the same machine moves is slow."""
+"""A GPU is slow below this share of the fastest GPU in the same machine."""
 WAYS = (
     ("to_device_gbs", "host to device"),
     ("from_device_gbs", "device to host"),
@@ -25,7 +25,7 @@ CASES = (
     "device_to_host_memcpy_ce",
     "device_to_device_memcpy_write_ce",
 )
-"""What is asked of nvbandwidth, which has dozens of tests and takes an hour for all of them."""
+"""The nvbandwidth tests to run; all of them together take an hour."""
 TOOL_S = 600.0
 
 
@@ -33,7 +33,7 @@ TOOL_S = 600.0
 class BandwidthCheck:
     """Measures copies between host and device, on the device, and between devices.
 
-    NVIDIA's own `nvbandwidth` adds its sums to ours where it is installed.
+    If `nvbandwidth` is installed, its results are added.
     """
 
     name: str = "bandwidth"
@@ -80,7 +80,7 @@ def _summary(figures: Sequence[CopyFigures]) -> Iterator[str]:
 
 
 class _Case(msgspec.Struct):
-    """One of nvbandwidth's tests. Its matrix is of numbers in words, or `N/A`."""
+    """One nvbandwidth test. The cells of its matrix are numbers as text, or `N/A`."""
 
     name: str = ""
     status: str = ""
@@ -98,7 +98,7 @@ class _Output(msgspec.Struct):
 
 
 def _run_nvbandwidth(diagnostics: Diagnostics) -> tuple[list[Issue], str]:
-    """Return what NVIDIA's tool finds slow, and its sums in words, or why there are none."""
+    """Run nvbandwidth; return the slow GPUs and a summary, or why it did not run."""
     try:
         run = diagnostics.tool("nvbandwidth", "-j", "-t", *CASES, within_s=TOOL_S)
     except (NotRunError, TestFailedError) as error:
@@ -106,16 +106,16 @@ def _run_nvbandwidth(diagnostics: Diagnostics) -> tuple[list[Issue], str]:
     try:
         output = msgspec.json.decode(run.output[run.output.find("{") :], type=_Output).nvbandwidth
     except msgspec.DecodeError:
-        return [], f"nvbandwidth did not get through: code {run.code}"
+        return [], f"nvbandwidth did not finish: code {run.code}"
     passed = [case for case in output.testcases if case.status == "Passed"]
     if not passed:
-        return [], f"nvbandwidth did not get through: {output.error or f'code {run.code}'}"
+        return [], f"nvbandwidth did not finish: {output.error or f'code {run.code}'}"
     sums = ", ".join(f"{case.name} {case.sum:.0f} GB/s" for case in passed)
     return [slow for case in passed for slow in _slow_column(case)], f"nvbandwidth: {sums}"
 
 
 def _slow_column(case: _Case) -> Iterator[Issue]:
-    """Compare the GPUs of a test that has one figure for each: those between host and device."""
+    """Yield the slow GPUs of a host-device test, which has one figure per GPU."""
     if len(case.bandwidth_matrix) != 1:
         return
     figures = [_number(cell) for cell in case.bandwidth_matrix[0]]

@@ -1,4 +1,4 @@
-"""Does a GPU compute right, and as fast as it should, for seconds on end?"""
+"""Check under sustained load that GPUs compute correctly and at the expected speed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import Diagnostics
 
 SLOW = 0.85
-"""A card that reaches less of what the fastest of the same machine reaches is slow."""
+"""A GPU is slow below this share of the fastest GPU in the same machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class BurnCheck:
             yield f"GPU {gpu.index}: {figures.tflops:.0f} TFLOP/s {figures.precision}"
             if figures.wrong:
                 yield unhealthy(
-                    f"GPU {gpu.index} computed {figures.wrong} numbers wrong", fatal=True
+                    f"GPU {gpu.index} computed {figures.wrong} wrong results", fatal=True
                 )
 
         def compare() -> Iterator[Issue]:

@@ -1,4 +1,4 @@
-"""Is the machine's main memory sound?"""
+"""Check main memory for ECC errors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ LATELY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdacCheck:
-    """Watches what the memory controllers count."""
+    """Watches the error counters of the memory controllers."""
 
     name: str = "memory"
     interval: timedelta | None = None
     corrected_per_hour_max: int = 100
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at the controllers, where the kernel drives any."""
+        """Check the memory controllers that the kernel exposes."""
         errors = view.host.memory_errors()
         yield combine(self.name, [] if errors is None else self._find_issues(view, errors))
 

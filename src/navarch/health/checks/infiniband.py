@@ -1,4 +1,4 @@
-"""Are the ports to the other machines up, and do they stay up?"""
+"""Check the state and error counters of InfiniBand and RoCE ports."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ LATELY = timedelta(hours=1)
 class InfinibandCheck:
     """Watches port states, flaps and symbol errors.
 
-    A port with no cable is no fault; one whose sisters are up, or that was up before, is.
+    A port that was never up is taken to have no cable, unless other ports of its kind are up.
     """
 
     name: str = "infiniband"
@@ -25,7 +25,7 @@ class InfinibandCheck:
     symbol_errors_per_hour_max: int = 120
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every port."""
+        """Check every port."""
         ports = view.host.network_ports()
         up = {port.ethernet for port in ports if port.state == "ACTIVE"}
         yield combine(

@@ -1,4 +1,4 @@
-"""Does every filesystem answer, and can it be written to where it should?"""
+"""Check that filesystems respond and are writable."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from navarch.ports.host import Filesystem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountsCheck:
-    """Finds servers that are gone, and disks that the kernel made read-only when they failed."""
+    """Finds network filesystems that hang, and disks that the kernel remounted read-only."""
 
     name: str = "mounts"
     interval: timedelta | None = None
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every filesystem."""
+        """Check every filesystem."""
         yield combine(
             self.name, [issue for fs in view.host.filesystems() for issue in _find_issues(fs)]
         )
@@ -26,6 +26,6 @@ class MountsCheck:
 
 def _find_issues(fs: Filesystem) -> Iterator[Issue]:
     if not fs.answers:
-        yield degraded(f"{fs.path} ({fs.kind}) does not answer")
+        yield degraded(f"{fs.path} ({fs.kind}) does not respond")
     if fs.read_only and fs.wanted_writable:
         yield unhealthy(f"{fs.path} ({fs.kind}) has become read-only")

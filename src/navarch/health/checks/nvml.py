@@ -1,4 +1,4 @@
-"""Can every GPU be read, is none too hot, and is its memory sound?"""
+"""Check that every GPU is readable, not too hot, and free of uncorrected errors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,20 +13,19 @@ from navarch.ports.gpu import GpuError, GpuHealth, GpuLostError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlCheck:
-    """Reads every GPU once. One result for all of them, as bad as the worst.
+    """Reads every GPU once and returns one result, as bad as the worst GPU.
 
-    It is the one that reports a driver which fails or hangs; the other checks of GPUs then
-    say that they have not looked.
+    This check reports a driver that fails or hangs; the other GPU checks then return UNKNOWN.
     """
 
     name: str = "gpu"
     interval: timedelta | None = timedelta(seconds=1)
     hot_c: float = 85.0
     too_hot_c: float = 95.0
-    """Where the card does not name a threshold of its own."""
+    """The default for GPUs that report no slowdown threshold."""
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
+        """Check every GPU."""
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
@@ -56,7 +55,7 @@ class NvmlCheck:
             too_hot_c=facts.slowdown_c or self.too_hot_c,
         )
         if facts.memory_max_c is not None:
-            # Memory runs hotter than the chip, and may: only its own limit counts.
+            # Memory may run hotter than the chip, so it is compared with its own limit only.
             yield from _heat_issue(
                 f"{name} memory",
                 facts.memory_temperature_c,
@@ -71,6 +70,6 @@ def _heat_issue(
     if heat_c is None:
         return
     if heat_c >= too_hot_c:
-        yield unhealthy(f"{name} is at {heat_c:.0f} °C, too hot to work")
+        yield unhealthy(f"{name} is at {heat_c:.0f} °C, above its limit")
     elif heat_c >= hot_c:
         yield degraded(f"{name} is at {heat_c:.0f} °C")

@@ -1,4 +1,4 @@
-"""Does memory keep what is written to it?"""
+"""Check that GPU memory keeps what is written to it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,5 +29,5 @@ class PatternsCheck:
         yield f"GPU {gpu.index}: {gib:.0f} GiB, {figures.patterns} patterns"
         if figures.wrong:
             where = f", first at {figures.first_wrong:#x}" if figures.first_wrong else ""
-            words = f"{figures.wrong} words of memory came back changed{where}"
+            words = f"{figures.wrong} memory words read back wrong{where}"
             yield unhealthy(f"GPU {gpu.index}: {words}", fatal=True)

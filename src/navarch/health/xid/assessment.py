@@ -1,4 +1,4 @@
-"""What we do about one reported error: the table first, then what the line itself says."""
+"""The assessment of one reported error: from the catalogue first, then from the line's text."""
 
 import re
 from dataclasses import dataclass
@@ -7,23 +7,23 @@ from navarch.core.health import Health
 from navarch.health.xid.action import Action
 from navarch.health.xid.catalogue import Entry, Kind, Origin, find_sxid, find_xid, health_of
 from navarch.health.xid.nvlink import explain_74, read_nvlink5
-from navarch.health.xid.recovery import demand, parse_recovery
+from navarch.health.xid.recovery import parse_recovery, required_recovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """The decision about one error, and why."""
+    """The health, action and severity of one error, with the reason."""
 
     entry: Entry
     action: Action
     fatal: bool
     health: Health
     why: str = ""
-    """What in the line made the decision differ from the table, or sharpened it."""
+    """The part of the text that changed or refined the catalogue's decision."""
 
 
 def assess(kind: Kind, code: int, text: str = "", *, branch: int | None = None) -> Assessment:
-    """Return what to do about an error. Without its text, the table alone decides."""
+    """Return the assessment of an error. Without text, the catalogue alone decides."""
     if kind is Kind.SXID:
         return _assess_sxid(find_sxid(code, text=text, branch=branch), text)
     entry = find_xid(code, branch=branch)
@@ -52,10 +52,12 @@ def _assessment(
 
 
 def _assess_bad_task_group(entry: Entry, text: str) -> Assessment:
-    """51: recent drivers reused the number; only their use of it counts."""
+    """51: recent drivers reused the code, and only their meaning needs an action."""
     if not text or "BAD_TSG" in text:
         return _assessment(entry)
-    return _assessment(entry, action=Action.NONE, fatal=False, why="the old meaning of the number")
+    return _assessment(
+        entry, action=Action.NONE, fatal=False, why="an older driver's meaning of the code"
+    )
 
 
 _REMAP_PENDING = re.compile(
@@ -68,36 +70,36 @@ _INTERNAL = re.compile(r"\binternal\b.*\berror\b", re.IGNORECASE)
 
 
 def _assess_remap_failure(entry: Entry, text: str) -> Assessment:
-    """64: a remap that waits for a reset is not one that can never be made."""
+    """64: a remap may be pending a reset, or impossible."""
     if _NO_SPARES.search(text):
         return _assessment(entry, action=Action.REPLACE, why="no spare rows are left")
     if _REMAP_PENDING.search(text):
         return _assessment(entry, action=Action.RESET_GPU, why="the remap waits for a reset")
     if _INTERNAL.search(text):
         return _assessment(
-            entry, action=Action.RESET_GPU, why="an internal error: reset, look again"
+            entry, action=Action.RESET_GPU, why="an internal error: reset and check again"
         )
     return _assessment(entry)
 
 
 def _assess_recovery(entry: Entry, text: str) -> Assessment:
-    """154: the driver's own word, by number."""
+    """154: the driver's recovery action, by number."""
     number = parse_recovery(text)
     if number is None:
         return _assessment(entry)
-    wanted = demand(number)
+    wanted = required_recovery(number)
     calm = wanted.action is Action.NONE
     return Assessment(
         entry=entry,
         action=wanted.action,
         fatal=wanted.fatal,
         health=Health.UNHEALTHY if wanted.fatal else Health.HEALTHY if calm else Health.DEGRADED,
-        why=f"the driver asks for {wanted.words}" if not calm else wanted.words,
+        why=f"the driver requires {wanted.words}" if not calm else wanted.words,
     )
 
 
 def _assess_repair(entry: Entry, text: str) -> Assessment:
-    """160: the text names what activates the repair. It can wait for the next drain."""
+    """160: the text names what activates the repair, which can wait until the next drain."""
     lower = text.lower()
     if "node reboot" in lower:
         return _assessment(entry, action=Action.REBOOT_NODE, why="a reboot activates the repair")
@@ -121,14 +123,14 @@ _NVLINK5 = frozenset(range(144, 151))
 
 
 def is_decided_by_number(kind: Kind, code: int) -> bool:
-    """Return whether no text changes what we do about an error."""
+    """Return whether the assessment depends on the code alone."""
     return kind is Kind.XID and code not in _BY_TEXT and code not in _NVLINK5
 
 
 def decisive(kind: Kind, code: int, text: str) -> str:
-    """Return the part of a text on which the decision rests, which for most errors is none.
+    """Return the part of the text that decides the assessment; empty for most codes.
 
-    Two errors with the same number and the same decisive text are decided alike.
+    Errors with equal code and equal decisive text have equal assessments.
     """
     if is_decided_by_number(kind, code):
         return ""
@@ -151,17 +153,17 @@ def _assess_nvlink5(entry: Entry, text: str, branch: int | None) -> Assessment:
 
 
 def _assess_sxid(entry: Entry, text: str) -> Assessment:
-    """Believe the severity word: the same number is fatal on one switch and not on another."""
+    """SXids: follow the printed severity, since it differs between switches for the same code."""
     if text.startswith("Fatal"):
         action = Action.CHECK_FABRIC if entry.action is Action.NONE else entry.action
         return _assessment(entry, action=action, fatal=True, why="the switch calls it fatal")
     if text.startswith(("Non-fatal", "Nonfatal", "Correctable")):
         return _assessment(
-            entry, action=Action.NONE, fatal=False, why="the switch calls it harmless for now"
+            entry, action=Action.NONE, fatal=False, why="the switch calls it non-fatal"
         )
     return _assessment(entry)
 
 
 def is_application_fault(assessment: Assessment) -> bool:
-    """Return whether an error says nothing about the machine it happened on."""
+    """Return whether an error is the application's fault, not the machine's."""
     return assessment.entry.origin is Origin.APP and not assessment.fatal

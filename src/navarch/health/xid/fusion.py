@@ -1,8 +1,8 @@
-"""One event out of what several witnesses saw of it.
+"""Fuse the observations of several sources into single events.
 
-The kernel log is first and complete, but may be unreadable or overrun. NVML comes tens of
-milliseconds later, without a text, and loses causes in a burst. The tracepoint is complete, on
-new drivers. What any of them saw has happened; what two of them saw has happened once.
+The kernel log is first and complete, but may be unreadable or overrun. NVML follows tens of
+milliseconds later, without text, and loses causes in a burst. The tracepoint is complete, on new
+drivers. An error seen by any source has happened; seen by two, it has happened once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,15 +14,15 @@ from navarch.health.xid.catalogue import Kind
 from navarch.ports.checks import EventSource
 
 WINDOW = timedelta(seconds=2)
-"""Sightings closer than this may be of one event. NVML has been measured 110 ms behind the log."""
+"""Observations within this time may be of one event. NVML was measured 110 ms after the log."""
 BURST = timedelta(milliseconds=250)
-"""One source that speaks again sooner than this is still speaking of the same event: an exception
-takes up to four lines, a few milliseconds apart. Later, it has happened again."""
+"""Repeated lines of one source within this time belong to one event: an exception takes up to four
+lines, a few milliseconds apart. Later lines are a new event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one witness saw."""
+    """One source's report of an error."""
 
     source: str
     at: datetime
@@ -33,12 +33,12 @@ class Observation:
     process: str = ""
     pci: str = ""
     place: int = 0
-    """Where its source keeps it, so that the source can be told when it is dealt with."""
+    """The position in its source, to acknowledge it once it is processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidEvent:
-    """Something that happened once, and everything that was seen of it."""
+    """One error, with all its observations."""
 
     number: int
     at: datetime
@@ -49,31 +49,31 @@ class XidEvent:
 
     @property
     def sources(self) -> frozenset[str]:
-        """Who saw it."""
+        """The sources that saw it."""
         return frozenset(observation.source for observation in self.observations)
 
     @property
     def pid(self) -> int | None:
-        """The process it happened to; of an exception's lines only the last may name it."""
+        """The affected process. Only the last line of an exception may name it."""
         return next((s.pid for s in self.observations if s.pid is not None), None)
 
     @property
     def process(self) -> str:
-        """That process' name."""
+        """The name of that process."""
         return next((s.process for s in self.observations if s.process), "")
 
     @property
     def pci(self) -> str:
-        """The device's address, where a source gave it."""
+        """The device's PCI address, if a source gave it."""
         return next((s.pci for s in self.observations if s.pci), "")
 
 
 class Fusion:
-    """Takes observations in the order in which they come in, and keeps the events apart.
+    """Groups observations, in the order in which they arrive, into events.
 
-    An event is made by its first observation, so that nobody waits for a second opinion. Later
-    ones join it, or, when they bring the text that decides and the first had none, renew it.
-    What happened before everybody listened, at `began`, nobody is blamed for having missed.
+    The first observation creates the event, without waiting for other sources. Later ones join it,
+    or update it if they bring the text that decides and the first had none. Events before `began`,
+    when not all sources were open, do not count as missed.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Fusion:
 
     @property
     def sources(self) -> tuple[EventSource, ...]:
-        """Every source, and how well it sees."""
+        """Every source, with its counts of seen and missed events."""
         return tuple(self._sources.values())
 
     def see(self, observations: Sequence[Observation], *, now: datetime) -> list[XidEvent]:
-        """Return the events that `observations` make, and those that they change."""
+        """Return the events that `observations` create or change."""
         touched: dict[int, XidEvent] = {}
         for observation in observations:
             event = self._join(observation) or self._make(observation)
@@ -104,7 +104,7 @@ class Fusion:
         return list(touched.values())
 
     def _join(self, observation: Observation) -> XidEvent | None:
-        """Add a observation to the event nearest to it that it can be of, if there is one."""
+        """Add an observation to the nearest matching event, if there is one."""
         same = [event for event in self._recent if self._same(event, observation)]
         if not same:
             return None
@@ -150,7 +150,7 @@ class Fusion:
         return event
 
     def _close(self, now: datetime) -> None:
-        """Let go of events that no further observation can join, and note who missed them."""
+        """Drop events that can no longer be joined, and count the sources that missed them."""
         over = [event for event in self._recent if now - event.at > self._window]
         self._recent = [event for event in self._recent if now - event.at <= self._window]
         for event in over:
