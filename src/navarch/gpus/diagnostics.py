@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from navarch.core.inventory import Gpu
-from navarch.gpus.testbench import Outcome
+from navarch.gpus.testbench import GpuTestOutcome
 from navarch.ports.diagnostics import (
     BurnFigures,
     CopyFigures,
@@ -49,16 +49,16 @@ class CudaDiagnostics:
 
     def touch(self, gpu: Gpu) -> None:
         """Make a context, write to memory and read it back."""
-        self._perform("touch", gpu, within_s=0.0)
+        self._run_test("touch", gpu, within_s=0.0)
 
     def burn(self, gpu: Gpu, *, seconds: float) -> BurnFigures:
         """Multiply matrices and compare every product."""
-        outcome = self._perform("burn", gpu, f"{seconds:g}", within_s=2 * seconds)
+        outcome = self._run_test("burn", gpu, f"{seconds:g}", within_s=2 * seconds)
         return outcome.burn or _nothing()
 
     def patterns(self, gpu: Gpu, *, share: float) -> PatternFigures:
         """Write patterns to memory, and read them back."""
-        outcome = self._perform("patterns", gpu, f"{share:g}", within_s=PATTERNS_S)
+        outcome = self._run_test("patterns", gpu, f"{share:g}", within_s=PATTERNS_S)
         return outcome.patterns or _nothing()
 
     def copies(self, gpus: Sequence[Gpu]) -> Sequence[CopyFigures]:
@@ -66,7 +66,7 @@ class CudaDiagnostics:
         found = []
         for gpu in gpus:
             others = [other.pci_bus_id for other in gpus if other.uuid != gpu.uuid]
-            outcome = self._perform("copies", gpu, *others, within_s=COPIES_S)
+            outcome = self._run_test("copies", gpu, *others, within_s=COPIES_S)
             found.append(outcome.copies or _nothing())
         return found
 
@@ -78,11 +78,11 @@ class CudaDiagnostics:
         code, output = self._run([path, *arguments], within_s, with_errors=True)
         return ToolRun(code=code, output=output[-OUTPUT_MAX:].decode(errors="replace"))
 
-    def _perform(self, test: str, gpu: Gpu, *arguments: str, within_s: float) -> Outcome:
+    def _run_test(self, test: str, gpu: Gpu, *arguments: str, within_s: float) -> GpuTestOutcome:
         command = [*self._command, test, gpu.pci_bus_id, *arguments]
         code, output = self._run(command, self._start_s + within_s, with_errors=False)
         try:
-            outcome = msgspec.json.decode(output, type=Outcome)
+            outcome = msgspec.json.decode(output, type=GpuTestOutcome)
         except msgspec.DecodeError as error:
             how = f"of signal {-code}" if code < 0 else f"with code {code}"
             raise TestFailedError(f"the test died {how}") from error

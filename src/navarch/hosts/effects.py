@@ -83,7 +83,7 @@ class LinuxEffects:
         return reached
 
     def _run(self, command: Sequence[str], within_s: float) -> str:
-        """Return what a tool said; HostError if it fails, or does not end in time."""
+        """Return what a tool output; HostError if it fails, or does not end in time."""
         name = " ".join(command)
         try:
             child = subprocess.Popen(
@@ -97,7 +97,7 @@ class LinuxEffects:
         except OSError as error:
             raise HostError(f"{name}: {error.strerror}") from error
         try:
-            said, _ = child.communicate(timeout=within_s)
+            output, _ = child.communicate(timeout=within_s)
         except subprocess.TimeoutExpired as error:
             child.kill()
             if child.stdout is not None:
@@ -106,10 +106,10 @@ class LinuxEffects:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=1.0)
             raise HostError(f"{name}: no end within {within_s:g} s (pid {child.pid})") from error
-        said = " ".join(said.split())[:WORDS_MAX]
+        output = " ".join(output.split())[:WORDS_MAX]
         if child.returncode != 0:
-            raise HostError(f"{name}: {said or f'exit status {child.returncode}'}")
-        return said
+            raise HostError(f"{name}: {output or f'exit status {child.returncode}'}")
+        return output
 
 
 def _pause(seconds: float) -> None:

@@ -53,7 +53,7 @@ def _mounted_for_writing(fstab: str) -> set[str]:
 
 
 def _measure(path: str, kind: str, read_only: bool, writable: bool) -> Filesystem:
-    if kind in NETWORK and not _answers(path):
+    if kind in NETWORK and not _responds(path):
         return Filesystem(
             path=path, kind=kind, read_only=read_only, answers=False, wanted_writable=writable
         )
@@ -73,7 +73,7 @@ def _measure(path: str, kind: str, read_only: bool, writable: bool) -> Filesyste
     )
 
 
-def _answers(path: str) -> bool:
+def _responds(path: str) -> bool:
     """Return whether somebody else can look at `path` and come back.
 
     A look at a server that is gone cannot be ended, not even by killing who looks. So it is
@@ -82,13 +82,13 @@ def _answers(path: str) -> bool:
     command = ["stat", "--file-system", "--format=%i", "--", path]
     quiet = subprocess.DEVNULL
     try:
-        looker = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+        probe = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
     except OSError:
         return True  # Nobody to send: that is not the filesystem's fault.
     try:
-        return looker.wait(timeout=ANSWER_S) == 0
+        return probe.wait(timeout=ANSWER_S) == 0
     except subprocess.TimeoutExpired:
-        looker.kill()
+        probe.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            looker.wait(timeout=0.1)
+            probe.wait(timeout=0.1)
         return False

@@ -1,14 +1,13 @@
 """A Linux machine."""
 
+import ctypes
 import platform
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from navarch.hosts.filesystems import read_filesystems
-from navarch.hosts.infiniband import read_ports
 from navarch.hosts.sysfs import names, number, read_text, word
-from navarch.hosts.timekeeping import clock_error_s
 from navarch.ports.host import (
     CpuTimes,
     Filesystem,
@@ -202,3 +201,58 @@ def parse_memory(meminfo: str) -> Memory:
     if "MemTotal" not in kib or "MemAvailable" not in kib:
         raise HostError("/proc/meminfo does not say how much memory there is")
     return Memory(total_bytes=kib["MemTotal"] * 1024, available_bytes=kib["MemAvailable"] * 1024)
+
+
+def read_ports(sys: Path) -> Iterator[NetworkPort]:
+    """Yield every port of every adapter."""
+    adapters = sys / "class" / "infiniband"
+    for adapter in names(adapters):
+        for port in names(adapters / adapter / "ports"):
+            yield _port(f"{adapter}/{port}", adapters / adapter / "ports" / port)
+
+
+def _port(name: str, folder: Path) -> NetworkPort:
+    return NetworkPort(
+        name=name,
+        state=_after_number(word(folder / "state")),
+        physical=_after_number(word(folder / "phys_state")),
+        rate=word(folder / "rate"),
+        ethernet=word(folder / "link_layer") == "Ethernet",
+        link_downed=number(folder / "counters" / "link_downed"),
+        symbol_errors=number(folder / "counters" / "symbol_error"),
+    )
+
+
+def _after_number(text: str) -> str:
+    """Return `ACTIVE` of `4: ACTIVE`."""
+    return text.partition(":")[2].strip() or text
+
+
+_UNSYNCHRONISED = 0x0040
+_ERROR = 5
+
+
+class _Timex(ctypes.Structure):
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 256),
+    )
+
+
+def clock_error_s() -> float | None:
+    """Return the estimated error in seconds; infinity where nobody keeps the clock right."""
+    timex = _Timex(modes=0)
+    try:
+        state = ctypes.CDLL(None).adjtimex(ctypes.byref(timex))
+    except (AttributeError, OSError):
+        return None
+    if state < 0:
+        return None
+    if timex.status & _UNSYNCHRONISED or state == _ERROR:
+        return float("inf")
+    return float(timex.esterror) / 1e6

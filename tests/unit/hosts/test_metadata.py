@@ -10,9 +10,8 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.notice import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
 from navarch.hosts.metadata.aws import AwsMetadata
-from navarch.hosts.metadata.choice import Service, detect, watch
 from navarch.hosts.metadata.gcp import GcpKey, gcp_sources, maintenance_event, preempted
-from navarch.hosts.metadata.watch import SourceWatch
+from navarch.hosts.metadata.watch import Service, SourceWatch, detect, watch_service
 from navarch.ports.metadata import MetadataError
 from navarch.testing.metadata_service import MetadataService, metadata_service
 
@@ -213,12 +212,12 @@ def test_the_firmware_says_whose_machine_it_is(
 ) -> None:
     (tmp_path / "sys_vendor").write_text(f"{vendor}\n")
     assert detect(tmp_path) is service
-    assert (watch(Service.AUTO, dmi=tmp_path) is None) is (service is Service.NONE)
+    assert (watch_service(Service.AUTO, dmi=tmp_path) is None) is (service is Service.NONE)
 
 
 def test_a_machine_without_firmware_and_one_that_was_told_so_ask_nobody(tmp_path: Path) -> None:
-    assert watch(Service.AUTO, dmi=tmp_path / "nothing") is None
-    assert watch(Service.NONE) is None
+    assert watch_service(Service.AUTO, dmi=tmp_path / "nothing") is None
+    assert watch_service(Service.NONE) is None
 
 
 def test_a_notice_makes_a_machine_degraded_and_never_unhealthy() -> None:

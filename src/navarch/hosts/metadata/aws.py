@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from navarch.core.notice import Notice, NoticeKind
-from navarch.hosts.metadata.http import UNAUTHORIZED, Answer, ask
+from navarch.hosts.metadata.http import UNAUTHORIZED, Response, request
 from navarch.ports.metadata import MetadataError
 
 ADDRESS = "http://169.254.169.254"
@@ -58,38 +58,38 @@ class AwsMetadata:
 
     def _get(self, path: str) -> object:
         """Return what the service says, None if it has nothing to say."""
-        answer = self._ask(path)
-        if answer is not None and answer.status == UNAUTHORIZED:
+        response = self._request(path)
+        if response is not None and response.status == UNAUTHORIZED:
             # Tokens end, and with a machine that was stopped they end early.
             self._token = ""
-            answer = self._ask(path)
-        if answer is None or not answer.text.strip():
+            response = self._request(path)
+        if response is None or not response.text.strip():
             return None
-        if answer.status != OK:
-            raise MetadataError(f"{path}: the service answers {answer.status}")
+        if response.status != OK:
+            raise MetadataError(f"{path}: the service answers {response.status}")
         try:
-            found: object = json.loads(answer.text)
+            found: object = json.loads(response.text)
         except ValueError as error:
-            raise MetadataError(f"{path}: {answer.text[:80]!r} is no JSON") from error
+            raise MetadataError(f"{path}: {response.text[:80]!r} is no JSON") from error
         return found
 
-    def _ask(self, path: str) -> Answer | None:
+    def _request(self, path: str) -> Response | None:
         if not self._token:
             self._token = self._new_token()
-        return ask(
+        return request(
             f"{self._address}/latest/meta-data/{path}",
             headers={"X-aws-ec2-metadata-token": self._token},
             within_s=self._within_s,
         )
 
     def _new_token(self) -> str:
-        answer = ask(
+        response = request(
             f"{self._address}/latest/api/token",
             headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S), "Content-Length": "0"},
             within_s=self._within_s,
             method="PUT",
         )
-        if answer is None or answer.status != OK:
-            said = "not found" if answer is None else answer.status
+        if response is None or response.status != OK:
+            said = "not found" if response is None else response.status
             raise MetadataError(f"no session token: the service answers {said}")
-        return answer.text.strip()
+        return response.text.strip()

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 
 from navarch.core.notice import Notice, NoticeKind
-from navarch.hosts.metadata.http import ask
+from navarch.hosts.metadata.http import request
 from navarch.ports.metadata import MetadataError
 
 ADDRESS = "http://metadata.google.internal"
 FLAVOR = "metadata-flavor"
 WAIT_S = 30
 """How long the server keeps a question about news open. A machine has 30 seconds from the notice
-to its end, so waiting for the answer beats asking every so often."""
+to its end, so waiting for the response beats asking every so often."""
 OK = 200
 
 
 class GcpKey:
-    """Follows one value of the metadata server: the first answer at once, then every change."""
+    """Follows one value of the metadata server: the first response at once, then every change."""
 
     pause_s = 0.0
 
@@ -41,16 +41,20 @@ class GcpKey:
         if self._etag:
             query = f"?wait_for_change=true&timeout_sec={self._wait_s}&last_etag={self._etag}"
             within_s += self._wait_s
-        answer = ask(self._url + query, headers={"Metadata-Flavor": "Google"}, within_s=within_s)
-        if answer is None:
+        response = request(
+            self._url + query, headers={"Metadata-Flavor": "Google"}, within_s=within_s
+        )
+        if response is None:
             # A machine of a kind that has no such value. The server would not wait for it either.
             self._etag = ""
             raise MetadataError(f"{self._url}: there is no such value")
-        if answer.status != OK or answer.headers.get(FLAVOR, "").lower() != "google":
+        if response.status != OK or response.headers.get(FLAVOR, "").lower() != "google":
             self._etag = ""
-            raise MetadataError(f"{self._url}: no answer of a metadata server ({answer.status})")
-        self._etag = answer.headers.get("etag", "")
-        notice = self._read(answer.text.strip())
+            raise MetadataError(
+                f"{self._url}: no response of a metadata server ({response.status})"
+            )
+        self._etag = response.headers.get("etag", "")
+        notice = self._read(response.text.strip())
         return () if notice is None else (notice,)
 
 

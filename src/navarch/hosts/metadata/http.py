@@ -18,7 +18,7 @@ UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """What a service said."""
 
     status: int
@@ -26,10 +26,10 @@ class Answer:
     headers: Mapping[str, str]
 
 
-def ask(
+def request(
     url: str, *, headers: Mapping[str, str], within_s: float, method: str = "GET"
-) -> Answer | None:
-    """Return the answer; None for "not found". Raises MetadataError for anything but an answer."""
+) -> Response | None:
+    """Return the response; None for "not found". Raise MetadataError without one."""
     parts = urlsplit(url)
     assert parts.hostname, url
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=within_s)
@@ -39,7 +39,7 @@ def ask(
         reply = connection.getresponse()
         body = reply.read(BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as error:
-        what = "no answer in time" if isinstance(error, TimeoutError | socket.timeout) else error
+        what = "no response in time" if isinstance(error, TimeoutError | socket.timeout) else error
         raise MetadataError(f"{method} {url}: {what}") from error
     finally:
         connection.close()
@@ -48,4 +48,4 @@ def ask(
     if len(body) > BYTES_MAX:
         raise MetadataError(f"{method} {url}: more than {BYTES_MAX} bytes")
     found = {name.lower(): word for name, word in reply.getheaders()}
-    return Answer(status=reply.status, text=body.decode(errors="replace"), headers=found)
+    return Response(status=reply.status, text=body.decode(errors="replace"), headers=found)

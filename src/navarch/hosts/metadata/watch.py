@@ -6,10 +6,14 @@ does not wait for them when it ends.
 
 import threading
 from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
 
 import structlog
 
 from navarch.core.notice import Notice
+from navarch.hosts.metadata import aws, gcp
+from navarch.hosts.sysfs import word
 from navarch.ports.metadata import MetadataError, NoticeSource
 
 log = structlog.get_logger("navarch.agent")
@@ -19,7 +23,7 @@ RETRY_S = (1.0, 60.0)
 
 
 class SourceWatch:
-    """Asks each source again and again, and keeps the last answer of each."""
+    """Asks each source again and again, and keeps the last response of each."""
 
     def __init__(
         self, sources: Sequence[NoticeSource], *, retry_s: tuple[float, float] = RETRY_S
@@ -63,7 +67,7 @@ class SourceWatch:
                 self._over.wait(min(first * 2 ** min(failures - 1, 16), longest))
                 continue
             except Exception:
-                # One answer that nobody foresaw must not end the watch.
+                # One response that nobody foresaw must not end the watch.
                 failures += 1
                 log.exception("agent.metadata_broken", source=source.name)
                 self._over.wait(self._retry_s[1])
@@ -73,3 +77,34 @@ class SourceWatch:
                 self._known[source.name] = found
                 on_change()
             self._over.wait(source.pause_s)
+
+
+DMI = Path("/sys/class/dmi/id")
+
+
+class Service(StrEnum):
+    """The metadata services that can be asked."""
+
+    AUTO = "auto"
+    """Whichever the firmware's maker suggests; none where it suggests none."""
+    AWS = "aws"
+    GCP = "gcp"
+    NONE = "none"
+
+
+def detect(dmi: Path = DMI) -> Service:
+    """Return the service of whoever made this machine, asking nobody over a network."""
+    vendor = word(dmi / "sys_vendor").lower()
+    if vendor.startswith("amazon"):
+        return Service.AWS
+    return Service.GCP if vendor.startswith("google") else Service.NONE
+
+
+def watch_service(service: Service, address: str = "", *, dmi: Path = DMI) -> SourceWatch | None:
+    """Return who follows the service, at its usual address unless another is given."""
+    match detect(dmi) if service is Service.AUTO else service:
+        case Service.AWS:
+            return SourceWatch([aws.AwsMetadata(address or aws.ADDRESS)])
+        case Service.GCP:
+            return SourceWatch(gcp.gcp_sources(address or gcp.ADDRESS))
+    return None

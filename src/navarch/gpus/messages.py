@@ -14,7 +14,7 @@ LENGTH = struct.Struct("<I")
 """Every message has its length before it."""
 
 
-class Topic(StrEnum):
+class Query(StrEnum):
     """What can be asked."""
 
     GPUS = "gpus"
@@ -24,22 +24,22 @@ class Topic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Why there is no answer about a GPU, or about any."""
+class ReadFailure:
+    """Why there is no reply about a GPU, or about any."""
 
-    words: str
+    text: str
     lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Reply:
     """What the driver said: of every GPU at once, by uuid, where each was asked."""
 
-    trouble: Trouble | None = None
+    failure: ReadFailure | None = None
     gpus: tuple[Gpu, ...] = ()
     metrics: dict[str, GpuMetrics] = field(default_factory=dict)
     health: dict[str, GpuHealth] = field(default_factory=dict)
-    troubles: dict[str, Trouble] = field(default_factory=dict)
+    failures: dict[str, ReadFailure] = field(default_factory=dict)
     """Of the GPUs that could not be read."""
     events: tuple[GpuEvent, ...] = ()
 
@@ -50,4 +50,4 @@ def frame(body: bytes) -> bytes:
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Answer).decode
+decode = msgspec.msgpack.Decoder(Reply).decode
