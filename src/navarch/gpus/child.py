@@ -1,7 +1,7 @@
-"""NVML behind a process that can be thrown away.
+"""NVML behind a child process that can be abandoned.
 
-A call into a driver whose firmware has died may never return, and a thread that made it cannot
-be ended. A process can, or at least abandoned. So the agent never calls the driver itself.
+A call into a driver whose firmware has died may never return, and a thread in it cannot be ended. A
+process can be killed, or at least abandoned, so the agent never calls the driver itself.
 """
 
 import os
@@ -21,19 +21,19 @@ from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuHungError, GpuLo
 T = TypeVar("T")
 
 ANSWER_S = 5.0
-"""A healthy driver replies within a millisecond, a busy one within a tenth of a second."""
+"""A healthy driver responds within a millisecond, a busy one within a tenth of a second."""
 START_S = 20.0
-"""The first reply of a process includes waking cards that nobody kept awake."""
+"""The first reply of a process may include waking GPUs without persistence mode."""
 FRESH_S = 0.5
-"""All GPUs are read at once; for so long the readings of the others may be used."""
+"""All GPUs are read at once; the readings of the others are used for this long."""
 REST_S = (5.0, 60.0)
-"""How long a driver that hung is left alone: at first, and at most."""
+"""The first and the longest pause before a hung driver is tried again."""
 
 
 class NvmlChild:
-    """A GpuReader that always returns: with an reply, or with GpuHungError.
+    """A GpuReader that always returns: with a reading, or with GpuHungError.
 
-    `command` starts the process that replies; see `navarch.gpus.serve`.
+    `command` starts the child process; see `navarch.gpus.serve`.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class NvmlChild:
 
     @property
     def pid(self) -> int | None:
-        """The process that talks to the driver, if there is one now."""
+        """The child process, if it is running."""
         return None if self._child is None else self._child.pid
 
     def list_gpus(self) -> Sequence[Gpu]:
@@ -71,15 +71,15 @@ class NvmlChild:
         return self._query(Query.GPUS).gpus
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return what a GPU is doing."""
+        """Return the utilization, power and temperature of a GPU."""
         return _of(gpu, (reply := self._unused_reply(gpu, Query.METRICS)).metrics, reply)
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
+        """Return the health readings of a GPU."""
         return _of(gpu, (reply := self._unused_reply(gpu, Query.HEALTH)).health, reply)
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return the XIDs since the last settled one. Those between two processes are not seen."""
+        """Return the XIDs since the last settled one. XIDs between two child processes are lost."""
         for event in self._query(Query.EVENTS).events:
             self._happened += 1
             self._events.append(replace(event, number=self._happened))
@@ -90,13 +90,13 @@ class NvmlChild:
         self._events = [event for event in self._events if event.number > number]
 
     def close(self) -> None:
-        """End the process; one that is stuck in the driver is left to it."""
+        """Kill the child process; one that is stuck in the driver is abandoned."""
         if self._child is not None:
             self._discard(self._child)
             self._child = None
 
     def _unused_reply(self, gpu: Gpu, query: Query) -> Reply:
-        """Return readings of `gpu` that nobody has been given yet."""
+        """Return a reply whose reading of `gpu` has not been used yet."""
         now = self._clock.monotonic()
         at, reply, used = self._fresh.get(query, (float("-inf"), Reply(), set()))
         if now - at > FRESH_S or gpu.uuid in used:
@@ -160,7 +160,7 @@ class NvmlChild:
         try:
             child.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
-            self._stuck = child  # It sleeps inside the driver, where no signal reaches it.
+            self._stuck = child  # Stuck in the driver, where signals are not delivered.
 
 
 def _exchange(

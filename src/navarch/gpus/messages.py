@@ -1,4 +1,4 @@
-"""What goes through the pipe between the agent and the process that talks to the driver."""
+"""The messages between the agent and the child process that calls the driver."""
 
 import struct
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from navarch.core.metrics import GpuMetrics
 from navarch.ports.gpu import GpuEvent, GpuHealth
 
 LENGTH = struct.Struct("<I")
-"""Every message has its length before it."""
+"""Every message is preceded by its length."""
 
 
 class Query(StrEnum):
-    """What can be asked."""
+    """The readings that can be requested."""
 
     GPUS = "gpus"
     METRICS = "metrics"
@@ -25,7 +25,7 @@ class Query(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFailure:
-    """Why there is no reply about a GPU, or about any."""
+    """Why a GPU, or all of them, could not be read."""
 
     text: str
     lost: bool = False
@@ -33,19 +33,19 @@ class ReadFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the driver said: of every GPU at once, by uuid, where each was asked."""
+    """The readings of all GPUs, by UUID."""
 
     failure: ReadFailure | None = None
     gpus: tuple[Gpu, ...] = ()
     metrics: dict[str, GpuMetrics] = field(default_factory=dict)
     health: dict[str, GpuHealth] = field(default_factory=dict)
     failures: dict[str, ReadFailure] = field(default_factory=dict)
-    """Of the GPUs that could not be read."""
+    """The GPUs that could not be read."""
     events: tuple[GpuEvent, ...] = ()
 
 
 def frame(body: bytes) -> bytes:
-    """Return a message as it is written."""
+    """Return a message with its length."""
     return LENGTH.pack(len(body)) + body
 
 

@@ -1,6 +1,6 @@
-"""The process that talks to the driver: it replies questions until its agent is gone.
+"""The child process that calls the driver: it replies to queries until the agent is gone.
 
-Started by `child.NvmlChild`, and thrown away by it when the driver does not reply.
+Started by `child.NvmlChild`, and killed by it if the driver does not respond.
 """
 
 import os
@@ -18,24 +18,24 @@ T = TypeVar("T")
 
 
 class WallClock:
-    """Only what stamping an event takes; the agent's own clock would bring half the agent."""
+    """A minimal clock for event timestamps; the agent's clock would import half the agent."""
 
     def now(self) -> datetime:
         """Return wall time in UTC."""
         return datetime.now(UTC)  # noqa: TID251 - this process is where time comes in
 
     def monotonic(self) -> float:
-        """Return seconds since some start."""
+        """Return seconds since an arbitrary start."""
         return self.now().timestamp()
 
     async def sleep(self, seconds: float) -> None:
-        """Refuse: nothing waits here."""
+        """Raise: nothing sleeps in this process."""
         raise NotImplementedError(seconds)
 
 
 def main() -> None:
-    """Reply on standard output what is asked on standard input."""
-    # What libraries print must not end up between the replies.
+    """Reply on standard output to queries on standard input."""
+    # Keep the output of libraries out of the replies.
     replies = os.dup(1)
     os.dup2(2, 1)
     gpus = ListedGpus(NvmlGpus(WallClock()))
@@ -45,10 +45,9 @@ def main() -> None:
 
 
 class ListedGpus:
-    """The GPUs as they were listed last.
+    """The GPUs as last listed.
 
-    The agent lists them before it reads them, every time. To list them again for the reading
-    would cost as much as the reading.
+    The agent lists GPUs before every reading. Listing them again would cost as much as the reading.
     """
 
     def __init__(self, reader: GpuReader) -> None:
@@ -56,18 +55,18 @@ class ListedGpus:
         self._last: tuple[Gpu, ...] = ()
 
     def refresh(self) -> tuple[Gpu, ...]:
-        """Return what the driver lists now."""
-        self._last = ()  # A driver that fails to list them has no GPUs to read.
+        """List the GPUs again and return them."""
+        self._last = ()  # A driver that fails to list GPUs has none to read.
         self._last = tuple(self.reader.list_gpus())
         return self._last
 
     def listed(self) -> tuple[Gpu, ...]:
-        """Return what was listed last."""
+        """Return the GPUs as last listed."""
         return self._last or self.refresh()
 
 
 def handle(gpus: ListedGpus, query: Query) -> Reply:
-    """Return what the driver says about `query`."""
+    """Return the reply to a query."""
     try:
         match query:
             case Query.GPUS:
@@ -98,7 +97,7 @@ def _of_each(
 
 
 def _events(gpus: GpuReader) -> Reply:
-    """Hand events over: from here on they are the agent's to remember."""
+    """Return the new events and settle them: the agent holds them from here on."""
     events = tuple(gpus.events())
     if events:
         gpus.settle(events[-1].number)

@@ -1,4 +1,4 @@
-"""The process in which a card is tested: one test, one answer, and whatever broke goes with it.
+"""The child process that tests one GPU: one test, one outcome.
 
 Started by `diagnostics.CudaDiagnostics`: `python -m navarch.gpus.testbench TEST BUS [ARGUMENT...]`.
 """
@@ -22,7 +22,7 @@ from navarch.ports.diagnostics import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuTestOutcome:
-    """What came of a test: figures, or why there are none."""
+    """The figures of a test, or why there are none."""
 
     not_run: str = ""
     failed: str = ""
@@ -34,13 +34,13 @@ class GpuTestOutcome:
 def main() -> None:
     """Write the outcome to standard output, as JSON."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # What libraries print must not end up in the answer.
+    os.dup2(2, 1)  # Keep the output of libraries out of the outcome.
     test, bus, *arguments = sys.argv[1:]
     os.write(answers, msgspec.json.encode(run_test(test, bus, arguments)))
 
 
 def run_test(test: str, bus: str, arguments: list[str]) -> GpuTestOutcome:
-    """Make one test of one card."""
+    """Run one test on one GPU."""
     try:
         cuda = Cuda(bus)
         match test:
@@ -54,7 +54,7 @@ def run_test(test: str, bus: str, arguments: list[str]) -> GpuTestOutcome:
             case "copies":
                 return GpuTestOutcome(copies=copies(cuda, arguments))
             case _:
-                return GpuTestOutcome(not_run=f"there is no test called {test}")
+                return GpuTestOutcome(not_run=f"unknown test {test}")
     except NotRunError as error:
         return GpuTestOutcome(not_run=str(error))
     except TestFailedError as error:

@@ -305,9 +305,9 @@ def test_the_boot_check_touches_every_gpu_and_a_missing_cuda_is_no_fault() -> No
     assert bench.touched == [0, 1]
 
     assert look(BootCheck(), Bench(broken=NotRunError("no CUDA"))).health is Health.HEALTHY
-    result = look(BootCheck(), Bench(broken=TestFailedError("16 MiB came back changed")))
+    result = look(BootCheck(), Bench(broken=TestFailedError("16 MiB read back wrong")))
     assert result.health is Health.UNHEALTHY
-    assert "GPU 0 does not work: 16 MiB came back changed" in result.reason
+    assert "GPU 0 does not work: 16 MiB read back wrong" in result.reason
 
 
 def test_tests_are_chosen_by_name() -> None:

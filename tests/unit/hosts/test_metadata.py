@@ -80,7 +80,7 @@ def test_an_answer_without_an_action_is_no_notice(service: MetadataService, body
 @pytest.mark.parametrize("body", ["<html>", "[1, 2"])
 def test_an_answer_that_is_no_answer_is_an_error(service: MetadataService, body: str) -> None:
     service.say(ACTION, body)
-    with pytest.raises(MetadataError, match="no JSON"):
+    with pytest.raises(MetadataError, match="not JSON"):
         AwsMetadata(service.url).look()
 
 

@@ -1,7 +1,7 @@
-"""One small HTTP request to an address on the same machine's network.
+"""A small HTTP client for the metadata service.
 
-No proxy is asked, whatever the environment says: a metadata service answers the machine that
-asks, and must not be asked by another.
+It uses no proxy, whatever the environment says: the service identifies the machine by its
+connection.
 """
 
 import http.client
@@ -19,7 +19,7 @@ UNAUTHORIZED = 401
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """What a service said."""
+    """The response of a metadata service."""
 
     status: int
     text: str
@@ -29,7 +29,7 @@ class Response:
 def request(
     url: str, *, headers: Mapping[str, str], within_s: float, method: str = "GET"
 ) -> Response | None:
-    """Return the response; None for "not found". Raise MetadataError without one."""
+    """Return the response; None for "not found". Raise MetadataError if there is none."""
     parts = urlsplit(url)
     assert parts.hostname, url
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=within_s)
