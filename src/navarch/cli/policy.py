@@ -100,17 +100,17 @@ def test(
 
 
 def _made_up(code: int, text: str, sources: str, phase: MachinePhase, at: datetime) -> Occurrence:
-    ruling = assess_xid(code, text)
+    assessment = assess_xid(code, text)
     result = CheckResult(
         check=f"xid/{code}/GPU-0",
-        health=ruling.health,
-        reason=f"{label(code)} on GPU 0: {describe_xid(ruling, text)}",
-        fatal=ruling.fatal,
+        health=assessment.health,
+        reason=f"{label(code)} on GPU 0: {describe_xid(assessment, text)}",
+        fatal=assessment.fatal,
         lasting=True,
-        action=str(ruling.action),
+        action=str(assessment.action),
         facts={
             "code": str(code),
-            "class": str(ruling.entry.origin),
+            "class": str(assessment.entry.origin),
             "gpu": "GPU-0",
             "gpu_index": "0",
             "text": text,

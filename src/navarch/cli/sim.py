@@ -243,12 +243,12 @@ def inject(
 
 def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
     """Return such an error, judged as the machine's own check would judge it."""
-    ruling = assess_xid(xid, message)
+    assessment = assess_xid(xid, message)
     return CheckResult(
         check=f"xid/{xid}/{gpu}",
-        health=ruling.health,
-        reason=f"{label(xid)} on GPU {gpu}: {describe_xid(ruling, message)}",
-        fatal=ruling.fatal,
+        health=assessment.health,
+        reason=f"{label(xid)} on GPU {gpu}: {describe_xid(assessment, message)}",
+        fatal=assessment.fatal,
         lasting=True,
     )
 

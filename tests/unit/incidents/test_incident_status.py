@@ -1,4 +1,4 @@
-"""What is done about an incident, as its nodes and their recoveries say."""
+"""The state of an incident follows from its nodes and recoveries."""
 
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -54,11 +54,11 @@ def broken(**facts: object) -> Node:
     ],
     ids=["open", "held", "released", "replaced", "surplus", "mended", "another"],
 )
-def test_an_incident_stands_as_its_node_does(node: Node, state: IncidentState) -> None:
+def test_the_state_of_an_incident_follows_from_its_node(node: Node, state: IncidentState) -> None:
     assert with_current_state(INCIDENT, [node], {RECOVERY.id: RECOVERY}).state is state
 
 
-def test_a_recovery_and_its_incident_name_each_other() -> None:
+def test_a_recovery_and_its_incident_reference_each_other() -> None:
     recoveries = {RECOVERY.id: RECOVERY}
 
     stands = with_current_state(INCIDENT, [broken(recovery=RECOVERY.id)], recoveries)
@@ -69,7 +69,7 @@ def test_a_recovery_and_its_incident_name_each_other() -> None:
     assert link_recoveries([stands], known) == [], "the first incident keeps it"
 
 
-def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> None:
+def test_an_incident_ends_when_its_recovery_has_succeeded() -> None:
     going = replace(INCIDENT, recovery=RECOVERY.id, state=IncidentState.RECOVERING)
     done = replace(
         RECOVERY,
@@ -87,7 +87,7 @@ def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> N
     assert (over.state, over.note) == (IncidentState.RESOLVED, "mended: the boot check passes")
 
 
-def test_what_incidents_do_not_see_in_a_node_changes_none_of_them() -> None:
+def test_fields_outside_incident_inputs_change_no_incident() -> None:
     unseen: dict[str, object] = {
         "phase": Phase.TERMINATING,
         "since": NOW + timedelta(hours=1),
