@@ -97,8 +97,8 @@ class Cuda:
             ctypes.byref(module), ptx.encode(), 2, options, values
         )
         if status != 0:
-            said = log.value.decode(errors="replace").strip()
-            raise NotRunError(f"the driver refuses the test's kernel: {said or status}")
+            message = log.value.decode(errors="replace").strip()
+            raise NotRunError(f"the driver refuses the test's kernel: {message or status}")
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function
 

@@ -46,9 +46,9 @@ class NvmlGpus:
         """Return the metrics of a GPU; unsupported ones are zero."""
         handle = self._handle(gpu)
         memory, load, power_mw = MemoryInfo(), Utilization(), ctypes.c_uint()
-        self._nvml.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-        self._nvml.ask("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(load))
-        self._nvml.ask("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power_mw))
+        self._nvml.try_call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+        self._nvml.try_call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(load))
+        self._nvml.try_call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power_mw))
         return GpuMetrics(
             temperature_c=self._temperature(handle) or 0.0,
             power_w=power_mw.value / 1000.0,
@@ -68,7 +68,9 @@ class NvmlGpus:
         self._watch()
         event = Event()
         for _ in range(EVENTS_AT_ONCE):
-            if not self._nvml.ask("nvmlEventSetWait_v2", self._event_set, ctypes.byref(event), 0):
+            if not self._nvml.try_call(
+                "nvmlEventSetWait_v2", self._event_set, ctypes.byref(event), 0
+            ):
                 break
             if event.type == _XID_CRITICAL_ERROR:
                 self._note(event, self._clock.now())
@@ -97,8 +99,8 @@ class NvmlGpus:
                 self._cards.pop(uuid, None)  # The driver was reloaded.
             self._handles[uuid] = handle
             pci, memory = PciInfo(), MemoryInfo()
-            self._nvml.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
-            self._nvml.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+            self._nvml.try_call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
+            self._nvml.try_call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         except GpuLostError:
             # Keep it listed, so that checks report it as unreadable.
             return self._last.get(index, Gpu(index=index, uuid=f"lost-{index}"))
@@ -121,7 +123,7 @@ class NvmlGpus:
 
     def _temperature(self, handle: ctypes.c_void_p) -> float | None:
         degrees = ctypes.c_uint()
-        known = self._nvml.ask("nvmlDeviceGetTemperature", handle, 0, ctypes.byref(degrees))
+        known = self._nvml.try_call("nvmlDeviceGetTemperature", handle, 0, ctypes.byref(degrees))
         return float(degrees.value) if known else None
 
     def _driver_version(self) -> str:
@@ -148,7 +150,7 @@ class NvmlGpus:
         event_set = ctypes.c_void_p()
         self._nvml.call("nvmlEventSetCreate", ctypes.byref(event_set))
         for handle in self._handles.values():
-            self._nvml.ask(
+            self._nvml.try_call(
                 "nvmlDeviceRegisterEvents",
                 handle,
                 ctypes.c_ulonglong(_XID_CRITICAL_ERROR),

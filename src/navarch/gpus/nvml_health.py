@@ -136,7 +136,7 @@ class CardReader:
 
     def _temperature(self) -> float | None:
         """Return the temperature. Every GPU supports it, so an error here is the GPU's."""
-        known = self._nvml.ask("nvmlDeviceGetTemperature", self._handle, 0, self._number_at)
+        known = self._nvml.try_call("nvmlDeviceGetTemperature", self._handle, 0, self._number_at)
         return float(self._number.value) if known else None
 
     def _ecc(self, kind: int, counter: int) -> int | None:

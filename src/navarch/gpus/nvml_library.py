@@ -153,7 +153,7 @@ class NvmlLibrary:
         """Call a function that must succeed."""
         self._check(function, self.status(function, *arguments))
 
-    def ask(self, function: str, *arguments: object) -> bool:
+    def try_call(self, function: str, *arguments: object) -> bool:
         """Call a function that a GPU may not support; return whether it succeeded."""
         status = self.status(function, *arguments)
         if status in _SAYS_NOTHING:

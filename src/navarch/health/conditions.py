@@ -5,7 +5,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, HEALTHY, POLICY, CheckResult, Condition, Health
+from navarch.core.health import BOOT, POLICY, CheckResult, Condition, Health
 
 TIMES_MAX = 10
 """The highest count of consecutive reports. A condition that persists longer no longer changes."""
@@ -31,7 +31,7 @@ def evaluate(
         if health in _WRONG or (health is Health.UNKNOWN and check.startswith(POLICY)):
             wrong[check] = _condition(wrong.get(check), result, now, boot_id)
             continue
-        if not wrong or health is not HEALTHY:
+        if not wrong or health is not Health.HEALTHY:
             continue
         if check in wrong and (not wrong[check].lasting or check.startswith(POLICY)):
             del wrong[check]
@@ -46,7 +46,7 @@ def evaluate(
 
 def worst(conditions: Iterable[Condition]) -> Health:
     """Return the worst health among `conditions`; healthy if there are none."""
-    return max(map(_health_of, conditions), key=_SEVERITY.__getitem__, default=HEALTHY)
+    return max(map(_health_of, conditions), key=_SEVERITY.__getitem__, default=Health.HEALTHY)
 
 
 def is_proven(condition: Condition, unhealthy_after: int) -> bool:

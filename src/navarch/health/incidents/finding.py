@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from navarch.core.drafting import drafted
-from navarch.core.health import HEALTHY, CheckResult
-from navarch.core.incident import APPLICATION, FABRIC, IncidentKind
+from navarch.core.health import CheckResult, Health
+from navarch.core.incident import IncidentKind
 from navarch.core.node import Node
 from navarch.core.notice import NoticeKind
 
@@ -82,7 +82,7 @@ class Finding:
             return self._kind_of(code)
         check = self.result.check.partition("/")[0]
         if check in _FABRIC:
-            return FABRIC
+            return IncidentKind.FABRIC
         if check in _NETWORK:
             return IncidentKind.NETWORK
         return IncidentKind.HOST if check in _HOST else IncidentKind.HARDWARE
@@ -90,8 +90,8 @@ class Finding:
     def _kind_of(self, code: str) -> IncidentKind:
         origin = self.result.facts.get("class", "")
         if origin == "fabric" or (code.isdecimal() and int(code) >= SXIDS_FROM):
-            return FABRIC
-        return APPLICATION if origin == "app" else IncidentKind.HARDWARE
+            return IncidentKind.FABRIC
+        return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
 
     @property
     def rank(self) -> int:
@@ -101,9 +101,9 @@ class Finding:
     @property
     def opens(self) -> bool:
         """Whether it opens an incident, rather than only joining one."""
-        if self.result.health is not HEALTHY:
+        if self.result.health is not Health.HEALTHY:
             return True
-        return self.kind is APPLICATION and bool(self.code)
+        return self.kind is IncidentKind.APPLICATION and bool(self.code)
 
 
 def rank_of(code: str, reason: str) -> int:

@@ -13,8 +13,6 @@ from typing import TypeVar
 from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import (
-    APPLICATION,
-    FABRIC,
     SILENCE,
     Incident,
     IncidentKind,
@@ -36,7 +34,7 @@ TITLE_MAX = 200
 
 OFF_THE_BUS = "79"
 
-_DEVICES = frozenset({IncidentKind.HARDWARE, FABRIC})
+_DEVICES = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC})
 
 
 def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[Incident]:
@@ -65,13 +63,13 @@ def _apply(known: Sequence[Incident], finding: Finding) -> list[Incident]:
     if found is None:
         return [_new_incident(finding)] if finding.opens else []
     extended = _extended(found, finding)
-    if found.kind is not APPLICATION or finding.kind is APPLICATION:
+    if found.kind is not IncidentKind.APPLICATION or finding.kind is IncidentKind.APPLICATION:
         return [extended]
     # What looked like an application fault was a symptom of the device's fault.
     others = [
         incident
         for incident in _recent_on_device(known, finding)
-        if incident.id != found.id and incident.kind is APPLICATION
+        if incident.id != found.id and incident.kind is IncidentKind.APPLICATION
     ]
     for other in others:
         extended = _merged(extended, other)
@@ -84,7 +82,7 @@ def _find_incident(known: Sequence[Incident], finding: Finding) -> Incident | No
         return None
     here = [incident for incident in known if finding.node.id in incident.nodes]
     kind = finding.kind
-    if kind is APPLICATION:
+    if kind is IncidentKind.APPLICATION:
         # A process that dies while its device fails is part of the device's incident.
         breaking = (i for i in _covering(here, finding) if _is_recent(i, finding))
         return (
@@ -92,8 +90,8 @@ def _find_incident(known: Sequence[Incident], finding: Finding) -> Incident | No
             or _first(breaking)
             or _first(_without_process(here, finding))
         )
-    if kind is FABRIC:
-        fabric = (i for i in known if i.kind is FABRIC and i.domain == finding.domain)
+    if kind is IncidentKind.FABRIC:
+        fabric = (i for i in known if i.kind is IncidentKind.FABRIC and i.domain == finding.domain)
         return (
             _first(_covering(here, finding))
             or _first(_lost_peer(here, finding))
@@ -113,7 +111,7 @@ def _of_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident
         if (
             finding.pid
             and is_same
-            and incident.kind is APPLICATION
+            and incident.kind is IncidentKind.APPLICATION
             and _is_recent(incident, finding)
         ):
             yield incident
@@ -122,7 +120,7 @@ def _of_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident
 def _without_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
     """Yield incidents just opened on the same GPU, if the process is unknown on one side."""
     for incident in _recent_on_device(list(here), finding):
-        if incident.kind is APPLICATION and not (incident.pid and finding.pid):
+        if incident.kind is IncidentKind.APPLICATION and not (incident.pid and finding.pid):
             yield incident
 
 
@@ -147,7 +145,7 @@ def _lost_peer(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]
 
 def _recent_application_faults(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
     """Yield incidents of the same device that just looked like application faults."""
-    return (i for i in _recent_on_device(list(here), finding) if i.kind is APPLICATION)
+    return (i for i in _recent_on_device(list(here), finding) if i.kind is IncidentKind.APPLICATION)
 
 
 def _recent_on_device(known: Sequence[Incident], finding: Finding) -> list[Incident]:
@@ -172,7 +170,7 @@ def _first(incidents: Iterable[Incident]) -> Incident | None:
 def _new_incident(finding: Finding) -> Incident:
     node, result, kind, at = finding.node, finding.result, finding.kind, finding.at
     place, slot = node.place, finding.slot
-    is_program = kind is APPLICATION
+    is_program = kind is IncidentKind.APPLICATION
     symptom = _symptom(finding)
     gpu = symptom.gpu
     # The only symptom is the cause.
@@ -182,7 +180,7 @@ def _new_incident(finding: Finding) -> Incident:
         node=node.id,
         nodes=(node.id,),
         pool=node.pool,
-        domain=finding.domain if kind is FABRIC else "",
+        domain=finding.domain if kind is IncidentKind.FABRIC else "",
         gpus=(gpu,) if gpu else (),
         slots=(slot,) if slot else (),
         host=node.host,
@@ -203,7 +201,7 @@ def _new_incident(finding: Finding) -> Incident:
 
 def _extended(incident: Incident, finding: Finding) -> Incident:
     kind = _kind_after(incident, finding)
-    is_program = kind is APPLICATION
+    is_program = kind is IncidentKind.APPLICATION
     return _with_cause(
         evolve(
             incident,
@@ -211,7 +209,7 @@ def _extended(incident: Incident, finding: Finding) -> Incident:
             nodes=_with(incident.nodes, finding.node.id),
             gpus=_with(incident.gpus, finding.gpu) if finding.gpu else incident.gpus,
             slots=_with(incident.slots, finding.slot) if finding.slot else incident.slots,
-            domain=incident.domain or (finding.domain if kind is FABRIC else ""),
+            domain=incident.domain or (finding.domain if kind is IncidentKind.FABRIC else ""),
             pid=(incident.pid or finding.pid) if is_program else "",
             process=(incident.process or finding.result.facts.get("process", ""))
             if is_program
@@ -229,7 +227,9 @@ def _kind_after(incident: Incident, finding: Finding) -> IncidentKind:
     # An error code is more specific than a check that measured a deviation.
     is_vague = incident.kind is IncidentKind.HARDWARE and not incident.code and bool(finding.code)
     return (
-        finding.kind if is_device and (incident.kind is APPLICATION or is_vague) else incident.kind
+        finding.kind
+        if is_device and (incident.kind is IncidentKind.APPLICATION or is_vague)
+        else incident.kind
     )
 
 

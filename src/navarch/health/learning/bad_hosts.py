@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from navarch.core.health import HEARTBEAT, UNHEALTHY, CheckResult, Condition, Health
+from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.inventory import Inventory
 from navarch.core.node import HOST_LABELS, Node
 
@@ -49,7 +49,7 @@ def hardware_faults(node: Node) -> list[Condition]:
         condition
         for condition in node.conditions
         # A missing heartbeat may be a network fault, which is no reason to avoid a machine.
-        if condition.health is UNHEALTHY and condition.check not in (HEARTBEAT, MACHINE)
+        if condition.health is Health.UNHEALTHY and condition.check not in (HEARTBEAT, MACHINE)
     ]
 
 

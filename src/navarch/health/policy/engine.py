@@ -10,7 +10,7 @@ import msgspec
 
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
-from navarch.core.health import UNHEALTHY, CheckResult, Health
+from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.health.policy.expression import (
     Expressions,
@@ -239,7 +239,7 @@ def _verdict_of(rule: Rule, result: CheckResult) -> Verdict:
         fatal = result.fatal or result.lasting
     return Verdict(
         health=rule.result,
-        fatal=fatal and rule.result is UNHEALTHY,
+        fatal=fatal and rule.result is Health.UNHEALTHY,
         action=result.action if rule.action is None else rule.action,
         rule=rule.name,
     )

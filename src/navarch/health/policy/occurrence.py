@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from navarch.core.drafting import drafted
-from navarch.core.health import HEALTHY, TESTING, CheckResult, Health
+from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
 from navarch.health.policy.policy import MachinePhase
 
@@ -60,7 +60,6 @@ _TYPES = {
 }
 """Event type and system for the results of our checks, in the Go system's terms."""
 
-_UNKNOWN = Health.UNKNOWN
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d+\.\d*(e-?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS = {"true": True, "false": False}
@@ -100,9 +99,9 @@ def is_occurrence(result: CheckResult) -> bool:
     event. The `testing` check informs the scheduler, and rules must not override it.
     """
     health = result.health
-    if health is _UNKNOWN or result.check == TESTING:
+    if health is Health.UNKNOWN or result.check == TESTING:
         return False
-    return health is not HEALTHY or result.lasting or "event_type" in result.facts
+    return health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
 
 
 def variables(occurrence: Occurrence, names: Collection[str] = VARIABLES) -> dict[str, Any]:

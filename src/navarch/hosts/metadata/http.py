@@ -1,6 +1,6 @@
 """A small HTTP client for the metadata service.
 
-It uses no proxy, whatever the environment says: the service identifies the machine by its
+It uses no proxy, whatever the environment sets: the service identifies the machine by its
 connection.
 """
 
