@@ -157,12 +157,12 @@ def test_a_gpu_without_readings_passes(check: HealthCheck) -> None:
 
 @pytest.mark.parametrize("check", gpu_checks(), ids=lambda check: check.name)
 def test_a_failing_driver_is_reported_by_one_check_only(check: HealthCheck) -> None:
-    machine = Round(Cards(trouble=GpuHungError("the driver did not answer within 5 s")))
+    machine = Round(Cards(trouble=GpuHungError("the driver did not respond within 5 s")))
 
     result = machine.look(check)
 
     assert result.health is Health.UNKNOWN
-    assert "did not answer within 5 s" in result.reason
+    assert "did not respond within 5 s" in result.reason
     assert machine.look(NvmlCheck()).health is Health.UNHEALTHY
 
 
