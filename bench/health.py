@@ -37,12 +37,10 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.core.remediation import Remediation
 from navarch.fleet.verdicts import overridden
-from navarch.health.checks.xid import judge_xid
-from navarch.health.policy.book import policy_book
-from navarch.health.policy.engine import Engine
+from navarch.health.checks.xid import assess_xid
+from navarch.health.policy.engine import Engine, compile_policies
 from navarch.health.policy.occurrence import Occurrence
-from navarch.health.policy.phase import MachinePhase
-from navarch.health.policy.policy import Policy, Rule
+from navarch.health.policy.policy import MachinePhase, Policy, Rule
 from navarch.notifiers.log import LogWorkloads
 from navarch.ports.store import Committed
 from navarch.providers.simulated import SimulatedCloud
@@ -172,7 +170,7 @@ async def _storm(
     ]
     await store.commit(Change(pools=pools, nodes=members), based_on=0)
     hearing = Columns(clock, timeout=timedelta(hours=1), nodes=[node.id for node in members])
-    book = policy_book(policy)
+    policies = compile_policies(policy)
     plane = build_control_plane(
         clock,
         SystemEntropy(),
@@ -180,7 +178,7 @@ async def _storm(
         providers=[SimulatedCloud(clock, SystemEntropy(), name="sim")],
         notifier=LogWorkloads(),
         hearing=hearing,
-        policies=lambda: book,
+        policies=lambda: policies,
     )
     victims = [node.id for node in members[:: max(1, nodes // faulty)]][:faulty]
     report = HealthReport(results=tuple(xid(code, clock) for code in BURST))
@@ -236,18 +234,18 @@ async def _until(holds: Callable[[], bool]) -> None:
 
 def xid(code: int, clock: SystemClock) -> CheckResult:
     """Return an XID as an agent tells of it."""
-    ruling = judge_xid(code)
+    assessment = assess_xid(code)
     return CheckResult(
         check=f"xid/{code}/GPU-0",
-        health=ruling.health,
+        health=assessment.health,
         reason=f"XID {code} on GPU 0",
-        fatal=ruling.fatal,
+        fatal=assessment.fatal,
         lasting=True,
-        action=str(ruling.action),
+        action=str(assessment.action),
         facts={
             "code": str(code),
             "kind": "xid",
-            "class": str(ruling.entry.origin),
+            "class": str(assessment.entry.origin),
             "gpu": "GPU-0",
             "gpu_index": "0",
             "at": clock.now().isoformat(),

@@ -38,8 +38,7 @@ from navarch.core.node import NodeStatus
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.xid import XidCheck
 from navarch.health.xid.catalogue import xids
-from navarch.hosts.bookmark import FileBookmark
-from navarch.hosts.kmsg import Kmsg
+from navarch.hosts.kmsg import FileBookmark, Kmsg
 from navarch.hosts.simulated import SimulatedHost
 from navarch.stores.sqlite import SqliteStore
 from navarch.testing.doors import build_doors, open_doors

@@ -10,7 +10,7 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.ids import PoolName
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
-from navarch.health.checks.xid import judge_xid
+from navarch.health.checks.xid import assess_xid
 from navarch.service.agents import Timing
 from navarch.sim.world import World, simulate
 from navarch.testing.worlds import a_pool
@@ -114,8 +114,8 @@ CRASHED = CheckResult(
     health=Health.HEALTHY,
     reason="XID 31",
     lasting=True,
-    action=str(judge_xid(31).action),
-    facts={"code": "31", "gpu": "GPU-0", "class": str(judge_xid(31).entry.origin)},
+    action=str(assess_xid(31).action),
+    facts={"code": "31", "gpu": "GPU-0", "class": str(assess_xid(31).entry.origin)},
 )
 
 

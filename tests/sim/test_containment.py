@@ -13,7 +13,7 @@ from navarch.core.metrics import NodeMetrics, Sample
 from navarch.core.node import Node, NodeStatus
 from navarch.core.pool import Pool
 from navarch.core.remediation import Remediation
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.api import Query
 from navarch.ports.remediator import Remedy, Treatment
 from navarch.service.views import pool_spec
@@ -57,9 +57,9 @@ class ReplaceAll:
         return Treatment(remedy=Remedy.REPLACE, reason="something is wrong with it")
 
 
-def rules(condition: str) -> PolicyBook:
+def rules(condition: str) -> PolicySet:
     rule = {"name": "house", "condition": condition, "result": "unhealthy"}
-    return policy_book(parse_policy(json.dumps({"version": "v1", "rules": [rule]})))
+    return compile_policies(parse_policy(json.dumps({"version": "v1", "rules": [rule]})))
 
 
 TEN = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"

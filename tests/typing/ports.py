@@ -16,8 +16,7 @@ from navarch.hosts.linux import LinuxHost
 from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey
 from navarch.hosts.metadata.watch import SourceWatch
-from navarch.hosts.simulated import SimulatedHost
-from navarch.hosts.simulated_effects import SimulatedEffects
+from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
 from navarch.ports.agents import AgentApi
 from navarch.ports.api import FleetApi
 from navarch.ports.bringup import BringUpLogs

@@ -15,8 +15,8 @@ from navarch.agent.signals import Signals
 from navarch.agent.spool.disk import Disk
 from navarch.core.command import Command
 from navarch.core.health import TESTING, CheckResult, Health
-from navarch.health.checks.active import active_checks, choose_active
-from navarch.health.trial import WEEKLY
+from navarch.health.checks.issues import WEEKLY
+from navarch.health.checks.standard import active_checks, choose_active
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.diagnostics import Diagnostics

@@ -11,7 +11,7 @@ import structlog
 from navarch.agent.agent import Agent
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
-from navarch.health.xid.fusion import Event, Fusion, Sighting
+from navarch.health.xid.fusion import Fusion, Observation, XidEvent
 from navarch.health.xid.line import LineReader
 from navarch.ports.checks import EventSource
 from navarch.ports.clock import Clock
@@ -59,7 +59,7 @@ class EventSources:
         self._nvml_to = 0
         self._fusion = Fusion([*self._logs, NVML], began=clock.now())
         self._uuids: dict[str, str] = {}
-        self._unsettled: dict[int, Event] = {}
+        self._unsettled: dict[int, XidEvent] = {}
         self._last_number = 0
         self._lock = threading.Lock()
         """Guards state shared by the probe's thread and the event loop's log reader."""
@@ -118,8 +118,8 @@ class EventSources:
             source.close()
         self._reader.close()
 
-    def _merge(self, sightings: Sequence[Sighting]) -> None:
-        for event in self._fusion.see(sightings, now=self._clock.now()):
+    def _merge(self, observations: Sequence[Observation]) -> None:
+        for event in self._fusion.see(observations, now=self._clock.now()):
             is_new = event.number > self._last_number
             # A settled event returns if it now has a text or another source: either may change
             # the verdict.
@@ -128,8 +128,8 @@ class EventSources:
                 self._unsettled[event.number] = event
             self._last_number = max(self._last_number, event.number)
 
-    def _from_logs(self) -> list[Sighting]:
-        found: list[Sighting] = []
+    def _from_logs(self) -> list[Observation]:
+        found: list[Observation] = []
         for name, (source, reader) in self._logs.items():
             try:
                 records = source.read()
@@ -145,7 +145,7 @@ class EventSources:
                 if line is not None:
                     device = address(line.pci) if line.pci else "unknown"
                     found.append(
-                        Sighting(
+                        Observation(
                             source=name,
                             at=record.at,
                             device=self._uuids.get(device, device),
@@ -159,7 +159,7 @@ class EventSources:
                     )
         return found
 
-    def _from_driver(self) -> list[Sighting]:
+    def _from_driver(self) -> list[Observation]:
         try:
             events = self._reader.events()
         except GpuError:
@@ -167,7 +167,7 @@ class EventSources:
         new = [event for event in events if event.number > self._nvml_to]
         self._nvml_to = max((event.number for event in new), default=self._nvml_to)
         return [
-            Sighting(
+            Observation(
                 source=NVML,
                 at=event.at,
                 device=event.gpu,
@@ -205,13 +205,13 @@ class EventSources:
 
     def _places(self, source: str) -> list[int]:
         return [
-            sighting.place
+            observation.place
             for event in self._unsettled.values()
-            for sighting in event.sightings
-            if sighting.source == source
+            for observation in event.observations
+            if observation.source == source
         ]
 
-    def _gpu_event(self, event: Event) -> GpuEvent:
+    def _gpu_event(self, event: XidEvent) -> GpuEvent:
         return GpuEvent(
             number=event.number,
             at=event.at,
@@ -234,14 +234,14 @@ def address(pci: str) -> str:
     return f"{domain.lstrip('0').rjust(4, '0')}:{rest.partition('.')[0]}"
 
 
-def _adds_source(event: Event) -> bool:
-    """Return whether the latest sighting is the first from its source."""
-    return event.sightings[-1].source not in {s.source for s in event.sightings[:-1]}
+def _adds_source(event: XidEvent) -> bool:
+    """Return whether the latest observation is the first from its source."""
+    return event.observations[-1].source not in {s.source for s in event.observations[:-1]}
 
 
-def _adds_text(event: Event) -> bool:
-    """Return whether the latest sighting is the first with a text."""
-    return bool(event.sightings[-1].text) and not any(s.text for s in event.sightings[:-1])
+def _adds_text(event: XidEvent) -> bool:
+    """Return whether the latest observation is the first with a text."""
+    return bool(event.observations[-1].text) and not any(s.text for s in event.observations[:-1])
 
 
 @contextlib.contextmanager

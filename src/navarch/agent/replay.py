@@ -18,7 +18,7 @@ from navarch.agent.spool.disk import MemoryDisk
 from navarch.core.ids import NodeId
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
-from navarch.health.xid.record import parse_record
+from navarch.health.xid.line import parse_record
 from navarch.ports.checks import HealthCheck
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth

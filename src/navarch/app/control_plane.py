@@ -62,7 +62,7 @@ from navarch.fleet.replacement_loop import find_replacement_loop
 from navarch.fleet.roll import NOBODY
 from navarch.fleet.selection import NOTHING_SHUNNED
 from navarch.fleet.stockouts import SPANS, Spans
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.ports.alerts import AlertNotifier
 from navarch.ports.api import Offer
 from navarch.ports.autoscaler import Autoscaler, MetricsSource
@@ -180,7 +180,7 @@ def build_control_plane(
     hearing: Hearing,
     timing: Callable[[], Timing] = Timing,
     opinions: Opinions | None = None,
-    policies: Callable[[], PolicyBook] | None = None,
+    policies: Callable[[], PolicySet] | None = None,
     alerts: Sequence[AlertNotifier] = (),
     metrics_source: MetricsSource | None = None,
     loads: Loads | None = None,
@@ -208,7 +208,7 @@ def build_control_plane(
     scheduler_offload = scheduler_offload or _OnTheSpot()
     ledger = Ledger(clock, store)
     dressed = Providers(providers)
-    default_book = policy_book(default_policy())
+    default_book = compile_policies(default_policy())
     memories: list[StockoutMemory] = []
 
     def closed(offering: Offering) -> tuple[str, datetime] | None:

@@ -22,9 +22,7 @@ from navarch.core.ids import InstanceId, NodeId, ProviderName
 from navarch.core.offering import Offering
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
-from navarch.hosts.simulated import SimulatedHost
-from navarch.hosts.simulated_effects import SimulatedEffects
-from navarch.hosts.simulated_facts import SimulatedFacts
+from navarch.hosts.simulated import SimulatedEffects, SimulatedFacts, SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.clock import Clock, Entropy
 from navarch.ports.offload import Offload

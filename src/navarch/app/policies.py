@@ -5,14 +5,14 @@ from functools import cache
 from navarch.config import Config
 from navarch.config.policy import default_policy, load_policy
 from navarch.core.ids import PoolName
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 
 
-def load_policies(config: Config) -> PolicyBook:
+def load_policies(config: Config) -> PolicySet:
     """Return every policy that `config` names, or raise ConfigError: half of them will not do."""
     load = cache(load_policy)
     named = config.server.health_policy
-    return policy_book(
+    return compile_policies(
         default_policy() if named is None else load(named),
         {
             PoolName(pool.name): load(pool.health.policy)

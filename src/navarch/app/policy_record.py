@@ -8,7 +8,7 @@ import msgspec
 from navarch.core.event import Event, about
 from navarch.core.fleet import Change
 from navarch.fleet.disruption.governor.suspicion import PolicyChange
-from navarch.health.policy.book import PolicyBook
+from navarch.health.policy.engine import PolicySet
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 
@@ -16,14 +16,14 @@ SUBJECT = about("policy", "health")
 REVISION = "revision"
 
 
-def revision_of(book: PolicyBook) -> str:
+def revision_of(book: PolicySet) -> str:
     """Return a name for exactly these policies: another for any change of a rule."""
     named = {name: engine.policy for name, engine in sorted(book.pools.items())}
     rules = msgspec.json.encode([book.fleet.policy, named])
     return f"{book.fleet.policy.name}@{hashlib.sha256(rules).hexdigest()[:8]}"
 
 
-async def note_policies(clock: Clock, store: Store, book: PolicyBook) -> PolicyChange | None:
+async def note_policies(clock: Clock, store: Store, book: PolicySet) -> PolicyChange | None:
     """Write down which policies are in force; return when they last changed, if they ever have.
 
     Whether somebody edited a file while the server ran or before it started, it is a change; the

@@ -35,12 +35,11 @@ from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import MODEL, SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.health.machines import find_kind
-from navarch.hosts.bookmark import FileBookmark
 from navarch.hosts.effects import LinuxEffects
 from navarch.hosts.facts import LinuxFacts
-from navarch.hosts.kmsg import open_kmsg
+from navarch.hosts.kmsg import FileBookmark, open_kmsg
 from navarch.hosts.linux import LinuxHost
-from navarch.hosts.metadata.choice import Service, watch
+from navarch.hosts.metadata.watch import Service, watch_service
 from navarch.hosts.tracepoint import open_tracepoint
 from navarch.ports.diagnostics import Diagnostics
 from navarch.ports.effects import Effects
@@ -391,7 +390,7 @@ def _notices(service: str, address: str) -> NoticeWatch | None:
         raise click.BadParameter(
             f"{address!r} is not like http://169.254.169.254", param_hint="--metadata-url"
         )
-    return watch(Service(service), address)
+    return watch_service(Service(service), address)
 
 
 def _link(server: str, token: Callable[[], str | None]) -> Link:

@@ -11,11 +11,9 @@ from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.active import choose_active
-from navarch.health.checks.standard import standard_checks
+from navarch.health.checks.standard import choose_active, standard_checks
 from navarch.health.machines import find_kind
-from navarch.hosts.bookmark import MemoryBookmark
-from navarch.hosts.kmsg import open_kmsg
+from navarch.hosts.kmsg import MemoryBookmark, open_kmsg
 from navarch.hosts.linux import LinuxHost
 from navarch.ports.gpu import GpuReader
 

@@ -18,11 +18,11 @@ from navarch.core.event import Event, Recorded
 from navarch.core.health import CheckResult
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
-from navarch.health.checks.xid import judge_xid, label, say
-from navarch.health.policy.counterfactual import Outcome, compare_policies
+from navarch.health.checks.xid import assess_xid, describe_xid, label
+from navarch.health.policy.counterfactual import PolicyOutcome, compare_policies
 from navarch.health.policy.engine import Engine
 from navarch.health.policy.occurrence import Occurrence
-from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import MachinePhase
 
 FILE = click.Path(dir_okay=False)
 
@@ -84,7 +84,7 @@ def test(
     """Say what FILE makes of an XID, without any machine having to break."""
     engine = Engine(load_policy(file))
     now = session.clock.now()
-    outcomes: list[Outcome] = []
+    outcomes: list[PolicyOutcome] = []
     broken: tuple[str, ...] = ()
     for second in range(times):
         seen = _made_up(code, text, sources, MachinePhase(phase), now + timedelta(seconds=second))
@@ -92,7 +92,7 @@ def test(
         engine.note(verdict)
         broken = verdict.broken
         outcomes.append(
-            Outcome(
+            PolicyOutcome(
                 health=verdict.health, fatal=verdict.fatal, action=verdict.action, rule=verdict.rule
             )
         )
@@ -100,17 +100,17 @@ def test(
 
 
 def _made_up(code: int, text: str, sources: str, phase: MachinePhase, at: datetime) -> Occurrence:
-    ruling = judge_xid(code, text)
+    assessment = assess_xid(code, text)
     result = CheckResult(
         check=f"xid/{code}/GPU-0",
-        health=ruling.health,
-        reason=f"{label(code)} on GPU 0: {say(ruling, text)}",
-        fatal=ruling.fatal,
+        health=assessment.health,
+        reason=f"{label(code)} on GPU 0: {describe_xid(assessment, text)}",
+        fatal=assessment.fatal,
         lasting=True,
-        action=str(ruling.action),
+        action=str(assessment.action),
         facts={
             "code": str(code),
-            "class": str(ruling.entry.origin),
+            "class": str(assessment.entry.origin),
             "gpu": "GPU-0",
             "gpu_index": "0",
             "text": text,

@@ -11,7 +11,7 @@ from navarch.cli.options import duration, health_option
 from navarch.cli.session import Session, with_session
 from navarch.core.health import CheckResult, Health
 from navarch.core.ids import NodeId
-from navarch.health.checks.xid import judge_xid, label, say
+from navarch.health.checks.xid import assess_xid, describe_xid, label
 
 
 @click.group("sim", cls=Group)
@@ -243,12 +243,12 @@ def inject(
 
 def xid_result(xid: int, gpu: int, message: str) -> CheckResult:
     """Return such an error, judged as the machine's own check would judge it."""
-    ruling = judge_xid(xid, message)
+    assessment = assess_xid(xid, message)
     return CheckResult(
         check=f"xid/{xid}/{gpu}",
-        health=ruling.health,
-        reason=f"{label(xid)} on GPU {gpu}: {say(ruling, message)}",
-        fatal=ruling.fatal,
+        health=assessment.health,
+        reason=f"{label(xid)} on GPU {gpu}: {describe_xid(assessment, message)}",
+        fatal=assessment.fatal,
         lasting=True,
     )
 

@@ -8,9 +8,8 @@ import click
 from navarch.cli.commands import Command, Group
 from navarch.cli.session import Session, with_session
 from navarch.cli.xid_log import describe_file
-from navarch.health.xid.catalogue import driver_branch
-from navarch.health.xid.entry import Kind
-from navarch.health.xid.ruling import Ruling, rule
+from navarch.health.xid.assessment import Assessment, assess
+from navarch.health.xid.catalogue import Kind, driver_branch
 
 SXIDS_FROM = 10_000
 """Larger numbers are an NVSwitch's."""
@@ -56,8 +55,8 @@ def xid() -> None:
 def explain(session: Session, code: int, text: tuple[str, ...], driver: str) -> None:
     """Say what an XID or SXid means and what we do about it; TEXT is the rest of its line."""
     kind = Kind.SXID if code >= SXIDS_FROM else Kind.XID
-    ruling = rule(kind, code, " ".join(text), branch=driver_branch(driver))
-    session.show(ruling, lambda _: _told(ruling))
+    assessment = assess(kind, code, " ".join(text), branch=driver_branch(driver))
+    session.show(assessment, lambda _: _told(assessment))
 
 
 @xid.command("parse")
@@ -68,14 +67,14 @@ def parse(file: BinaryIO, driver: str) -> None:
     describe_file(file, sys.stdout.buffer, branch=driver_branch(driver))
 
 
-def _told(ruling: Ruling) -> str:
-    entry = ruling.entry
+def _told(assessment: Assessment) -> str:
+    entry = assessment.entry
     number = f"{entry.kind.label} {entry.code}"
     lines = [f"{number}: {entry.meaning}" + (f" ({entry.mnemonic})" if entry.mnemonic else "")]
     facts = {
-        "what we do": ruling.action.words + (f" ({ruling.why})" if ruling.why else ""),
-        "fatal": "yes: the GPU is not used until then" if ruling.fatal else "no",
-        "node becomes": str(ruling.health),
+        "what we do": assessment.action.words + (f" ({assessment.why})" if assessment.why else ""),
+        "fatal": "yes: the GPU is not used until then" if assessment.fatal else "no",
+        "node becomes": str(assessment.health),
         "whose fault": f"{entry.origin}, {entry.severity}",
         "drivers": _drivers(entry.since, entry.until),
     }

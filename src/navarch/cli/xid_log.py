@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 import msgspec
 
-from navarch.health.xid.entry import Kind
+from navarch.health.xid.assessment import assess, decisive, is_decided_by_number
+from navarch.health.xid.catalogue import Kind
 from navarch.health.xid.line import ADDRESS, LineReader, XidLine, read_details
-from navarch.health.xid.ruling import decisive, is_decided_by_number, rule
 
 CHUNK_BYTES = 1 << 18
 LINE_BYTES_MAX = 1 << 20
@@ -119,8 +119,8 @@ class _Decisions(dict[tuple[int, str], tuple[str, bool]]):
     def __missing__(self, key: tuple[int, str]) -> tuple[str, bool]:
         if len(self) >= REMEMBERED_MAX:
             self.clear()
-        ruling = rule(self._kind, *key, branch=self._branch)
-        self[key] = decided = ruling.action.value, ruling.fatal
+        assessment = assess(self._kind, *key, branch=self._branch)
+        self[key] = decided = assessment.action.value, assessment.fatal
         return decided
 
 

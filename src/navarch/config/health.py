@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from navarch.config.kinds import BOOLEAN, DURATION, PATH, Integer
 from navarch.config.schema import block, key
-from navarch.health.judgement import TIMES_MAX
+from navarch.health.conditions import TIMES_MAX
 
 
 @block()

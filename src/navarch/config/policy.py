@@ -23,8 +23,14 @@ from navarch.config.source import Source
 from navarch.config.tree import Entries, Leaf, Tree
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
-from navarch.health.policy.phase import MachinePhase
-from navarch.health.policy.policy import BOOT_GRACE, COUNT_MAX, WINDOW_MAX, Policy, Rule
+from navarch.health.policy.policy import (
+    BOOT_GRACE,
+    COUNT_MAX,
+    WINDOW_MAX,
+    MachinePhase,
+    Policy,
+    Rule,
+)
 from navarch.health.policy.policy import Scope as CountedPer
 from navarch.health.xid.action import Action
 

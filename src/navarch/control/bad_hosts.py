@@ -12,13 +12,13 @@ from navarch.core.ids import NodeId
 from navarch.core.inventory import Inventory
 from navarch.core.node import Node
 from navarch.fleet.verdicts import with_results
-from navarch.health.judgement import explain
+from navarch.health.conditions import explain
 from navarch.health.learning.bad_hosts import (
-    GivenBack,
-    blame,
-    blamed,
+    ReturnedMachine,
+    blamed_identities,
+    find_returned,
+    hardware_faults,
     identities,
-    recognise,
 )
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
@@ -36,7 +36,7 @@ class BadHostReconciler:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
-        self._known: dict[str, GivenBack] = {}
+        self._known: dict[str, ReturnedMachine] = {}
         self._blamed: set[str] = set()
         self._greeted: set[str] = set()
         """Nodes that were told once what is held against them. Whoever says then that they are
@@ -73,7 +73,7 @@ class BadHostReconciler:
         words: list[Event] = []
         for node in change.nodes:
             if node.retiring is not None and _begins_to_leave(node, fleet.nodes.get(node.id)):
-                guilty = blame(node) if node.registered_at is not None else []
+                guilty = hardware_faults(node) if node.registered_at is not None else []
                 inventory = await self._store.inventory(node.id) if guilty else None
                 if inventory is not None:
                     words.append(_given_back(node, guilty, inventory, now=now))
@@ -94,10 +94,10 @@ class BadHostReconciler:
             return
         self._blamed.add(node)
         for name in event.facts.get("machine", "").split():
-            self._known[name] = GivenBack(node=node, at=event.at, reason=event.reason)
+            self._known[name] = ReturnedMachine(node=node, at=event.at, reason=event.reason)
 
     async def _look_at(self, fleet: Fleet, node: Node) -> None:
-        guilty = blame(node) if node.id not in self._blamed else []
+        guilty = hardware_faults(node) if node.id not in self._blamed else []
         newcomer = self._known and node.id not in self._greeted and node.retiring is None
         if not guilty and not newcomer:
             return
@@ -109,7 +109,7 @@ class BadHostReconciler:
             event = _given_back(node, guilty, inventory, now=now)
             await self._store.commit(Change(events=[event]), based_on=self._store.fleet().revision)
             return
-        found = recognise(identities(inventory, node), self._known, node, now=now)
+        found = find_returned(identities(inventory, node), self._known, node, now=now)
         if found is None:
             return
         after, events = with_results(node, [found], now=now)
@@ -159,6 +159,6 @@ def _given_back(
     node: Node, guilty: Sequence[Condition], inventory: Inventory, *, now: datetime
 ) -> Event:
     """Return the journal's word about a broken machine: why it leaves, and its names."""
-    names = blamed(guilty, identities(inventory, node))
+    names = blamed_identities(guilty, identities(inventory, node))
     facts = {"node": str(node.id), "machine": " ".join(names)}
     return Event(at=now, about=SUBJECT, kind=GIVEN_BACK, reason=explain(guilty), facts=facts)

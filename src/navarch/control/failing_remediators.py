@@ -13,7 +13,7 @@ from navarch.core.node import Node
 from navarch.core.pool import Pool
 from navarch.fleet.disruption.unhealthy import is_in_question, plan_treatments
 from navarch.fleet.plan import HoldBack
-from navarch.health.judgement import explain
+from navarch.health.conditions import explain
 from navarch.ports.remediator import Remediator, Treatment
 
 log = structlog.get_logger(__name__)

@@ -11,9 +11,12 @@ from navarch.core.fleet import Change, Fleet
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind
 from navarch.core.node import Node
-from navarch.health.incidents.ending import quiet_at
-from navarch.health.incidents.settling import settled
-from navarch.health.incidents.standing import linked, seen_by_incidents
+from navarch.health.incidents.status import (
+    incident_inputs,
+    link_recoveries,
+    quiet_at,
+    update_incident,
+)
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Store
 
@@ -83,7 +86,7 @@ class IncidentReconciler:
                 incident = fleet.incidents[name]
                 if incident.nodes != (node.id,) or incident.kind is IncidentKind.FABRIC:
                     continue
-                news = settled(incident, {node.id: node}, fleet.recoveries, now=now)
+                news = update_incident(incident, {node.id: node}, fleet.recoveries, now=now)
                 if news is not None:
                     incidents.append(news[0])
                     events.append(news[1])
@@ -112,7 +115,7 @@ class IncidentReconciler:
                 if is_old or name not in self._closed:
                     past.append(name)
                 continue
-            news = settled(incident, fleet.nodes, fleet.recoveries, now=now)
+            news = update_incident(incident, fleet.nodes, fleet.recoveries, now=now)
             if news is not None:
                 moved.append(news[0])
                 events.append(news[1])
@@ -122,7 +125,7 @@ class IncidentReconciler:
             change = Change(
                 incidents=moved,
                 forget_incidents=past,
-                recoveries=linked(moved, fleet.recoveries),
+                recoveries=link_recoveries(moved, fleet.recoveries),
                 events=events,
             )
             await self._store.commit(change, based_on=fleet.revision)
@@ -181,10 +184,10 @@ class IncidentReconciler:
         for incident in written:
             if not incident.is_open:
                 continue
-            if settled(incident, after.nodes, after.recoveries, now=now) is None:
+            if update_incident(incident, after.nodes, after.recoveries, now=now) is None:
                 found.add(incident.id)
         return found
 
 
 def _looks_different(before: Node | None, node: Node) -> bool:
-    return before is None or seen_by_incidents(before) != seen_by_incidents(node)
+    return before is None or incident_inputs(before) != incident_inputs(node)

@@ -13,9 +13,9 @@ from navarch.health.learning.stragglers import (
     CONFIRMATIONS,
     PEERS_MIN,
     STRAGGLER,
+    SlowStreak,
     Straggler,
-    Suspicion,
-    watch,
+    update_streaks,
 )
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
@@ -59,7 +59,7 @@ class StragglerReconciler:
         self._note_findings = note_findings
         self._interval = interval
         self._latest: dict[str, _Reading] = {}
-        self._suspected: dict[Comparison, dict[str, Suspicion]] = {}
+        self._suspected: dict[Comparison, dict[str, SlowStreak]] = {}
         self._kept_up: dict[str, int] = {}
         self._begun_at = clock.now()
         self.on_sooner: Callable[[], None] = lambda: None
@@ -114,9 +114,9 @@ class StragglerReconciler:
     def _compare(self) -> dict[str, tuple[str, Straggler, int]]:
         """Return each straggler with the measure it shows by, and how many it was compared with."""
         slow: dict[str, tuple[str, Straggler, int]] = {}
-        after: dict[Comparison, dict[str, Suspicion]] = {}
+        after: dict[Comparison, dict[str, SlowStreak]] = {}
         for key, values in sorted(self._groups()):
-            after[key], found = watch(self._suspected.get(key, {}), values)
+            after[key], found = update_streaks(self._suspected.get(key, {}), values)
             for each in found:
                 known = slow.get(each.name)
                 if known is None or known[1].shortfall < each.shortfall:

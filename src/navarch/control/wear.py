@@ -11,7 +11,7 @@ from navarch.core.health import CheckResult, Condition, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.health.checks.rows import Banks, spare_rows
-from navarch.health.learning.wear import LOOK_BACK, WEAR, WearReading, judge_wear
+from navarch.health.learning.wear import LOOK_BACK, WEAR, WearReading, evaluate_wear
 from navarch.ports.clock import Clock
 from navarch.ports.store import Store
 
@@ -139,7 +139,7 @@ class WearReconciler:
             self._labels.pop(gpu, None)
             return
         label = await self._label(name, gpu)
-        found = judge_wear(gpu, label, self._readings[gpu], _said(node, gpu), now=now)
+        found = evaluate_wear(gpu, label, self._readings[gpu], _said(node, gpu), now=now)
         if found is not None:
             await self._note_findings(name, [found])
 

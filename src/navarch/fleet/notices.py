@@ -1,7 +1,7 @@
 """What the workload system must be told about a node."""
 
 from navarch.core.node import DRAINING, READY, Node, Told
-from navarch.health.judgement import explain
+from navarch.health.conditions import explain
 
 TOLD_OF = frozenset({READY, DRAINING})
 """The phases in which work can run on a node, so that somebody has to know of it."""

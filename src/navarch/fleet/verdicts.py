@@ -9,7 +9,7 @@ from navarch.core.evolve import evolve
 from navarch.core.health import BOOT, HEALTHY, CheckResult, Health
 from navarch.core.node import Node
 from navarch.fleet.disruption.unhealthy import is_ours
-from navarch.health.judgement import explain, weigh, worst
+from navarch.health.conditions import evaluate, explain, worst
 
 _check_of = attrgetter("check")
 
@@ -21,7 +21,7 @@ def with_results(
 
     `because` is what else is behind it.
     """
-    conditions = weigh(node.conditions, results, now=now, boot_id=node.boot_id)
+    conditions = evaluate(node.conditions, results, now=now, boot_id=node.boot_id)
     health = worst(conditions)
     boot = node.vouched_boot
     for result in results:
@@ -55,7 +55,7 @@ def with_past_results(
     told = [r for r in results if r.lasting and r.health in bad and r.check not in known]
     if not told:
         return node, []
-    conditions = weigh(node.conditions, told, now=now, boot_id=boot_id)
+    conditions = evaluate(node.conditions, told, now=now, boot_id=boot_id)
     after = evolve(node, conditions=conditions, health=worst(conditions))
     if after == node:
         return node, []

@@ -1,1 +1,1 @@
-"""Readers of GPUs: the driver of real ones, and a simulated set."""
+"""GPU readers: NVML for real GPUs, and simulated ones."""

@@ -1,4 +1,4 @@
-"""Our own tests of one card: context, products, patterns, copies. Run in a process of its own."""
+"""Tests of one GPU: context, matrix products, memory patterns, copies. Run in a child process."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -26,11 +26,11 @@ from navarch.ports.diagnostics import (
 )
 
 ROUNDS = 8192
-"""Pairs of a product added and taken away, a launch; one more is left to be compared."""
+"""Per launch, the pairs of one product added and one subtracted. One more remains to compare."""
 PRODUCTS = 2 * ROUNDS + 1
 LAUNCHES_AT_ONCE = 16
 WARM_S = 1.0
-"""How long the clocks take to come down to what the power limit allows; not counted."""
+"""How long clocks take to settle at the power limit; not counted."""
 HOPPER, AMPERE = 90, 80
 
 PATTERNS = (
@@ -38,11 +38,14 @@ PATTERNS = (
     (0xFFFFFFFF, 0),
     (0x55555555, 0),
     (0xAAAAAAAA, 0),
-    (0x12345678, 0x9E3779B1),  # every word another: finds lines that select the wrong one
+    (
+        0x12345678,
+        0x9E3779B1,
+    ),  # a different value in every word: finds address lines that select the wrong one
 )
 TOUCH_BYTES = 16 << 20
 STREAM_BYTES = 8 << 30
-"""Far more than a card's cache holds."""
+"""Far more than a GPU's cache."""
 COPY_BYTES, COPY_TIMES = 1 << 30, 16
 
 
@@ -53,13 +56,13 @@ def touch(cuda: Cuda) -> None:
     cuda.zero(address, TOUCH_BYTES)
     cuda.write(address, sent)
     if cuda.read(address, TOUCH_BYTES) != sent:
-        raise TestFailedError(f"{TOUCH_BYTES >> 20} MiB came back changed")
+        raise TestFailedError(f"{TOUCH_BYTES >> 20} MiB read back wrong")
 
 
 def burn(cuda: Cuda, *, seconds: float, spoil: bool = False) -> BurnFigures:
-    """Multiply on every multiprocessor at once while the memory is read, and compare both.
+    """Multiply on every multiprocessor while reading memory, and verify both.
 
-    Every sum is compared with its reference, and every word read with what was written.
+    Every sum is compared with its reference, and every word read with the word written.
     """
     ptx, flops = _burn_kernel(cuda.architecture)
     kernel = cuda.kernel(ptx, "burn")
@@ -83,7 +86,7 @@ def burn(cuda: Cuda, *, seconds: float, spoil: bool = False) -> BurnFigures:
 
 
 def patterns(cuda: Cuda, *, share: float) -> PatternFigures:
-    """Write each pattern to a share of the free memory, and read it back."""
+    """Write each pattern to a share of the free memory and read it back."""
     fill, check = (cuda.kernel(patterns_ptx(), name) for name in ("fill", "check"))
     size = int(cuda.memory()[0] * share) & ~0xFFFFF
     if size <= 0:
@@ -106,7 +109,7 @@ def patterns(cuda: Cuda, *, share: float) -> PatternFigures:
 
 
 def copies(cuda: Cuda, others: Sequence[str] = ()) -> CopyFigures:
-    """Measure copies to and from the host, on the device, and to the `others` by their bus."""
+    """Measure copies to and from the host, on the device, and to `others`, given by bus id."""
     free = cuda.memory()[0]
     size = min(COPY_BYTES, free // 4) & ~0xFFFFF
     if size <= 0:
@@ -122,7 +125,7 @@ def copies(cuda: Cuda, others: Sequence[str] = ()) -> CopyFigures:
 
 
 def _sustain(cuda: Cuda, once: Callable[[], None], seconds: float) -> tuple[int, float]:
-    """Launch for at least `seconds` of the device's time; return how often, and how long."""
+    """Launch for at least `seconds` of device time; return the launches and the time."""
     spent, launches = 0.0, 0
     while spent < seconds or not launches:
         spent += cuda.timed(lambda: _repeat(once, LAUNCHES_AT_ONCE))
@@ -131,7 +134,7 @@ def _sustain(cuda: Cuda, once: Callable[[], None], seconds: float) -> tuple[int,
 
 
 def _filled(cuda: Cuda) -> tuple[int, int]:
-    """Return memory that holds the pattern throughout, and its size, a power of two."""
+    """Return memory filled with the pattern, and its size, a power of two."""
     room = min(STREAM_BYTES, cuda.memory()[0] // 4)
     if room < TOUCH_BYTES:
         raise NotRunError("there is no free memory to read from")
@@ -144,7 +147,7 @@ def _filled(cuda: Cuda) -> tuple[int, int]:
 
 
 def _burn_kernel(architecture: int) -> tuple[str, int]:
-    """Return the kernel for a card, and how many operations a block makes a round."""
+    """Return the kernel for a GPU, and the operations that a block does per round."""
     if architecture == HOPPER:
         return wgmma_ptx(), GROUPS_BURN * FLOPS_WGMMA_GROUP_ROUND
     if architecture >= AMPERE:
@@ -162,11 +165,11 @@ def _gbs(cuda: Cuda, size: int, function: str, to: int, source: int) -> float:
 
 
 def _between(cuda: Cuda, here: int, size: int, bus: str) -> float:
-    """Measure copies to another device, over NVLink where there is one, else over PCIe."""
+    """Measure copies to another device, over NVLink if there is one, else over PCIe."""
     other = Cuda(bus)
     there = other.allocate(size)
     cuda.call("cuCtxSetCurrent", cuda.context)
-    # Refused where there is no way, or where it is open already; the copy works all the same.
+    # Refused if there is no peer access or if it is open already; the copy works either way.
     cuda.try_call("cuCtxEnablePeerAccess", other.context, 0)
 
     arguments = (

@@ -1,7 +1,7 @@
-"""NVML behind a process that can be thrown away.
+"""NVML behind a child process that can be abandoned.
 
-A call into a driver whose firmware has died may never return, and a thread that made it cannot
-be ended. A process can, or at least abandoned. So the agent never calls the driver itself.
+A call into a driver whose firmware has died may never return, and a thread in it cannot be ended. A
+process can be killed, or at least abandoned, so the agent never calls the driver itself.
 """
 
 import os
@@ -14,26 +14,26 @@ from typing import TypeVar
 
 from navarch.core.inventory import Gpu
 from navarch.core.metrics import GpuMetrics
-from navarch.gpus.question import LENGTH, Answer, Topic, Trouble, decode, frame
+from navarch.gpus.messages import LENGTH, Query, ReadFailure, Reply, decode, frame
 from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuError, GpuEvent, GpuHealth, GpuHungError, GpuLostError
 
 T = TypeVar("T")
 
 ANSWER_S = 5.0
-"""A healthy driver answers within a millisecond, a busy one within a tenth of a second."""
+"""A healthy driver responds within a millisecond, a busy one within a tenth of a second."""
 START_S = 20.0
-"""The first answer of a process includes waking cards that nobody kept awake."""
+"""The first reply of a process may include waking GPUs without persistence mode."""
 FRESH_S = 0.5
-"""All GPUs are read at once; for so long the readings of the others may be used."""
+"""All GPUs are read at once; the readings of the others are used for this long."""
 REST_S = (5.0, 60.0)
-"""How long a driver that hung is left alone: at first, and at most."""
+"""The first and the longest pause before a hung driver is tried again."""
 
 
 class NvmlChild:
-    """A GpuReader that always returns: with an answer, or with GpuHungError.
+    """A GpuReader that always returns: with a reading, or with GpuHungError.
 
-    `command` starts the process that answers; see `navarch.gpus.serve`.
+    `command` starts the child process; see `navarch.gpus.serve`.
     """
 
     def __init__(
@@ -57,30 +57,30 @@ class NvmlChild:
         self._new = True
         self._stuck: subprocess.Popen[bytes] | None = None
         self._again_at = float("-inf")
-        self._fresh: dict[Topic, tuple[float, Answer, set[str]]] = {}
+        self._fresh: dict[Query, tuple[float, Reply, set[str]]] = {}
         self._events: list[GpuEvent] = []
         self._happened = 0
 
     @property
     def pid(self) -> int | None:
-        """The process that talks to the driver, if there is one now."""
+        """The child process, if it is running."""
         return None if self._child is None else self._child.pid
 
     def list_gpus(self) -> Sequence[Gpu]:
         """Return every GPU the driver lists."""
-        return self._ask(Topic.GPUS).gpus
+        return self._query(Query.GPUS).gpus
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return what a GPU is doing."""
-        return _of(gpu, (answer := self._about(gpu, Topic.METRICS)).metrics, answer)
+        """Return the utilization, power and temperature of a GPU."""
+        return _of(gpu, (reply := self._unused_reply(gpu, Query.METRICS)).metrics, reply)
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
-        return _of(gpu, (answer := self._about(gpu, Topic.HEALTH)).health, answer)
+        """Return the health readings of a GPU."""
+        return _of(gpu, (reply := self._unused_reply(gpu, Query.HEALTH)).health, reply)
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return the XIDs since the last settled one. Those between two processes are not seen."""
-        for event in self._ask(Topic.EVENTS).events:
+        """Return the XIDs since the last settled one. XIDs between two child processes are lost."""
+        for event in self._query(Query.EVENTS).events:
             self._happened += 1
             self._events.append(replace(event, number=self._happened))
         return list(self._events)
@@ -90,48 +90,48 @@ class NvmlChild:
         self._events = [event for event in self._events if event.number > number]
 
     def close(self) -> None:
-        """End the process; one that is stuck in the driver is left to it."""
+        """Kill the child process; one that is stuck in the driver is abandoned."""
         if self._child is not None:
             self._discard(self._child)
             self._child = None
 
-    def _about(self, gpu: Gpu, topic: Topic) -> Answer:
-        """Return readings of `gpu` that nobody has been given yet."""
+    def _unused_reply(self, gpu: Gpu, query: Query) -> Reply:
+        """Return a reply whose reading of `gpu` has not been used yet."""
         now = self._clock.monotonic()
-        at, answer, used = self._fresh.get(topic, (float("-inf"), Answer(), set()))
+        at, reply, used = self._fresh.get(query, (float("-inf"), Reply(), set()))
         if now - at > FRESH_S or gpu.uuid in used:
-            answer, used = self._ask(topic), set()
-            self._fresh[topic] = (self._clock.monotonic(), answer, used)
+            reply, used = self._query(query), set()
+            self._fresh[query] = (self._clock.monotonic(), reply, used)
         used.add(gpu.uuid)
-        return answer
+        return reply
 
-    def _ask(self, topic: Topic) -> Answer:
+    def _query(self, query: Query) -> Reply:
         child = self._running()
         within_s = self._start_s if self._new else self._answer_s
         try:
-            answer = decode(_converse(child, topic, self._clock, within_s))
+            reply = decode(_exchange(child, query, self._clock, within_s))
         except TimeoutError as error:
-            self._give_up(child)
-            raise GpuHungError(f"the driver did not answer within {within_s:g} s") from error
+            self._restart_later(child)
+            raise GpuHungError(f"the driver did not respond within {within_s:g} s") from error
         except (OSError, EOFError, ValueError) as error:
-            self._give_up(child)
-            raise GpuError(f"the process that asks the driver died{_how(child)}") from error
+            self._restart_later(child)
+            raise GpuError(f"the process that calls the driver died{_how(child)}") from error
         self._new = False
         self._pause_s = self._rest_s[0]
-        if answer.trouble is not None:
-            raise _error(answer.trouble)
-        return answer
+        if reply.failure is not None:
+            raise _error(reply.failure)
+        return reply
 
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._child is not None:
             return self._child
         if self._stuck is not None and self._stuck.poll() is None:
             raise GpuHungError(
-                f"the driver does not answer, and keeps process {self._stuck.pid} from ending"
+                f"the driver does not respond, and keeps process {self._stuck.pid} from ending"
             )
         self._stuck = None
         if self._clock.monotonic() < self._again_at:
-            raise GpuHungError("the driver did not answer, and has not been asked again yet")
+            raise GpuHungError("the driver did not respond, and is not retried yet")
         try:
             self._child = subprocess.Popen(
                 self._command,
@@ -141,11 +141,11 @@ class NvmlChild:
                 bufsize=0,
             )
         except OSError as error:
-            raise GpuError(f"no process can be started to ask the driver: {error}") from error
+            raise GpuError(f"cannot start the process that calls the driver: {error}") from error
         self._new = True
         return self._child
 
-    def _give_up(self, child: "subprocess.Popen[bytes]") -> None:
+    def _restart_later(self, child: "subprocess.Popen[bytes]") -> None:
         self._child = None
         self._fresh.clear()
         self._again_at = self._clock.monotonic() + self._pause_s
@@ -160,15 +160,15 @@ class NvmlChild:
         try:
             child.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
-            self._stuck = child  # It sleeps inside the driver, where no signal reaches it.
+            self._stuck = child  # Stuck in the driver, where signals are not delivered.
 
 
-def _converse(
-    child: "subprocess.Popen[bytes]", topic: Topic, clock: Clock, within_s: float
+def _exchange(
+    child: "subprocess.Popen[bytes]", query: Query, clock: Clock, within_s: float
 ) -> bytes:
     assert child.stdin is not None
     assert child.stdout is not None
-    child.stdin.write(frame(topic.encode()))
+    child.stdin.write(frame(query.encode()))
     deadline = clock.monotonic() + within_s
     fd = child.stdout.fileno()
     head = _read(fd, LENGTH.size, clock, deadline)
@@ -189,14 +189,14 @@ def _read(fd: int, size: int, clock: Clock, deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _of(gpu: Gpu, found: Mapping[str, T], answer: Answer) -> T:
+def _of(gpu: Gpu, found: Mapping[str, T], reply: Reply) -> T:
     if gpu.uuid in found:
         return found[gpu.uuid]
-    raise _error(answer.troubles.get(gpu.uuid, Trouble(words="GPU is lost", lost=True)))
+    raise _error(reply.failures.get(gpu.uuid, ReadFailure(text="GPU is lost", lost=True)))
 
 
-def _error(trouble: Trouble) -> GpuError:
-    return GpuLostError(trouble.words) if trouble.lost else GpuError(trouble.words)
+def _error(failure: ReadFailure) -> GpuError:
+    return GpuLostError(failure.text) if failure.lost else GpuError(failure.text)
 
 
 def _how(child: "subprocess.Popen[bytes]") -> str:

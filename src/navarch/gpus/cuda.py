@@ -1,4 +1,4 @@
-"""CUDA's driver interface, called directly: tests need the driver, and no toolkit."""
+"""The CUDA driver API, called directly: the tests need the driver, but no toolkit."""
 
 import ctypes
 import os
@@ -11,14 +11,14 @@ _LOG_BYTES = 8192
 _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 5, 6
 _SMS, _MAJOR, _MINOR = 16, 75, 76
 _SOMEBODY_ELSES = frozenset({2, 46, 805})
-"""Out of memory, device unavailable, too many clients: others use the card, and may."""
+"""Out of memory, device unavailable, too many clients: other processes use the GPU."""
 
 
 class Cuda:
-    """One device, with a context on it, until closed.
+    """One device with a context, until closed.
 
-    What goes wrong before there is a context means that nothing could be tested; what goes
-    wrong after is the device's doing.
+    A failure before the context exists means that the test could not run; a failure after it is the
+    device's.
     """
 
     def __init__(self, bus_id: str) -> None:
@@ -33,7 +33,7 @@ class Cuda:
 
     @property
     def device(self) -> int:
-        """The device's number, as CUDA counts them."""
+        """The device's CUDA ordinal."""
         return self._device.value
 
     @property
@@ -43,7 +43,7 @@ class Cuda:
 
     @property
     def multiprocessors(self) -> int:
-        """How many there are."""
+        """The number of multiprocessors."""
         return self._attribute(_SMS)
 
     @property
@@ -64,31 +64,31 @@ class Cuda:
         return address.value
 
     def free(self, address: int) -> None:
-        """Give memory back."""
+        """Free memory."""
         self.call("cuMemFree_v2", ctypes.c_ulonglong(address))
 
     def pinned(self, size: int) -> int:
-        """Return the address of `size` bytes of host memory that the device can reach."""
+        """Return the address of `size` bytes of pinned host memory."""
         address = ctypes.c_void_p()
         self.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(size), 1)
         return address.value or 0
 
     def write(self, address: int, data: bytes) -> None:
-        """Copy from the host."""
+        """Copy from the host to the device."""
         self.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), data, ctypes.c_size_t(len(data)))
 
     def read(self, address: int, size: int) -> bytes:
-        """Copy to the host."""
+        """Copy from the device to the host."""
         data = ctypes.create_string_buffer(size)
         self.call("cuMemcpyDtoH_v2", data, ctypes.c_ulonglong(address), ctypes.c_size_t(size))
         return data.raw
 
     def zero(self, address: int, size: int) -> None:
-        """Fill with zeros."""
+        """Fill memory with zeros."""
         self.call("cuMemsetD8_v2", ctypes.c_ulonglong(address), 0, ctypes.c_size_t(size))
 
     def kernel(self, ptx: str, name: str) -> ctypes.c_void_p:
-        """Return a kernel, translated by the driver for this device."""
+        """Return a kernel, compiled by the driver for this device."""
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (ctypes.c_int * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
         values = (ctypes.c_void_p * 2)(ctypes.cast(log, ctypes.c_void_p).value, _LOG_BYTES)
@@ -97,21 +97,21 @@ class Cuda:
             ctypes.byref(module), ptx.encode(), 2, options, values
         )
         if status != 0:
-            said = log.value.decode(errors="replace").strip()
-            raise NotRunError(f"the driver refuses the test's kernel: {said or status}")
+            message = log.value.decode(errors="replace").strip()
+            raise NotRunError(f"the driver refuses the test's kernel: {message or status}")
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function
 
     def launch(
         self, kernel: ctypes.c_void_p, blocks: int, threads: int, arguments: Sequence[int]
     ) -> None:
-        """Start a kernel whose arguments are all 64-bit numbers."""
+        """Launch a kernel whose arguments are all 64-bit numbers."""
         values = [ctypes.c_ulonglong(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
         self.call("cuLaunchKernel", kernel, blocks, 1, 1, threads, 1, 1, 0, None, pointers, None)
 
     def wait(self) -> None:
-        """Wait until all that was started has ended."""
+        """Wait until all launched work has ended."""
         self.call("cuCtxSynchronize")
 
     def timed(self, work: Callable[[], None]) -> float:
@@ -128,7 +128,7 @@ class Cuda:
         return milliseconds.value / 1000.0
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call one function; raise what its failure means."""
+        """Call a driver function; raise the error that its failure means."""
         status = getattr(self._cuda, function)(*arguments)
         if status == 0:
             return
@@ -138,12 +138,12 @@ class Cuda:
         raise NotRunError(words)
 
     def try_call(self, function: str, *arguments: object) -> bool:
-        """Call one function that may be refused; return whether it was not."""
+        """Call a driver function that may be refused; return whether it succeeded."""
         status: int = getattr(self._cuda, function)(*arguments)
         return status == 0
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release everything."""
         self._cuda.cuCtxDestroy_v2(self._context)
 
     def _attribute(self, number: int) -> int:

@@ -1,4 +1,4 @@
-"""Tests of real cards, each in a process that is thrown away if it does not come back."""
+"""Tests of real GPUs, each in a child process with a deadline."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from navarch.core.inventory import Gpu
-from navarch.gpus.testbench import Outcome
+from navarch.gpus.testbench import GpuTestOutcome
 from navarch.ports.diagnostics import (
     BurnFigures,
     CopyFigures,
@@ -22,16 +22,16 @@ from navarch.ports.diagnostics import (
 )
 
 START_S = 60.0
-"""A context on a card that nobody kept awake, and a kernel that the driver must translate."""
+"""Includes waking a GPU without persistence mode, and compiling the kernel."""
 PATTERNS_S = 300.0
 COPIES_S = 120.0
 OUTPUT_MAX = 64 * 1024
 
 
 class CudaDiagnostics:
-    """Tests the cards of this machine through their driver.
+    """Tests the GPUs of this machine through their driver.
 
-    `command` starts the process that tests; see `navarch.gpus.testbench`.
+    `command` starts the child process; see `navarch.gpus.testbench`.
     """
 
     def __init__(
@@ -43,30 +43,30 @@ class CudaDiagnostics:
     ) -> None:
         self._command = tuple(command)
         self._environ = dict(os.environ if environ is None else environ)
-        # Cards are chosen by their place on the bus; what hides some would hide the wrong ones.
+        # GPUs are chosen by bus id; a variable that hides some would change which one is tested.
         self._environ.pop("CUDA_VISIBLE_DEVICES", None)
         self._start_s = start_s
 
     def touch(self, gpu: Gpu) -> None:
-        """Make a context, write to memory and read it back."""
-        self._perform("touch", gpu, within_s=0.0)
+        """Create a context, write to memory and read it back."""
+        self._run_test("touch", gpu, within_s=0.0)
 
     def burn(self, gpu: Gpu, *, seconds: float) -> BurnFigures:
-        """Multiply matrices and compare every product."""
-        outcome = self._perform("burn", gpu, f"{seconds:g}", within_s=2 * seconds)
+        """Multiply matrices and verify every product."""
+        outcome = self._run_test("burn", gpu, f"{seconds:g}", within_s=2 * seconds)
         return outcome.burn or _nothing()
 
     def patterns(self, gpu: Gpu, *, share: float) -> PatternFigures:
-        """Write patterns to memory, and read them back."""
-        outcome = self._perform("patterns", gpu, f"{share:g}", within_s=PATTERNS_S)
+        """Write patterns to memory and read them back."""
+        outcome = self._run_test("patterns", gpu, f"{share:g}", within_s=PATTERNS_S)
         return outcome.patterns or _nothing()
 
     def copies(self, gpus: Sequence[Gpu]) -> Sequence[CopyFigures]:
-        """Measure how fast each GPU copies."""
+        """Measure the copy speeds of each GPU."""
         found = []
         for gpu in gpus:
             others = [other.pci_bus_id for other in gpus if other.uuid != gpu.uuid]
-            outcome = self._perform("copies", gpu, *others, within_s=COPIES_S)
+            outcome = self._run_test("copies", gpu, *others, within_s=COPIES_S)
             found.append(outcome.copies or _nothing())
         return found
 
@@ -78,11 +78,11 @@ class CudaDiagnostics:
         code, output = self._run([path, *arguments], within_s, with_errors=True)
         return ToolRun(code=code, output=output[-OUTPUT_MAX:].decode(errors="replace"))
 
-    def _perform(self, test: str, gpu: Gpu, *arguments: str, within_s: float) -> Outcome:
+    def _run_test(self, test: str, gpu: Gpu, *arguments: str, within_s: float) -> GpuTestOutcome:
         command = [*self._command, test, gpu.pci_bus_id, *arguments]
         code, output = self._run(command, self._start_s + within_s, with_errors=False)
         try:
-            outcome = msgspec.json.decode(output, type=Outcome)
+            outcome = msgspec.json.decode(output, type=GpuTestOutcome)
         except msgspec.DecodeError as error:
             how = f"of signal {-code}" if code < 0 else f"with code {code}"
             raise TestFailedError(f"the test died {how}") from error
@@ -115,7 +115,7 @@ class CudaDiagnostics:
 
 
 def _abandon(process: "subprocess.Popen[bytes]") -> None:
-    """End a process; one that sleeps inside a driver, where no signal reaches it, is left there."""
+    """Kill a process. One stuck in the driver, where signals are not delivered, is abandoned."""
     process.kill()
     if process.stdout is not None:
         process.stdout.close()

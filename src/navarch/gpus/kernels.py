@@ -1,11 +1,10 @@
-"""The kernels of our tests, in PTX, which the driver translates for whatever card there is.
+"""The test kernels, in PTX, which the driver compiles for any GPU.
 
-Matrix products are of random whole numbers that fill a bf16 to its last bit, added and taken away
-in turn, so that every sum is exact, the tensor cores have all their bits to turn, and every product
-can be compared with a reference that plain integer arithmetic gives. The numbers come from a hash
-of their place, `element`: a pattern with any order in it lets a card draw less power, and run
-faster, than the work of its users ever will. For the same reason the memory is read all the while,
-and what comes out of it is compared too: a fault may need both to be at work to show itself.
+Matrix products use random integers that fill every bit of a bf16, added and subtracted in turn.
+Every sum is exact and can be compared with integer arithmetic. The numbers come from a hash of
+their position, `element`: regular patterns draw less power, and run faster, than real workloads.
+For the same reason the kernels read memory all the time and verify it too: some faults show only
+under both loads.
 """
 
 from collections.abc import Iterator
@@ -23,9 +22,9 @@ FLOPS_WGMMA_GROUP_ROUND = 2 * 64 * 256 * DEPTH_WGMMA
 WARPS_BURN, GROUPS_BURN = THREADS_BURN // 32, THREADS_BURN // 128
 
 STREAM_PATTERN = 0x5A5AA5A5
-"""What the memory holds that is read during the products."""
+"""The content of the memory that is read during the products."""
 _LOADS_MMA, _LOADS_WGMMA = 1, 4
-"""How many times 16 bytes of it each thread reads a round: about a third of what an H200 could."""
+"""The 16-byte words that each thread reads per round: about a third of an H200's bandwidth."""
 
 _LEFT, _RIGHT = (0x9E3779B1, 0x85EBCA77), (0xC2B2AE3D, 0x27D4EB2F)
 _MIX = 0x2C1B3C6D
@@ -35,7 +34,7 @@ _A_TILE, _B_TILE = 64 * 16 * 2, 256 * 16 * 2
 
 
 def element(row: int, depth: int, *, left: bool) -> int:
-    """Return what the left matrix holds at a row and a depth, or the right at a column and a depth.
+    """Return the left matrix's value at row and depth, or the right one's at column and depth.
 
     From 128 to 255 or from -255 to -128: eight bits, all of them used, and a sign.
     """
@@ -48,10 +47,10 @@ def element(row: int, depth: int, *, left: bool) -> int:
 
 
 def patterns_ptx() -> str:
-    """Return `fill` and `check`: arguments address, count of 16-byte words, pattern, step, answer.
+    """Return `fill` and `check`: arguments address, count of 16-byte words, pattern, step, result.
 
-    A word holds pattern + step * its place, four times over with small differences. The answer
-    is a count of wrong words and the place of the first.
+    A word holds pattern + step * index, four times over with small differences. The result is the
+    count of wrong words and the index of the first.
     """
     start = """
 .reg .pred %p<4>; .reg .b32 %r<20>; .reg .b64 %d<16>;
@@ -97,18 +96,18 @@ FINE:
 
 
 def mma_ptx() -> str:
-    """Return `burn` for cards since Ampere.
+    """Return `burn` for GPUs since Ampere.
 
-    Arguments: rounds, answer, one wrong on purpose or not, memory to read, its size less one.
+    Arguments: rounds, result, whether to corrupt a sum, memory to read, its size less one.
 
-    Every warp keeps a 64 by 16 and a 16 by 64 matrix in registers and adds their product to
-    128 sums a thread, again and again.
+    Every warp keeps a 64 by 16 and a 16 by 64 matrix in registers and adds their product to 128
+    sums per thread, again and again.
     """
     sums = [f"%f{i}" for i in range(128)]
     lines = [
         HEADER.format(version="7.0", target="sm_80"),
         _burn_head(),
-        # g and t: NVIDIA's names for a lane's place in a fragment
+        # g and t: NVIDIA's names for a lane's position in a fragment
         "and.b32 %r20, %r1, 31; shr.u32 %r21, %r20, 2;",
         "and.b32 %r22, %r20, 3; shl.b32 %r23, %r22, 1;",
     ]
@@ -122,7 +121,7 @@ def mma_ptx() -> str:
         for part in range(2)
     ]
     lines += [f"mov.f32 {s}, 0f00000000;" for s in sums]
-    # The same left matrix with all its signs turned
+    # The same left matrix with all signs inverted
     lines += [f"xor.b32 %n{i}, %a{i}, 0x80008000;" for i in range(16)]
     lines += [*_stream_begin(_LOADS_MMA), "LOOP:", *_stream(_LOADS_MMA)]
     lines += [*_mma_round(sums, "%a"), *_mma_round(sums, "%n")]
@@ -138,9 +137,9 @@ def mma_ptx() -> str:
 
 
 def wgmma_ptx() -> str:
-    """Return `burn` for Hopper, whose tensor cores take matrices from shared memory.
+    """Return `burn` for Hopper, whose tensor cores read matrices from shared memory.
 
-    Two groups of four warps share a 64-deep right matrix; each has a left one of its own.
+    Two groups of four warps share a 64-deep right matrix; each has its own left matrix.
     """
     sums = [f"%f{i}" for i in range(128)]
     lines = [
@@ -167,7 +166,7 @@ def wgmma_ptx() -> str:
     lines += [*_stream(_LOADS_WGMMA), "wgmma.fence.sync.aligned;"]
     lines += [*_wgmma_round(sums, 1), *_wgmma_round(sums, -1)]
     lines += [
-        # One group may be under way while the next is handed over.
+        # One group may be in flight while the next is issued.
         "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 1;",
         "sub.u32 %r2, %r2, 1; setp.ne.u32 %p1, %r2, 0; @%p1 bra LOOP;",
         "wgmma.fence.sync.aligned;",
@@ -202,7 +201,7 @@ def _mma_round(sums: list[str], left: str) -> Iterator[str]:
 
 
 def _wgmma_round(sums: list[str], sign: int) -> Iterator[str]:
-    """Add one product of the two matrices in shared memory to the sums, or take it away."""
+    """Add one product of the two matrices in shared memory to the sums, or subtract it."""
     for step in range(4):
         yield (
             "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
@@ -235,7 +234,7 @@ ret;
 
 
 def _value(out: str, row: str, depth: str, *, left: bool) -> str:
-    """Compute one element as a whole number: the instructions of `element`."""
+    """Compute one element as an integer: the instructions of `element`."""
     first, second = _LEFT if left else _RIGHT
     return (
         f"mul.lo.u32 {out}, {row}, {first:#x}; mad.lo.u32 {out}, {depth}, {second:#x}, {out};"
@@ -247,7 +246,7 @@ def _value(out: str, row: str, depth: str, *, left: bool) -> str:
 
 
 def _bf16(out: str, number: str) -> str:
-    """Turn a small whole number into the upper half of a float, which is what bf16 is."""
+    """Convert a small integer to the upper half of a float, which is its bf16."""
     return f"cvt.rn.f32.s32 %f129, {number}; mov.b32 {out}, %f129; shr.u32 {out}, {out}, 16;"
 
 
@@ -262,10 +261,10 @@ def _pair(out: str, row: str, row_more: str, depth: str, depth_more: str, *, lef
 
 
 def _fill_shared() -> Iterator[str]:
-    """Write both matrices in the order in which tensor cores want them: blocks of 8 rows by 8."""
+    """Write both matrices in the layout of the tensor cores: blocks of 8 by 8."""
     yield "mov.u32 %r5, left; mov.u32 %r6, right;"
     for name, base, rows, left in (("L", "%r5", 128, True), ("R", "%r6", 256, False)):
-        # Of the left matrix each group's 64 rows are together, then 16 of depth, then 8 rows.
+        # In the left matrix each group's 64 rows are together, then 16 of depth, then 8 rows.
         group = 64 if left else 256
         tile, half = group * 16 * 2, group * DEPTH_WGMMA * 2
         yield f"mov.u32 %r30, %r1; FILL{name}:"
@@ -281,12 +280,12 @@ def _fill_shared() -> Iterator[str]:
         yield "and.b32 %r17, %r11, 7; mad.lo.u32 %r16, %r17, 2, %r16;"
         yield "cvt.u16.u32 %h1, %r13; st.shared.u16 [%r16], %h1;"
         yield f"add.u32 %r30, %r30, {THREADS_BURN}; bra FILL{name}; FILLED{name}:"
-    # Tensor cores read shared memory by another way than stores are written by.
+    # Tensor cores read shared memory through another proxy than stores use.
     yield "fence.proxy.async; bar.sync 0;"
 
 
 def _stream_begin(loads: int) -> Iterator[str]:
-    """Give each thread a place of its own in the memory to be read."""
+    """Give each thread its own position in the memory to read."""
     yield "ld.param.u64 %m1, [memory]; ld.param.u64 %m2, [mask];"
     yield f"mov.u32 %s38, %ctaid.x; mad.lo.u32 %s38, %s38, {THREADS_BURN}, %r1;"
     yield "mul.wide.u32 %m3, %s38, 16; and.b64 %m3, %m3, %m2;"
@@ -296,7 +295,7 @@ def _stream_begin(loads: int) -> Iterator[str]:
 
 
 def _stream(loads: int) -> Iterator[str]:
-    """Look at what was asked for a round ago, and ask for more: nobody waits for memory."""
+    """Verify the words loaded one round ago, and load the next: no thread waits for memory."""
     yield from _stream_compare(loads)
     for load in range(loads):
         words = ",".join(f"%s{4 * load + i}" for i in range(4))
@@ -310,18 +309,18 @@ def _stream_compare(loads: int) -> Iterator[str]:
 
 
 def _stream_end(loads: int) -> Iterator[str]:
-    """Count a thread that has read anything wrong as one more."""
+    """Count a thread that read anything wrong as one more error."""
     yield from _stream_compare(loads)
     yield "setp.ne.u32 %p5, %s39, 0; @%p5 add.u32 %r9, %r9, 1;"
 
 
 def _stream_word(word: int) -> int:
-    """Return what `fill` writes there with a step of nothing."""
+    """Return the word that `fill` writes with a step of zero."""
     return STREAM_PATTERN ^ 0xFFFFFFFF if word % 2 else STREAM_PATTERN
 
 
 def _spoil(first: str) -> list[str]:
-    """Make one sum of the first thread wrong where asked to, to prove that it is noticed."""
+    """Corrupt one sum of the first thread on request, to prove that it is detected."""
     return [
         "cvt.u32.u64 %r10, %d3; mov.u32 %r11, %ctaid.x; or.b32 %r11, %r11, %r1;",
         "setp.ne.u32 %p1, %r10, 0; setp.eq.and.u32 %p1, %r11, 0, %p1;",
@@ -330,10 +329,10 @@ def _spoil(first: str) -> list[str]:
 
 
 def _compare(total: str, place: str, depth: int, number: int) -> list[str]:
-    """Compute what a sum must be when all rounds are done, one product; count it if it is not."""
+    """Compute the expected sum after all rounds, one product, and count a difference."""
     return [
         place,
-        # Unrolled, a hundred of these would leave the sums no registers.
+        # Unrolled, a hundred of these would leave no registers for the sums.
         f'mov.u32 %r12, 0; mov.u32 %r13, 0; D{number}: .pragma "nounroll";',
         _value("%r14", "%r10", "%r12", left=True),
         _value("%r15", "%r11", "%r12", left=False),

@@ -1,4 +1,4 @@
-"""NVIDIA's management library, called directly: there is nothing to install but the driver."""
+"""NVML, called directly: nothing but the driver needs to be installed."""
 
 import ctypes
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from navarch.ports.clock import Clock
 from navarch.ports.gpu import GpuEvent, GpuHealth, GpuLostError
 
 EVENTS_AT_ONCE = 1000
-"""A driver that is flooded with errors must not keep us here for ever."""
+"""A limit, so that a flood of errors does not block the reader."""
 
 _TEXT = 96
 _XID_CRITICAL_ERROR = 0x8
 
 
 class NvmlGpus:
-    """The GPUs that the driver of this machine knows.
+    """The GPUs that the driver of this machine lists.
 
-    A driver may come up after the agent does, so that a failure is followed by a new start.
-    Whoever cannot afford to wait for a driver that hangs asks through `child.NvmlChild`.
+    The driver may come up after the agent, so a failure is followed by a new initialisation.
+    Callers that cannot wait for a hung driver use `child.NvmlChild`.
     """
 
     def __init__(self, clock: Clock, *, library: str | None = None) -> None:
@@ -43,12 +43,12 @@ class NvmlGpus:
         return [self._gpu(index, driver, cuda) for index in range(count.value)]
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return what a GPU is doing; what the card does not tell reads zero."""
+        """Return the metrics of a GPU; unsupported ones are zero."""
         handle = self._handle(gpu)
         memory, load, power_mw = MemoryInfo(), Utilization(), ctypes.c_uint()
-        self._nvml.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
-        self._nvml.ask("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(load))
-        self._nvml.ask("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power_mw))
+        self._nvml.try_call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+        self._nvml.try_call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(load))
+        self._nvml.try_call("nvmlDeviceGetPowerUsage", handle, ctypes.byref(power_mw))
         return GpuMetrics(
             temperature_c=self._temperature(handle) or 0.0,
             power_w=power_mw.value / 1000.0,
@@ -57,18 +57,20 @@ class NvmlGpus:
         )
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
+        """Return the health readings of a GPU."""
         handle = self._handle(gpu)
         if gpu.uuid not in self._cards:
             self._cards[gpu.uuid] = CardReader(self._nvml, handle)
         return self._cards[gpu.uuid].read()
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return the XIDs since the last settled one. Those before our start are not seen."""
+        """Return the XIDs since the last settled one. XIDs before our start are not included."""
         self._watch()
         event = Event()
         for _ in range(EVENTS_AT_ONCE):
-            if not self._nvml.ask("nvmlEventSetWait_v2", self._event_set, ctypes.byref(event), 0):
+            if not self._nvml.try_call(
+                "nvmlEventSetWait_v2", self._event_set, ctypes.byref(event), 0
+            ):
                 break
             if event.type == _XID_CRITICAL_ERROR:
                 self._note(event, self._clock.now())
@@ -79,7 +81,7 @@ class NvmlGpus:
         self._events = [event for event in self._events if event.number > number]
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Shut the library down."""
         if self._nvml.loaded:
             if self._event_set is not None:
                 self._nvml.status("nvmlEventSetFree", self._event_set)
@@ -94,13 +96,13 @@ class NvmlGpus:
             self._nvml.call("nvmlDeviceGetHandleByIndex_v2", index, ctypes.byref(handle))
             uuid = self._text("nvmlDeviceGetUUID", handle)
             if self._handles.get(uuid, handle).value != handle.value:
-                self._cards.pop(uuid, None)  # The driver was loaded anew.
+                self._cards.pop(uuid, None)  # The driver was reloaded.
             self._handles[uuid] = handle
             pci, memory = PciInfo(), MemoryInfo()
-            self._nvml.ask("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
-            self._nvml.ask("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+            self._nvml.try_call("nvmlDeviceGetPciInfo_v3", handle, ctypes.byref(pci))
+            self._nvml.try_call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
         except GpuLostError:
-            # It must not vanish from the list: that it cannot be read any more is the finding.
+            # Keep it listed, so that checks report it as unreadable.
             return self._last.get(index, Gpu(index=index, uuid=f"lost-{index}"))
         gpu = Gpu(
             index=index,
@@ -121,7 +123,7 @@ class NvmlGpus:
 
     def _temperature(self, handle: ctypes.c_void_p) -> float | None:
         degrees = ctypes.c_uint()
-        known = self._nvml.ask("nvmlDeviceGetTemperature", handle, 0, ctypes.byref(degrees))
+        known = self._nvml.try_call("nvmlDeviceGetTemperature", handle, 0, ctypes.byref(degrees))
         return float(degrees.value) if known else None
 
     def _driver_version(self) -> str:
@@ -140,7 +142,7 @@ class NvmlGpus:
         return text.value.decode(errors="replace")
 
     def _watch(self) -> None:
-        """Ask the driver for XIDs, once."""
+        """Subscribe to XIDs, once."""
         if self._event_set is not None:
             return
         if not self._handles:
@@ -148,7 +150,7 @@ class NvmlGpus:
         event_set = ctypes.c_void_p()
         self._nvml.call("nvmlEventSetCreate", ctypes.byref(event_set))
         for handle in self._handles.values():
-            self._nvml.ask(
+            self._nvml.try_call(
                 "nvmlDeviceRegisterEvents",
                 handle,
                 ctypes.c_ulonglong(_XID_CRITICAL_ERROR),

@@ -1,4 +1,4 @@
-"""Everything NVML can say about the condition of one card, read in one go."""
+"""Read all health values of one GPU from NVML at once."""
 
 import ctypes
 from collections.abc import Iterable, Sequence
@@ -43,10 +43,10 @@ _LINK_FIELDS = (_LINK_REPLAYS, _LINK_RECOVERIES, _LINK_CRC_ERRORS)
 
 
 class CardReader:
-    """Reads one card again and again, and remembers what the card does not have.
+    """Reads one GPU repeatedly, and remembers which readings it does not support.
 
-    What it costs matters more than how it looks: a machine has eight cards, and is read every
-    second. Results live in buffers that are made once.
+    Speed matters: a machine has eight GPUs and is read every second. Results use preallocated
+    buffers.
     """
 
     def __init__(self, nvml: NvmlLibrary, handle: ctypes.c_void_p) -> None:
@@ -66,7 +66,7 @@ class CardReader:
         self._thresholds: dict[str, float | None] | None = None
 
     def read(self) -> GpuHealth:
-        """Return the card's condition; raise GpuLostError if it has none any more."""
+        """Return the GPU's readings; raise GpuLostError if it is lost."""
         fields = self._read_fields(self._fields)
         ecc = self._pair("nvmlDeviceGetEccMode")
         remapped, pending, failed = self._remapped()
@@ -113,7 +113,7 @@ class CardReader:
         )
 
     def _has(self, function: str, *arguments: object) -> bool:
-        """Ask for one reading; what a card does not have is not asked for twice."""
+        """Read one value; a reading that the GPU does not support is not tried again."""
         numbers = tuple(word for word in arguments if isinstance(word, int))
         key: tuple[str | int, ...] = (function, *numbers)
         if key in self._without:
@@ -135,15 +135,15 @@ class CardReader:
         return self._number.value, self._second.value
 
     def _temperature(self) -> float | None:
-        """Return the one reading that every card gives: where it fails, the card does."""
-        known = self._nvml.ask("nvmlDeviceGetTemperature", self._handle, 0, self._number_at)
+        """Return the temperature. Every GPU supports it, so an error here is the GPU's."""
+        known = self._nvml.try_call("nvmlDeviceGetTemperature", self._handle, 0, self._number_at)
         return float(self._number.value) if known else None
 
     def _ecc(self, kind: int, counter: int) -> int | None:
         return self._ulong("nvmlDeviceGetTotalEccErrors", kind, counter)
 
     def _limits(self) -> dict[str, float | None]:
-        """Return what the card was made for, which does not change."""
+        """Return the GPU's constant limits."""
         if self._thresholds is None:
             kinds = {"shutdown": _SHUTDOWN, "slowdown": _SLOWDOWN, "memory": _MEMORY_MAX}
             self._thresholds = {
@@ -186,12 +186,12 @@ class CardReader:
         )
 
     def _pages_retired(self) -> int | None:
-        """Return how many pages were taken out of use, for either cause."""
+        """Return the number of retired pages, for either cause."""
         return _sum(self._pages(cause) for cause in (0, 1))
 
     def _pages(self, cause: int) -> int | None:
-        # Without room for the pages the driver says that there is too little room, and how much
-        # there should be; that is all we want to know.
+        # Without a buffer for the pages, NVML returns "insufficient size" and the count, which is
+        # all that is needed.
         key = ("nvmlDeviceGetRetiredPages", cause)
         if key in self._without:
             return None

@@ -1,4 +1,4 @@
-"""NVML as the driver ships it: loading it, its structures, and its errors in our words."""
+"""The NVML library: loading, structures, and error translation."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ _CANNOT_TELL = frozenset(
         *(NOT_SUPPORTED, TIMEOUT, 999),
     }
 )
-"""For a single reading: it is missing, which says nothing about the card."""
+"""Codes that mean a reading is unsupported, not that the GPU is faulty."""
 
 
 class PciInfo(ctypes.Structure):
@@ -64,7 +64,7 @@ class Event(ctypes.Structure):
 
 
 class FieldValue(ctypes.Structure):
-    """`nvmlFieldValue_t`; the union is read as what `type` says."""
+    """`nvmlFieldValue_t`; `type` selects the member of the union."""
 
     _fields_ = (
         ("field", ctypes.c_uint),
@@ -77,11 +77,11 @@ class FieldValue(ctypes.Structure):
     )
 
     def number(self) -> int | None:
-        """Return the value, if the card gave one. Doubles are not asked for."""
+        """Return the value, if the GPU gave one. Fields of type double are not requested."""
         if self.status != OK:
             return None
         value = int(self.value)
-        # Unsigned and signed 32-bit values leave the upper half of the union as it was.
+        # 32-bit values leave the upper half of the union unchanged.
         return value & 0xFFFF_FFFF if self.type in (1, 5) else value
 
 
@@ -132,12 +132,12 @@ class ProcessInfo(ctypes.Structure):
 
 
 def versioned(structure: type[ctypes.Structure], version: int) -> int:
-    """Return what goes into a structure's first field, so that the driver knows its shape."""
+    """Return the version number for a structure's first field."""
     return ctypes.sizeof(structure) | version << 24
 
 
 class NvmlLibrary:
-    """The library, loaded and initialised when it is first needed, and again after a failure."""
+    """The library, initialised on first use and again after a failure."""
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or os.environ.get("NAVARCH_NVML_LIBRARY") or LIBRARY
@@ -146,15 +146,15 @@ class NvmlLibrary:
 
     @property
     def loaded(self) -> bool:
-        """Whether the driver has been asked anything yet."""
+        """Whether the library is initialised."""
         return self._nvml is not None
 
     def call(self, function: str, *arguments: object) -> None:
-        """Call a function that must work."""
+        """Call a function that must succeed."""
         self._check(function, self.status(function, *arguments))
 
-    def ask(self, function: str, *arguments: object) -> bool:
-        """Call a function that a card need not have; return whether it answered."""
+    def try_call(self, function: str, *arguments: object) -> bool:
+        """Call a function that a GPU may not support; return whether it succeeded."""
         status = self.status(function, *arguments)
         if status in _SAYS_NOTHING:
             return False
@@ -162,10 +162,10 @@ class NvmlLibrary:
         return True
 
     def attempt(self, function: str, *arguments: object) -> int:
-        """Read one value among many and return how it went; only a bad card is an error.
+        """Read one value and return NVML's status; raise only for a faulty GPU.
 
-        Drivers before and after ours lack functions or want other arguments. One reading
-        less must not hide the others.
+        Older and newer drivers lack functions or expect other arguments. One missing reading must
+        not hide the others.
         """
         if function in self._absent:
             return NOT_SUPPORTED
@@ -179,7 +179,7 @@ class NvmlLibrary:
         return status
 
     def status(self, function: str, *arguments: object) -> int:
-        """Call a function and return NVML's number for how it went."""
+        """Call a function and return NVML's status."""
         try:
             called: Callable[..., int] = getattr(self._library(), function)
         except AttributeError as error:
@@ -187,7 +187,7 @@ class NvmlLibrary:
         return called(*arguments)
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Shut the library down."""
         if self._nvml is not None:
             self._nvml.nvmlShutdown()
             self._nvml = None

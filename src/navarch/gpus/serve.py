@@ -1,6 +1,6 @@
-"""The process that talks to the driver: it answers questions until its agent is gone.
+"""The child process that calls the driver: it replies to queries until the agent is gone.
 
-Started by `child.NvmlChild`, and thrown away by it when the driver does not answer.
+Started by `child.NvmlChild`, and killed by it if the driver does not respond.
 """
 
 import os
@@ -10,103 +10,102 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from navarch.core.inventory import Gpu
+from navarch.gpus.messages import LENGTH, Query, ReadFailure, Reply, encode, frame
 from navarch.gpus.nvml import NvmlGpus
-from navarch.gpus.question import LENGTH, Answer, Topic, Trouble, encode, frame
 from navarch.ports.gpu import GpuError, GpuLostError, GpuReader
 
 T = TypeVar("T")
 
 
 class WallClock:
-    """Only what stamping an event takes; the agent's own clock would bring half the agent."""
+    """A minimal clock for event timestamps; the agent's clock would import half the agent."""
 
     def now(self) -> datetime:
         """Return wall time in UTC."""
         return datetime.now(UTC)  # noqa: TID251 - this process is where time comes in
 
     def monotonic(self) -> float:
-        """Return seconds since some start."""
+        """Return seconds since an arbitrary start."""
         return self.now().timestamp()
 
     async def sleep(self, seconds: float) -> None:
-        """Refuse: nothing waits here."""
+        """Raise: nothing sleeps in this process."""
         raise NotImplementedError(seconds)
 
 
 def main() -> None:
-    """Answer on standard output what is asked on standard input."""
-    # What libraries print must not end up between the answers.
-    answers = os.dup(1)
+    """Reply on standard output to queries on standard input."""
+    # Keep the output of libraries out of the replies.
+    replies = os.dup(1)
     os.dup2(2, 1)
-    gpus = LastListed(NvmlGpus(WallClock()))
-    while question := sys.stdin.buffer.read(LENGTH.size):
-        topic = Topic(sys.stdin.buffer.read(LENGTH.unpack(question)[0]).decode())
-        _write(answers, frame(encode(answer(gpus, topic))))
+    gpus = ListedGpus(NvmlGpus(WallClock()))
+    while length := sys.stdin.buffer.read(LENGTH.size):
+        query = Query(sys.stdin.buffer.read(LENGTH.unpack(length)[0]).decode())
+        _write(replies, frame(encode(handle(gpus, query))))
 
 
-class LastListed:
-    """The GPUs as they were listed last.
+class ListedGpus:
+    """The GPUs as last listed.
 
-    The agent lists them before it reads them, every time. To list them again for the reading
-    would cost as much as the reading.
+    The agent lists GPUs before every reading. Listing them again would cost as much as the reading.
     """
 
     def __init__(self, reader: GpuReader) -> None:
         self.reader = reader
         self._last: tuple[Gpu, ...] = ()
 
-    def list_again(self) -> tuple[Gpu, ...]:
-        """Return what the driver lists now."""
-        self._last = ()  # A driver that fails to list them has no GPUs to read.
+    def refresh(self) -> tuple[Gpu, ...]:
+        """List the GPUs again and return them."""
+        self._last = ()  # A driver that fails to list GPUs has none to read.
         self._last = tuple(self.reader.list_gpus())
         return self._last
 
     def listed(self) -> tuple[Gpu, ...]:
-        """Return what was listed last."""
-        return self._last or self.list_again()
+        """Return the GPUs as last listed."""
+        return self._last or self.refresh()
 
 
-def answer(gpus: LastListed, topic: Topic) -> Answer:
-    """Return what the driver says about `topic`."""
+def handle(gpus: ListedGpus, query: Query) -> Reply:
+    """Return the reply to a query."""
     try:
-        match topic:
-            case Topic.GPUS:
-                return Answer(gpus=gpus.list_again())
-            case Topic.METRICS:
-                metrics, troubles = _of_each(gpus.listed(), gpus.reader.metrics)
-                return Answer(metrics=metrics, troubles=troubles)
-            case Topic.HEALTH:
-                health, troubles = _of_each(gpus.listed(), gpus.reader.health)
-                return Answer(health=health, troubles=troubles)
-            case Topic.EVENTS:
+        match query:
+            case Query.GPUS:
+                return Reply(gpus=gpus.refresh())
+            case Query.METRICS:
+                metrics, failures = _of_each(gpus.listed(), gpus.reader.metrics)
+                return Reply(metrics=metrics, failures=failures)
+            case Query.HEALTH:
+                health, failures = _of_each(gpus.listed(), gpus.reader.health)
+                return Reply(health=health, failures=failures)
+            case Query.EVENTS:
                 return _events(gpus.reader)
     except GpuError as error:
-        return Answer(trouble=_trouble(error))
+        return Reply(failure=_failure(error))
 
 
 def _of_each(
     gpus: Sequence[Gpu], read: Callable[[Gpu], T]
-) -> tuple[dict[str, T], dict[str, Trouble]]:
+) -> tuple[dict[str, T], dict[str, ReadFailure]]:
     found: dict[str, T] = {}
-    troubles: dict[str, Trouble] = {}
+    failures: dict[str, ReadFailure] = {}
     for gpu in gpus:
         try:
             found[gpu.uuid] = read(gpu)
         except GpuError as error:
-            troubles[gpu.uuid] = _trouble(error)
-    return found, troubles
+            failures[gpu.uuid] = _failure(error)
+    return found, failures
 
 
-def _events(gpus: GpuReader) -> Answer:
-    """Hand events over: from here on they are the agent's to remember."""
+def _events(gpus: GpuReader) -> Reply:
+    """Return the new events and settle them: the agent holds them from here on."""
     events = tuple(gpus.events())
     if events:
         gpus.settle(events[-1].number)
-    return Answer(events=events)
+    return Reply(events=events)
 
 
-def _trouble(error: GpuError) -> Trouble:
-    return Trouble(words=str(error), lost=isinstance(error, GpuLostError))
+def _failure(error: GpuError) -> ReadFailure:
+    return ReadFailure(text=str(error), lost=isinstance(error, GpuLostError))
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""GPUs that do not exist, with faults that can be asked for."""
+"""Simulated GPUs with faults on request."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ _LINK = {
     "max_link_width": "16",
 }
 _LINK_LOST = _LINK | {"current_link_speed": "Unknown", "current_link_width": "63"}
-"""What Linux reads of a device that no longer answers: every bit is set."""
+"""What Linux reads from a device that no longer responds: all bits set."""
 
 
 class SimulatedGpus:
-    """A machine's worth of GPUs. Only ever used where somebody asked for them by name.
+    """The GPUs of one simulated machine.
 
     Faults last until cleared; XIDs happen once.
     """
@@ -59,7 +59,7 @@ class SimulatedGpus:
 
     @property
     def count(self) -> int:
-        """How many there are, whatever has become of them."""
+        """The number of GPUs, including lost and removed ones."""
         return len(self._gpus)
 
     # Faults
@@ -73,7 +73,7 @@ class SimulatedGpus:
         pid: int | None = None,
         process: str = "",
     ) -> None:
-        """Let an XID happen. 79 takes the device off the bus as well."""
+        """Raise an XID. 79 also takes the GPU off the bus."""
         self._happened += 1
         event = GpuEvent(
             number=self._happened,
@@ -91,7 +91,7 @@ class SimulatedGpus:
             self.lose(index)
 
     def heat(self, temperature_c: float, *, index: int = 0) -> None:
-        """Hold a GPU at a temperature."""
+        """Set a GPU's temperature."""
         self._heat[index] = temperature_c
 
     def corrupt(self, errors: int, *, index: int = 0) -> None:
@@ -99,27 +99,27 @@ class SimulatedGpus:
         self._ecc[index] = errors
 
     def wear(self, rows: SpareRows, *, index: int = 0) -> None:
-        """Let a GPU have so many spare memory rows left. Nothing repairs that."""
+        """Set the spare memory rows of a GPU. `repair` does not reset them."""
         self._worn[index] = rows
 
     def work(self, pid: int, *, clock_mhz: int, power_w: float, index: int = 0) -> None:
-        """Let a process keep a GPU busy."""
+        """Make a process keep a GPU busy."""
         self._work[index] = (pid, clock_mhz, power_w)
 
     def lose(self, index: int = 0) -> None:
-        """Take a GPU off the bus: the driver still lists it, and cannot reach it."""
+        """Take a GPU off the bus: the driver still lists it, but cannot reach it."""
         self._lost.add(index)
 
     def remove(self, index: int = 0) -> None:
-        """Let a GPU be missing altogether."""
+        """Remove a GPU from the driver's list."""
         self._absent.add(index)
 
     def break_driver(self, trouble: str = "Driver/library version mismatch") -> None:
-        """Let every question fail."""
+        """Make every driver call fail."""
         self._driver_trouble = trouble
 
     def repair(self) -> None:
-        """End every fault. XIDs that happened have happened."""
+        """Clear every fault. XIDs that were raised remain."""
         self._lost.clear()
         self._absent.clear()
         self._heat.clear()
@@ -129,12 +129,12 @@ class SimulatedGpus:
     # Reading
 
     def list_gpus(self) -> Sequence[Gpu]:
-        """Return the GPUs that are not missing."""
+        """Return the GPUs that were not removed."""
         self._ask_driver()
         return [gpu for gpu in self._gpus if gpu.index not in self._absent]
 
     def metrics(self, gpu: Gpu) -> GpuMetrics:
-        """Return readings of a GPU that idles along."""
+        """Return the metrics of a GPU at light load."""
         self._ask(gpu)
         load = self._entropy.uniform(0.0, 100.0)
         return GpuMetrics(
@@ -145,7 +145,7 @@ class SimulatedGpus:
         )
 
     def health(self, gpu: Gpu) -> GpuHealth:
-        """Return what a GPU says of its own condition."""
+        """Return the health readings of a GPU."""
         self._ask(gpu)
         return GpuHealth(
             temperature_c=self._temperature(gpu),
@@ -167,15 +167,15 @@ class SimulatedGpus:
         }
 
     def events(self) -> Sequence[GpuEvent]:
-        """Return what has happened; the kernel's log can be read with no driver at all."""
+        """Return the XIDs; the kernel log is readable even without a driver."""
         return self._events
 
     def kernel_log(self) -> Sequence[str]:
-        """Return the records that the driver would have left in the kernel's log."""
+        """Return the records that the driver would have written to the kernel log."""
         return tuple(self._log)
 
     def on_bus(self) -> Mapping[str, Mapping[str, str]]:
-        """Return what the PCIe bus says of each GPU; one that fell off it has no link."""
+        """Return the PCIe state of each GPU; one that fell off the bus has no link."""
         return {
             gpu.pci_bus_id[4:].lower(): _LINK_LOST if gpu.index in self._lost else _LINK
             for gpu in self._gpus
@@ -203,7 +203,7 @@ class SimulatedGpus:
 
 
 def _kernel_record(event: GpuEvent, *, uptime_s: float) -> str:
-    """Return an event as `/dev/kmsg` would show it: level, number, microseconds, text."""
+    """Return an event as `/dev/kmsg` shows it: level, number, microseconds, text."""
     pid = "'<unknown>'" if event.pid is None else event.pid
     text = f", {event.text}" if event.text else ""
     return (

@@ -1,4 +1,4 @@
-"""The process in which a card is tested: one test, one answer, and whatever broke goes with it.
+"""The child process that tests one GPU: one test, one outcome.
 
 Started by `diagnostics.CudaDiagnostics`: `python -m navarch.gpus.testbench TEST BUS [ARGUMENT...]`.
 """
@@ -21,8 +21,8 @@ from navarch.ports.diagnostics import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a test: figures, or why there are none."""
+class GpuTestOutcome:
+    """The figures of a test, or why there are none."""
 
     not_run: str = ""
     failed: str = ""
@@ -34,31 +34,31 @@ class Outcome:
 def main() -> None:
     """Write the outcome to standard output, as JSON."""
     answers = os.dup(1)
-    os.dup2(2, 1)  # What libraries print must not end up in the answer.
+    os.dup2(2, 1)  # Keep the output of libraries out of the outcome.
     test, bus, *arguments = sys.argv[1:]
-    os.write(answers, msgspec.json.encode(perform(test, bus, arguments)))
+    os.write(answers, msgspec.json.encode(run_test(test, bus, arguments)))
 
 
-def perform(test: str, bus: str, arguments: list[str]) -> Outcome:
-    """Make one test of one card."""
+def run_test(test: str, bus: str, arguments: list[str]) -> GpuTestOutcome:
+    """Run one test on one GPU."""
     try:
         cuda = Cuda(bus)
         match test:
             case "touch":
                 touch(cuda)
-                return Outcome()
+                return GpuTestOutcome()
             case "burn":
-                return Outcome(burn=burn(cuda, seconds=float(arguments[0])))
+                return GpuTestOutcome(burn=burn(cuda, seconds=float(arguments[0])))
             case "patterns":
-                return Outcome(patterns=patterns(cuda, share=float(arguments[0])))
+                return GpuTestOutcome(patterns=patterns(cuda, share=float(arguments[0])))
             case "copies":
-                return Outcome(copies=copies(cuda, arguments))
+                return GpuTestOutcome(copies=copies(cuda, arguments))
             case _:
-                return Outcome(not_run=f"there is no test called {test}")
+                return GpuTestOutcome(not_run=f"unknown test {test}")
     except NotRunError as error:
-        return Outcome(not_run=str(error))
+        return GpuTestOutcome(not_run=str(error))
     except TestFailedError as error:
-        return Outcome(failed=str(error))
+        return GpuTestOutcome(failed=str(error))
 
 
 if __name__ == "__main__":

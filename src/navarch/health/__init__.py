@@ -1,1 +1,1 @@
-"""Judgements about hardware: pure, given what was reported."""
+"""Pure decisions about hardware health, made from what agents report."""

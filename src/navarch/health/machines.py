@@ -1,4 +1,4 @@
-"""What machines are made of, as far as their checks need to know."""
+"""The hardware that a machine type should have, for checks that compare with it."""
 
 from functools import cache
 
@@ -7,10 +7,10 @@ from navarch.core.machine import MachineKind
 
 
 def find_kind(provider: str, instance_type: str) -> MachineKind | None:
-    """Return the catalogue's row of a machine, if it has one.
+    """Return the catalogue's entry for a machine type, if there is exactly one.
 
-    Without a provider, or with one of a name that somebody else gave it, the type alone must do:
-    it does where only one provider has such a type.
+    An empty provider, or one that the catalogue does not list, is ignored: then the type must be
+    unique among all providers.
     """
     of_type = [kind for kind in _kinds() if kind.instance_type == instance_type]
     known = any(kind.provider == provider for kind in _kinds())

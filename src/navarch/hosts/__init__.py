@@ -1,1 +1,1 @@
-"""Machines to run on: Linux, and a simulated one."""
+"""Hosts: Linux, and a simulated one."""

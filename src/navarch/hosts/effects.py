@@ -15,11 +15,11 @@ from navarch.ports.host import HostError
 
 POLL_S = 0.2
 WORDS_MAX = 400
-"""What a tool says is passed on up to here."""
+"""The length to which a tool's output is kept."""
 
 
 class LinuxEffects:
-    """Acts through the tools that an operator would use, each in a process with a deadline."""
+    """Acts through the tools that an operator would use, each with a deadline."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class LinuxEffects:
         self._reboot = reboot
 
     def holders(self) -> Sequence[Holder]:
-        """Return who has an NVIDIA device open; others' processes only if we are root."""
+        """Return the processes with an NVIDIA device open; only root sees those of other users."""
         mine = os.getpid()
         return [
             Holder(pid=pid, name=name)
@@ -48,17 +48,17 @@ class LinuxEffects:
         ]
 
     def reset_gpus(self, gpus: Sequence[str], *, within_s: float) -> str:
-        """Have the driver's own tool reset them."""
+        """Reset GPUs with nvidia-smi."""
         which = ["-i", ",".join(gpus)] if gpus else []
         return self._run([self._nvidia_smi, "--gpu-reset", *which], within_s)
 
     def reboot(self, *, within_s: float) -> None:
-        """Ask systemd, or whoever else is the first process."""
+        """Reboot through systemd, or with `reboot` where systemd does not run."""
         command = [self._systemctl, "reboot"] if self._systemd.is_dir() else [self._reboot]
         self._run(command, within_s)
 
     def restart_unit(self, unit: str, *, within_s: float) -> None:
-        """Have systemd restart it."""
+        """Restart a systemd unit."""
         self._run([self._systemctl, "restart", "--", unit], within_s)
 
     def stop(self, pids: Sequence[int], *, within_s: float) -> None:
@@ -83,7 +83,7 @@ class LinuxEffects:
         return reached
 
     def _run(self, command: Sequence[str], within_s: float) -> str:
-        """Return what a tool said; HostError if it fails, or does not end in time."""
+        """Return a tool's output; raise HostError if it fails or does not end in time."""
         name = " ".join(command)
         try:
             child = subprocess.Popen(
@@ -97,21 +97,23 @@ class LinuxEffects:
         except OSError as error:
             raise HostError(f"{name}: {error.strerror}") from error
         try:
-            said, _ = child.communicate(timeout=within_s)
+            output, _ = child.communicate(timeout=within_s)
         except subprocess.TimeoutExpired as error:
             child.kill()
             if child.stdout is not None:
                 child.stdout.close()
-            # One that sleeps inside the driver does not die; nobody may wait for it.
+            # A process stuck in the driver does not die, so do not wait for it.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(timeout=1.0)
-            raise HostError(f"{name}: no end within {within_s:g} s (pid {child.pid})") from error
-        said = " ".join(said.split())[:WORDS_MAX]
+            raise HostError(
+                f"{name}: still running after {within_s:g} s (pid {child.pid})"
+            ) from error
+        output = " ".join(output.split())[:WORDS_MAX]
         if child.returncode != 0:
-            raise HostError(f"{name}: {said or f'exit status {child.returncode}'}")
-        return said
+            raise HostError(f"{name}: {output or f'exit status {child.returncode}'}")
+        return output
 
 
 def _pause(seconds: float) -> None:
-    """Wait on nothing: these calls have a thread of their own, and block by contract."""
+    """Block for `seconds`: these calls run in their own thread."""
     select.select([], [], [], seconds)

@@ -1,4 +1,4 @@
-"""What Linux can tell of a machine whose GPU may be gone."""
+"""Diagnostic facts of a Linux machine, readable even if a GPU is lost."""
 
 import contextlib
 import os
@@ -30,7 +30,7 @@ _BUS_FILES = (
 
 
 class LinuxFacts:
-    """Reads `/proc`, `/sys` and the kernel's log. Whatever cannot be read is left out."""
+    """Reads `/proc`, `/sys` and the kernel log. Unreadable facts are omitted."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LinuxFacts:
         self._device = device
 
     def kernel_log(self) -> Sequence[str]:
-        """Return the latest records, on a reading of our own that disturbs nobody else's."""
+        """Return the latest records, through a separate file descriptor."""
         try:
             log = Kmsg(self._clock, self._device)
         except HostError:
@@ -59,7 +59,7 @@ class LinuxFacts:
         return tuple(kept)
 
     def pcie(self) -> Mapping[str, Mapping[str, str]]:
-        """Return link, power and error counters of each NVIDIA device on the bus."""
+        """Return link state, power state and error counters of each NVIDIA device."""
         devices = self._sys / "bus" / "pci" / "devices"
         found = {}
         for device in sorted(_entries(devices)):
@@ -71,7 +71,7 @@ class LinuxFacts:
         return found
 
     def processes(self) -> Sequence[Mapping[str, str]]:
-        """Return the processes that have an NVIDIA device open; others' only if we are root."""
+        """Return the processes with an NVIDIA device open; only root sees those of other users."""
         return [
             {"pid": process.name, "name": _read(process / "comm"), "state": _state(process)}
             for process in sorted(_entries(self._proc), key=lambda path: path.name.zfill(10))
@@ -79,7 +79,7 @@ class LinuxFacts:
         ][:PROCESSES_MAX]
 
     def versions(self) -> Mapping[str, str]:
-        """Return the versions of kernel and driver, as they say them themselves."""
+        """Return the versions of kernel and driver."""
         facts = {
             "kernel": platform.release(),
             "cmdline": _read(self._proc / "cmdline"),
@@ -92,7 +92,7 @@ class LinuxFacts:
 
 
 def gpu_holders(proc: Path) -> Iterator[tuple[int, int, str]]:
-    """Yield pid, parent's pid and name of the processes that have an NVIDIA device open."""
+    """Yield pid, parent pid and name of the processes with an NVIDIA device open."""
     for process in sorted(_entries(proc), key=lambda path: path.name.zfill(10)):
         if process.name.isdecimal() and _holds_gpu(process):
             words = _read(process / "stat").rpartition(")")[2].split()

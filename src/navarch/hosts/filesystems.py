@@ -1,4 +1,4 @@
-"""Mounted filesystems, looked at without being caught by one that does not answer."""
+"""Mounted filesystems, read without blocking on one that does not respond."""
 
 import contextlib
 import os
@@ -17,11 +17,11 @@ NETWORK = frozenset(
     }
 )
 ANSWER_S = 3.0
-"""How long a server may take to say how much room it has."""
+"""How long a network filesystem may take to report its free space."""
 
 
 def read_filesystems(proc: Path, fstab: Path) -> Iterator[Filesystem]:
-    """Yield what holds data, each once, however often it is mounted."""
+    """Yield each filesystem that holds data once, however often it is mounted."""
     writable = _mounted_for_writing(word(fstab))
     seen: set[str] = set()
     for line in read_text(proc / "self" / "mountinfo").splitlines():
@@ -35,7 +35,7 @@ def read_filesystems(proc: Path, fstab: Path) -> Iterator[Filesystem]:
 
 
 def parse_mount(line: str) -> tuple[str, str, str, bool] | None:
-    """Return device number, path, kind and whether it is read-only, of a line of mountinfo."""
+    """Return device number, path, kind and read-only flag from a line of mountinfo."""
     before, dash, after = line.partition(" - ")
     fields, rest = before.split(" "), after.split(" ")
     if not dash or len(fields) < 6 or len(rest) < 3:
@@ -47,13 +47,13 @@ def parse_mount(line: str) -> tuple[str, str, str, bool] | None:
 
 
 def _mounted_for_writing(fstab: str) -> set[str]:
-    """Return the paths that are to be mounted, and not read-only."""
+    """Return the paths that fstab mounts writable."""
     entries = [line.split() for line in fstab.splitlines() if not line.lstrip().startswith("#")]
     return {e[1] for e in entries if len(e) >= 4 and "ro" not in e[3].split(",")}
 
 
 def _measure(path: str, kind: str, read_only: bool, writable: bool) -> Filesystem:
-    if kind in NETWORK and not _answers(path):
+    if kind in NETWORK and not _responds(path):
         return Filesystem(
             path=path, kind=kind, read_only=read_only, answers=False, wanted_writable=writable
         )
@@ -73,22 +73,22 @@ def _measure(path: str, kind: str, read_only: bool, writable: bool) -> Filesyste
     )
 
 
-def _answers(path: str) -> bool:
-    """Return whether somebody else can look at `path` and come back.
+def _responds(path: str) -> bool:
+    """Return whether a child process can stat `path` within the deadline.
 
-    A look at a server that is gone cannot be ended, not even by killing who looks. So it is
-    not us who looks, and who does not come back is left where it is.
+    A process that accesses a dead server cannot be killed. So a child does it, and is abandoned if
+    it does not return.
     """
     command = ["stat", "--file-system", "--format=%i", "--", path]
     quiet = subprocess.DEVNULL
     try:
-        looker = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+        probe = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
     except OSError:
-        return True  # Nobody to send: that is not the filesystem's fault.
+        return True  # That is not the filesystem's fault.
     try:
-        return looker.wait(timeout=ANSWER_S) == 0
+        return probe.wait(timeout=ANSWER_S) == 0
     except subprocess.TimeoutExpired:
-        looker.kill()
+        probe.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            looker.wait(timeout=0.1)
+            probe.wait(timeout=0.1)
         return False

@@ -1,4 +1,4 @@
-"""Files in `/proc` and `/sys`, read one value at a time."""
+"""Read single values from files in `/proc` and `/sys`."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from navarch.ports.host import HostError
 
 
 def read_text(path: Path) -> str:
-    """Return a file's text; raise HostError where there is none."""
+    """Return a file's text; raise HostError if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError as error:
@@ -15,7 +15,7 @@ def read_text(path: Path) -> str:
 
 
 def word(path: Path) -> str:
-    """Return what a file says, or nothing where there is no such file."""
+    """Return a file's text without surrounding space; empty if it cannot be read."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -23,13 +23,13 @@ def word(path: Path) -> str:
 
 
 def number(path: Path) -> int:
-    """Return the number in a file, or zero where there is none."""
+    """Return the number in a file; zero if there is none."""
     text = word(path)
     return int(text) if text.isdecimal() else 0
 
 
 def names(path: Path) -> list[str]:
-    """Return what a folder holds, sorted; nothing where there is no such folder."""
+    """Return the sorted names in a folder; empty if it cannot be read."""
     try:
         return sorted(os.listdir(path))
     except OSError:

@@ -1,7 +1,7 @@
-"""XIDs as the driver traces them: `nvidia:nvidia_dev_xid`, with R575 and later.
+"""XIDs from the driver's tracepoint `nvidia:nvidia_dev_xid` (R575 and later).
 
-Complete where `/dev/kmsg` may have been overrun, and structured; but it needs tracefs. We trace
-in an instance of our own, so that nobody else's tracing is touched.
+It is complete where `/dev/kmsg` may have been overrun, and structured, but it needs tracefs. A
+tracing instance of our own leaves other tracing alone.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ _BYTES_AT_ONCE = 1 << 18
 
 
 class Tracepoint:
-    """Follows the trace of one event."""
+    """Reads the trace of one event."""
 
     name = "tracepoint"
     lost = 0
@@ -31,7 +31,7 @@ class Tracepoint:
         self._unfinished = b""
 
     def read(self) -> Sequence[KernelRecord]:
-        """Return the lines that are new."""
+        """Return the new lines."""
         try:
             chunk = os.read(self._pipe, _BYTES_AT_ONCE)
         except BlockingIOError:
@@ -58,7 +58,7 @@ class Tracepoint:
 
 
 def open_tracepoint(clock: Clock, tracefs: Path = TRACEFS) -> Tracepoint | None:
-    """Start tracing, or return None where the driver or the kernel does not let us."""
+    """Start tracing; return None if the driver or the kernel does not support it."""
     if not (tracefs / _EVENT).exists():
         return None
     instance = tracefs / "instances" / INSTANCE

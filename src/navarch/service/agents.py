@@ -18,8 +18,8 @@ from navarch.fleet import lifecycle
 from navarch.fleet.silence import heartbeat_condition
 from navarch.fleet.traits import traits_after
 from navarch.fleet.verdicts import with_results
-from navarch.health.policy.book import PolicyBook, policy_book
-from navarch.health.policy.policy import BELIEVE_CHECKS
+from navarch.health.policy.engine import PolicySet, compile_policies
+from navarch.health.policy.policy import NO_RULES
 from navarch.ports.agents import Registration, Welcome
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
@@ -79,7 +79,7 @@ class AgentService:
         heard: Heard,
         *,
         timing: Callable[[], Timing] = Timing,
-        policies: Callable[[], PolicyBook] | None = None,
+        policies: Callable[[], PolicySet] | None = None,
         utilization: Utilization = nobody_knows,
         overheard: Overheard = unheard,
     ) -> None:
@@ -88,7 +88,7 @@ class AgentService:
         self._heard = heard
         self._timing = timing
         self._overheard = overheard
-        believing = policy_book(BELIEVE_CHECKS)
+        believing = compile_policies(NO_RULES)
         self._weighing = Weighing(
             clock, store, policies=policies or (lambda: believing), utilization=utilization
         )

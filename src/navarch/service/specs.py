@@ -10,7 +10,7 @@ from navarch.core.offering import Offering
 from navarch.core.pool import Pool, is_pool_name
 from navarch.core.remediation import Remediation
 from navarch.core.schedule import is_time_zone
-from navarch.health.judgement import TIMES_MAX
+from navarch.health.conditions import TIMES_MAX
 from navarch.ports.api import PoolSpec
 from navarch.service.autoscaling import check_autoscaling
 from navarch.service.limits import check_nodes

@@ -19,12 +19,10 @@ from navarch.core.node import GONE, Node
 from navarch.fleet.verdicts import with_past_results, with_results
 from navarch.health.incidents.finding import NVLINK_LABEL, Finding
 from navarch.health.incidents.grouping import group
-from navarch.health.policy.book import PolicyBook
-from navarch.health.policy.engine import Engine, Verdict, judged
+from navarch.health.policy.engine import Engine, Match, PolicySet, Verdict, apply_verdict
 from navarch.health.policy.history import FINDING, finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence
-from navarch.health.policy.phase import machine_phase
-from navarch.health.policy.windows import Match
+from navarch.health.policy.policy import machine_phase
 from navarch.ports.clock import Clock
 from navarch.ports.store import Committed, Matter, Store
 from navarch.service.told import Told
@@ -90,7 +88,7 @@ class Weighing:
         clock: Clock,
         store: Store,
         *,
-        policies: Callable[[], PolicyBook],
+        policies: Callable[[], PolicySet],
         utilization: Utilization,
     ) -> None:
         self._clock = clock
@@ -245,7 +243,7 @@ class Weighing:
                     policy=engine.policy.name,
                     rules=verdict.broken,
                 )
-            seen = judged(result, verdict, engine.policy)
+            seen = apply_verdict(result, verdict, engine.policy)
             found.append(_Judged(occurrence, engine, verdict, seen, place))
         return found
 

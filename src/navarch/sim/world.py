@@ -22,7 +22,7 @@ from navarch.core.notice import Notice, NoticeKind
 from navarch.core.ownership import POOL, Cluster
 from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep
-from navarch.health.policy.book import PolicyBook
+from navarch.health.policy.engine import PolicySet
 from navarch.meters.heartbeats import HeartbeatMeter
 from navarch.meters.merged import Merged
 from navarch.ports.agents import AgentApi
@@ -145,7 +145,7 @@ class World:
     """The share of commits that come too late; a quarter of `trouble` if None."""
     strict: bool = True
     """Whether a bug in the control plane, or in somebody's remediator, ends the story."""
-    policies: PolicyBook | None = None
+    policies: PolicySet | None = None
     """What health is judged by; the built-in rules if None."""
     down_s: float = RESTART_S
     """How long a crashed control plane takes to come back."""
@@ -694,7 +694,7 @@ class World:
         self._recorded.clear()
 
 
-def _same(book: PolicyBook) -> PolicyBook:
+def _same(book: PolicySet) -> PolicySet:
     return book
 
 

@@ -24,7 +24,7 @@ from navarch.core.offering import Offering
 from navarch.core.ownership import Cluster
 from navarch.core.pool import Pool
 from navarch.fleet.jobs.scheduling import Scheduling
-from navarch.health.policy.book import PolicyBook
+from navarch.health.policy.engine import PolicySet
 from navarch.ports.agents import Registration
 from navarch.ports.store import Store
 from navarch.service.agents import AgentService, Timing
@@ -83,7 +83,7 @@ def build_doors(
     with_snapshot: bool = True,
     store: Store | None = None,
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
-    policies: Callable[[], PolicyBook] | None = None,
+    policies: Callable[[], PolicySet] | None = None,
 ) -> Doors:
     """Return a control plane with an application that is not listening yet."""
     clock, entropy = SystemClock(), SystemEntropy()

@@ -18,7 +18,7 @@ from navarch.core.event import about
 from navarch.core.health import CheckResult, Health, HealthReport
 from navarch.core.ids import NodeId
 from navarch.core.node import NodeStatus
-from navarch.health.policy.book import policy_book
+from navarch.health.policy.engine import compile_policies
 from navarch.ports.agents import Registration
 from navarch.ports.api import FleetApi, NodeView
 from navarch.ports.link import Link
@@ -80,7 +80,7 @@ class Policies:
 
     def load(self, text: str) -> None:
         self.file.write_text(text)
-        self.book = policy_book(load_policy(str(self.file)))
+        self.book = compile_policies(load_policy(str(self.file)))
 
 
 def tell(door: str, policies: Policies, story: Story) -> None:

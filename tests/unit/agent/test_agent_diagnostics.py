@@ -146,7 +146,7 @@ def test_a_diagnostic_command_runs_the_named_tests_and_reports_the_results() -> 
         await harness.clock.sleep(2 * 3600)
         [(_, succeeded, result)] = harness.plane.finished
         assert succeeded
-        assert "burn unhealthy: GPU 0 computed 5 numbers wrong" in result
+        assert "burn unhealthy: GPU 0 computed 5 wrong results" in result
         assert "dcgm unknown: not run: dcgmi is not installed" in result
         assert any(r.check == "burn" and r.fatal for r in harness.plane.results())
 

@@ -23,8 +23,7 @@ from navarch.core.ids import NodeId
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
 from navarch.health.checks.xid import XidCheck
-from navarch.hosts.bookmark import FileBookmark, MemoryBookmark
-from navarch.hosts.kmsg import Kmsg, open_kmsg
+from navarch.hosts.kmsg import FileBookmark, Kmsg, MemoryBookmark, open_kmsg
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import MachineView
 from navarch.ports.host import HostError, KernelRecord

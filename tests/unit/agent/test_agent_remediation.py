@@ -17,8 +17,7 @@ from navarch.core.command import CommandKind
 from navarch.core.ids import CommandId, NodeId
 from navarch.gpus.simulated import SimulatedGpus
 from navarch.health.checks.standard import standard_checks
-from navarch.hosts.simulated import SimulatedHost
-from navarch.hosts.simulated_effects import SimulatedEffects
+from navarch.hosts.simulated import SimulatedEffects, SimulatedHost
 from navarch.ports.effects import Holder
 from navarch.sim.clock import InlineOffload, SeededEntropy, SimClock
 from navarch.sim.loop import SimLoop

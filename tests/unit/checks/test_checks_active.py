@@ -1,4 +1,4 @@
-"""What the tests that use GPUs make of their figures, and of tools that are not there."""
+"""Results of active checks from their figures, and without their tools."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,13 +12,13 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
 from navarch.gpus.diagnostics import CudaDiagnostics
 from navarch.gpus.simulated import SimulatedGpus
-from navarch.health.checks.active import active_checks, choose_active
 from navarch.health.checks.bandwidth import BandwidthCheck
 from navarch.health.checks.boot import BootCheck
 from navarch.health.checks.burn import BurnCheck
 from navarch.health.checks.dcgm import DcgmCheck
 from navarch.health.checks.nccl import NcclCheck
 from navarch.health.checks.patterns import PatternsCheck
+from navarch.health.checks.standard import active_checks, choose_active
 from navarch.hosts.simulated import SimulatedHost
 from navarch.ports.checks import HealthCheck, MachineView
 from navarch.ports.diagnostics import (
@@ -39,7 +39,7 @@ COPY = CopyFigures(to_device_gbs=55.0, from_device_gbs=54.0, on_device_gbs=4200.
 
 @dataclass
 class Bench:
-    """Diagnostics whose figures are what the test says."""
+    """Diagnostics that return the figures of a test case."""
 
     burns: dict[int, BurnFigures | Exception] = field(default_factory=dict)
     memory: dict[int, PatternFigures] = field(default_factory=dict)
@@ -85,7 +85,7 @@ def look(check: HealthCheck, bench: Bench | None, *, gpus: int = 2) -> CheckResu
 
 
 @pytest.mark.parametrize("check", active_checks(), ids=lambda check: check.name)
-def test_without_a_way_to_use_gpus_nothing_passes(check: HealthCheck) -> None:
+def test_without_diagnostics_no_test_passes(check: HealthCheck) -> None:
     result = look(check, None)
 
     assert result.health is Health.UNKNOWN
@@ -104,39 +104,39 @@ def test_a_missing_tool_is_not_a_passed_test(check: HealthCheck, tool: str) -> N
     )
 
 
-def test_a_burn_shows_its_figures_and_a_wrong_number_is_fatal() -> None:
+def test_a_burn_reports_its_figures_and_a_wrong_result_is_fatal() -> None:
     assert look(BurnCheck(), Bench()).reason == ("GPU 0: 700 TFLOP/s bf16; GPU 1: 700 TFLOP/s bf16")
 
     result = look(BurnCheck(), Bench(burns={1: replace(BURN, wrong=3)}))
 
     assert (result.health, result.fatal) == (Health.UNHEALTHY, True)
-    assert "GPU 1 computed 3 numbers wrong" in result.reason
+    assert "GPU 1 computed 3 wrong results" in result.reason
 
 
-def test_a_card_far_slower_than_its_sisters_is_degraded() -> None:
+def test_a_gpu_far_slower_than_the_others_is_degraded() -> None:
     result = look(BurnCheck(), Bench(burns={0: replace(BURN, tflops=400.0)}))
 
     assert result.health is Health.DEGRADED
     assert "GPU 0 reaches 400 of 700 TFLOP/s" in result.reason
 
 
-def test_a_card_that_dies_of_a_test_is_unhealthy_and_the_others_are_still_tested() -> None:
+def test_a_gpu_that_fails_its_test_is_unhealthy_and_the_others_are_still_tested() -> None:
     result = look(BurnCheck(), Bench(burns={0: TestFailedError("illegal address")}))
 
     assert result.health is Health.UNHEALTHY
     assert result.reason == "GPU 0 failed: illegal address; GPU 1: 700 TFLOP/s bf16"
 
 
-def test_memory_that_does_not_keep_what_it_is_given_is_fatal() -> None:
+def test_memory_that_reads_back_wrong_is_fatal() -> None:
     bench = Bench(memory={0: replace(PATTERN, wrong=2, first_wrong=0x1F00)})
 
     result = look(PatternsCheck(), bench)
 
     assert (result.health, result.fatal) == (Health.UNHEALTHY, True)
-    assert "2 words of memory came back changed, first at 0x1f00" in result.reason
+    assert "2 memory words read back wrong, first at 0x1f00" in result.reason
 
 
-def test_bandwidths_are_shown_and_compared() -> None:
+def test_bandwidths_are_reported_and_compared() -> None:
     assert "4200 GB/s on the device" in look(BandwidthCheck(), Bench()).reason
 
     slow = Bench(speeds=(COPY, replace(COPY, to_device_gbs=12.0)))
@@ -175,7 +175,7 @@ NVBANDWIDTH = """{
 
 @dataclass
 class Toolbox(Bench):
-    """Diagnostics whose tools are programs in a folder, run as on a node."""
+    """Diagnostics that run programs from a folder, as on a node."""
 
     folder: Path = Path()
 
@@ -195,7 +195,7 @@ class Toolbox(Bench):
         return CudaDiagnostics(environ=environ).tool(name, *arguments, within_s=within_s)
 
 
-def test_what_nvbandwidth_says_is_added(tmp_path: Path) -> None:
+def test_the_results_of_nvbandwidth_are_added(tmp_path: Path) -> None:
     bench = Toolbox(folder=tmp_path)
     bench.install("nvbandwidth", NVBANDWIDTH % "55.0")
 
@@ -221,11 +221,11 @@ def test_a_gpu_that_nvbandwidth_finds_slow_is_named(tmp_path: Path) -> None:
     ("output", "code", "words"),
     [
         (None, 0, "nvbandwidth not run: nvbandwidth is not installed"),
-        ("Segmentation fault", 139, "nvbandwidth did not get through: code 139"),
-        ('{"nvbandwidth": {"error": "no GPUs"}}', 1, "nvbandwidth did not get through: no GPUs"),
+        ("Segmentation fault", 139, "nvbandwidth did not finish: code 139"),
+        ('{"nvbandwidth": {"error": "no GPUs"}}', 1, "nvbandwidth did not finish: no GPUs"),
     ],
 )
-def test_without_nvbandwidth_our_own_figures_stand_and_its_absence_is_said(
+def test_without_nvbandwidth_our_own_figures_stand_with_a_note(
     tmp_path: Path, output: str | None, code: int, words: str
 ) -> None:
     bench = Toolbox(folder=tmp_path)
@@ -241,7 +241,7 @@ def test_without_nvbandwidth_our_own_figures_stand_and_its_absence_is_said(
 ALL_REDUCE = "# Out of bounds values : {wrong} OK\n# Avg bus bandwidth    : 431.7\n"
 
 
-def test_reducing_across_nodes_is_started_by_mpi_with_a_process_for_every_gpu(
+def test_nccl_across_nodes_runs_under_mpi_with_a_process_per_gpu(
     tmp_path: Path,
 ) -> None:
     bench = Toolbox(folder=tmp_path)
@@ -264,7 +264,7 @@ def test_reducing_across_nodes_is_started_by_mpi_with_a_process_for_every_gpu(
 
 
 @pytest.mark.parametrize("peer", ["", "--help:8", "a b:8", "host", "host:0", "host:8;reboot"])
-def test_a_peer_is_an_address_and_a_number_and_nothing_else(peer: str) -> None:
+def test_a_peer_must_be_an_address_and_a_gpu_count(peer: str) -> None:
     with pytest.raises(InvalidError, match="HOST:GPUS"):
         NcclCheck(peers=(peer,))
 
@@ -279,17 +279,17 @@ DCGM = """
 """
 
 
-def test_dcgms_verdicts_are_passed_on() -> None:
+def test_the_results_of_dcgm_are_reported() -> None:
     good = Bench(tools={"dcgmi": ToolRun(code=0, output=DCGM.format(pcie="Pass"))})
     bad = Bench(tools={"dcgmi": ToolRun(code=226, output=DCGM.format(pcie="Fail"))})
     sick = Bench(tools={"dcgmi": ToolRun(code=1, output="Error: unable to connect\n")})
 
     assert look(DcgmCheck(), good).reason == "2 tests passed"
-    assert look(DcgmCheck(), bad).reason == "dcgmi diag fails: pcie"
+    assert look(DcgmCheck(), bad).reason == "dcgmi diag failed: pcie"
     assert look(DcgmCheck(), sick).health is Health.UNKNOWN
 
 
-def test_a_reduction_that_is_wrong_is_unhealthy_and_one_gpu_reduces_nothing() -> None:
+def test_a_wrong_reduction_is_unhealthy_and_nccl_needs_two_gpus() -> None:
     output = "# Out of bounds values : {} OK\n# Avg bus bandwidth    : 473.2\n"
     good = Bench(tools={"all_reduce_perf": ToolRun(code=0, output=output.format(0))})
     bad = Bench(tools={"all_reduce_perf": ToolRun(code=0, output=output.format(4))})
@@ -305,9 +305,9 @@ def test_the_boot_check_touches_every_gpu_and_a_missing_cuda_is_no_fault() -> No
     assert bench.touched == [0, 1]
 
     assert look(BootCheck(), Bench(broken=NotRunError("no CUDA"))).health is Health.HEALTHY
-    result = look(BootCheck(), Bench(broken=TestFailedError("16 MiB came back changed")))
+    result = look(BootCheck(), Bench(broken=TestFailedError("16 MiB read back wrong")))
     assert result.health is Health.UNHEALTHY
-    assert "GPU 0 does not work: 16 MiB came back changed" in result.reason
+    assert "GPU 0 does not work: 16 MiB read back wrong" in result.reason
 
 
 def test_tests_are_chosen_by_name() -> None:

@@ -1,4 +1,4 @@
-"""The process in which cards are tested, on a machine that has none."""
+"""The child process for GPU tests, on a machine without a GPU."""
 
 import collections
 import re
@@ -18,14 +18,14 @@ def saying(code: str, *, start_s: float = 60.0) -> CudaDiagnostics:
     return CudaDiagnostics(command=(sys.executable, "-c", code), start_s=start_s)
 
 
-def test_without_a_driver_nothing_is_tested_and_nothing_has_failed() -> None:
+def test_without_a_driver_no_test_runs_and_none_fails() -> None:
     environ = {"NAVARCH_CUDA_LIBRARY": "/nowhere/libcuda.so.1", "PYTHONPATH": ":".join(sys.path)}
 
     with pytest.raises(NotRunError, match="no CUDA driver"):
         CudaDiagnostics(environ=environ).burn(GPU, seconds=1.0)
 
 
-def test_figures_come_back_as_they_were_measured() -> None:
+def test_figures_are_returned_as_measured() -> None:
     figures = '{"burn": {"tflops": 700.5, "seconds": 1, "products": 3, "wrong": 0}}'
 
     found = saying(f"print('{figures}')").burn(GPU, seconds=1.0)
@@ -42,17 +42,17 @@ def test_figures_come_back_as_they_were_measured() -> None:
         ("""print('{"failed": "illegal address"}')""", "illegal address"),
     ],
 )
-def test_a_card_that_takes_its_test_down_has_failed(code: str, words: str) -> None:
+def test_a_test_process_that_crashes_has_failed(code: str, words: str) -> None:
     with pytest.raises(TestFailedError, match=words):
         saying(code).burn(GPU, seconds=0.0)
 
 
-def test_a_test_that_does_not_end_has_failed_and_is_left_behind() -> None:
+def test_a_test_that_does_not_end_has_failed_and_is_abandoned() -> None:
     with pytest.raises(TestFailedError, match=r"did not end within 0\.1 s"):
         saying("import signal; signal.pause()", start_s=0.1).touch(GPU)
 
 
-def test_tools_are_run_where_they_are_installed() -> None:
+def test_tools_run_if_they_are_installed() -> None:
     diagnostics = CudaDiagnostics()
 
     run = diagnostics.tool("sh", "-c", "echo some; echo more >&2; exit 3", within_s=10.0)
@@ -62,7 +62,7 @@ def test_tools_are_run_where_they_are_installed() -> None:
         diagnostics.tool("no-such-tool", within_s=1.0)
 
 
-def test_kernels_are_for_the_cards_they_are_chosen_for() -> None:
+def test_each_gpu_gets_the_kernel_for_its_architecture() -> None:
     assert ".target sm_90a" in wgmma_ptx()
     assert ".target sm_80" in mma_ptx()
     assert patterns_ptx().count(".visible .entry") == 2
@@ -70,7 +70,7 @@ def test_kernels_are_for_the_cards_they_are_chosen_for() -> None:
 
 
 def run_ptx(code: str, registers: dict[str, int]) -> None:
-    """Carry out the integer instructions of PTX, as its manual defines them."""
+    """Execute the integer instructions of PTX, as its manual defines them."""
     for part in filter(None, map(str.strip, code.split(";"))):
         found = re.fullmatch(r"(?:@(?P<guard>\S+) )?(?P<name>\S+) (?P<operands>.*)", part)
         assert found is not None, part
@@ -93,7 +93,7 @@ def run_ptx(code: str, registers: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_the_kernels_compute_the_elements_that_products_are_checked_against(left: bool) -> None:
+def test_the_kernels_compute_the_elements_of_the_reference(left: bool) -> None:
     base = r"mul\.lo\.u32 %r14, %r10.*" if left else r"mul\.lo\.u32 %r15, %r11.*"
     line = next(m[0] for m in map(re.compile(base).match, wgmma_ptx().splitlines()) if m)
     out, row = ("%r14", "%r10") if left else ("%r15", "%r11")

@@ -1,4 +1,4 @@
-"""What the checks of GPUs make of readings."""
+"""Results of the GPU checks from readings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -78,12 +78,12 @@ SOUND = GpuHealth(
     persistent=True,
     recovery_action=0,
 )
-"""A card with nothing wrong; the fabric's mask says no to every trouble."""
+"""A GPU without faults; the fabric's mask denies every fault."""
 
 
 @dataclass
 class Cards:
-    """GPUs whose readings are what the test says."""
+    """GPUs with the readings of a test case."""
 
     health_of: list[GpuHealth | GpuError] = field(default_factory=lambda: [SOUND, SOUND])
     trouble: GpuError | None = None
@@ -122,7 +122,7 @@ def a_host() -> SimulatedHost:
 
 @dataclass
 class Round:
-    """A machine that can be looked at again and again."""
+    """A machine that can be checked repeatedly."""
 
     cards: Cards = field(default_factory=Cards)
     host: SimulatedHost = field(default_factory=a_host)
@@ -146,50 +146,55 @@ class Round:
 
 
 @pytest.mark.parametrize("check", gpu_checks(), ids=lambda check: check.name)
-def test_a_sound_card_passes(check: HealthCheck) -> None:
+def test_a_sound_gpu_passes(check: HealthCheck) -> None:
     assert Round().look(check) == CheckResult(check=check.name, health=Health.HEALTHY)
 
 
 @pytest.mark.parametrize("check", gpu_checks(), ids=lambda check: check.name)
-def test_a_card_that_says_nothing_about_itself_passes(check: HealthCheck) -> None:
+def test_a_gpu_without_readings_passes(check: HealthCheck) -> None:
     assert Round(Cards([GpuHealth()])).look(check).health is Health.HEALTHY
 
 
 @pytest.mark.parametrize("check", gpu_checks(), ids=lambda check: check.name)
-def test_a_silent_driver_is_reported_by_one_check_and_not_by_all(check: HealthCheck) -> None:
-    machine = Round(Cards(trouble=GpuHungError("the driver did not answer within 5 s")))
+def test_a_failing_driver_is_reported_by_one_check_only(check: HealthCheck) -> None:
+    machine = Round(Cards(trouble=GpuHungError("the driver did not respond within 5 s")))
 
     result = machine.look(check)
 
     assert result.health is Health.UNKNOWN
-    assert "did not answer within 5 s" in result.reason
+    assert "did not respond within 5 s" in result.reason
     assert machine.look(NvmlCheck()).health is Health.UNHEALTHY
 
 
-def test_a_lost_card_does_not_hide_what_is_wrong_with_another() -> None:
+def test_a_lost_gpu_does_not_hide_the_issue_of_another() -> None:
     broken = replace(SOUND, remap_failed=True)
     machine = Round(Cards([GpuLostError("GPU is lost"), broken]))
 
-    assert machine.look(RowsCheck()).reason == "GPU 1 could not replace a bad memory row"
+    assert machine.look(RowsCheck()).reason == "GPU 1 failed to remap a bad memory row"
     assert machine.look(PowerCheck()).health is Health.UNKNOWN
     assert machine.look(NvmlCheck()).fatal
 
 
 BAD = [
-    (NvmlCheck(), replace(SOUND, temperature_c=89.0), Health.UNHEALTHY, "too hot"),
+    (NvmlCheck(), replace(SOUND, temperature_c=89.0), Health.UNHEALTHY, "above its limit"),
     (NvmlCheck(), replace(SOUND, memory_temperature_c=93.0), Health.DEGRADED, "memory is at 93"),
     (NvmlCheck(), replace(SOUND, ecc_uncorrected=1), Health.UNHEALTHY, "1 uncorrected"),
-    (EccCheck(), replace(SOUND, sram_worn=True), Health.UNHEALTHY, "static memory"),
+    (EccCheck(), replace(SOUND, sram_worn=True), Health.UNHEALTHY, "SRAM errors"),
     (EccCheck(), replace(SOUND, ecc_uncorrected_ever=600), Health.UNHEALTHY, "600 uncorrected"),
-    (RowsCheck(), replace(SOUND, remap_pending=True), Health.DEGRADED, "must be reset"),
-    (RowsCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "could not replace"),
-    (RowsCheck(), replace(SOUND, rows_remapped=512), Health.UNHEALTHY, "replaced 512"),
+    (RowsCheck(), replace(SOUND, remap_pending=True), Health.DEGRADED, "needs a reset"),
+    (RowsCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "failed to remap"),
+    (RowsCheck(), replace(SOUND, rows_remapped=512), Health.UNHEALTHY, "remapped 512"),
     (RowsCheck(), replace(SOUND, spare_rows=SpareRows(none=1)), Health.DEGRADED, "without a spare"),
     (RowsCheck(), replace(SOUND, spare_rows=SpareRows(low=4)), Health.DEGRADED, "short of spare"),
     (RowsCheck(), replace(SOUND, pages_retired=60), Health.UNHEALTHY, "retired 60"),
     (RowsCheck(), replace(SOUND, pages_pending=True), Health.DEGRADED, "retire a bad memory page"),
     (PowerCheck(), replace(SOUND, power_w=900.0), Health.DEGRADED, "draws 900 W"),
-    (PowerCheck(), replace(SOUND, power_limit_w=300.0), Health.DEGRADED, "limited to 300 of 700"),
+    (
+        PowerCheck(),
+        replace(SOUND, power_limit_w=300.0),
+        Health.DEGRADED,
+        "limited to 300 W of its default 700",
+    ),
     (PcieCheck(), replace(SOUND, pcie_width=8), Health.DEGRADED, "8 of 16 PCIe lanes"),
     (
         PcieCheck(),
@@ -223,20 +228,30 @@ BAD = [
         "configured wrongly",
     ),
     (RecoveryCheck(), replace(SOUND, recovery_action=1), Health.UNHEALTHY, "a reset of the GPU"),
-    (RecoveryCheck(), replace(SOUND, recovery_action=4), Health.DEGRADED, "its programs end"),
+    (
+        RecoveryCheck(),
+        replace(SOUND, recovery_action=4),
+        Health.DEGRADED,
+        "a drain and a GPU reset",
+    ),
     (RecoveryCheck(), replace(SOUND, recovery_action=99), Health.DEGRADED, "action 99"),
     (SettingsCheck(), replace(SOUND, ecc_on=False), Health.DEGRADED, "correction off"),
     (SettingsCheck(), replace(SOUND, ecc_on_next=False), Health.DEGRADED, "off after a restart"),
     (SettingsCheck(), replace(SOUND, persistent=False), Health.DEGRADED, "persistence mode off"),
     (BootCheck(), replace(SOUND, pcie_width=8), Health.UNHEALTHY, "8 of 16 PCIe lanes"),
-    (BootCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "could not be replaced"),
-    (BootCheck(), replace(SOUND, fabric=Fabric(state=3, status=9)), Health.UNHEALTHY, "refused"),
-    (BootCheck(), replace(SOUND, fabric=Fabric(state=2)), Health.UNKNOWN, "waits for the NVLink"),
+    (BootCheck(), replace(SOUND, remap_failed=True), Health.UNHEALTHY, "failed to remap"),
+    (BootCheck(), replace(SOUND, fabric=Fabric(state=3, status=9)), Health.UNHEALTHY, "rejected"),
+    (
+        BootCheck(),
+        replace(SOUND, fabric=Fabric(state=2)),
+        Health.UNKNOWN,
+        "is waiting for the NVLink",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("check", "card", "health", "words"), BAD)
-def test_a_bad_reading_is_named_with_its_card(
+def test_a_bad_reading_is_reported_with_its_gpu(
     check: HealthCheck, card: GpuHealth, health: Health, words: str
 ) -> None:
     result = Round(Cards([SOUND, card])).look(check)
@@ -263,15 +278,13 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize(("check", "card", "why"), HARMLESS)
-def test_what_looks_bad_and_is_not_is_no_finding(
-    check: HealthCheck, card: GpuHealth, why: str
-) -> None:
+def test_harmless_readings_are_not_findings(check: HealthCheck, card: GpuHealth, why: str) -> None:
     assert Round(Cards([card])).look(check).health is Health.HEALTHY, why
 
 
 RISING = [
     (EccCheck(), replace(SOUND, ecc_corrected=20_000), "corrects more than"),
-    (PcieCheck(), replace(SOUND, pcie_replays=500), "repeated 500 PCIe packets"),
+    (PcieCheck(), replace(SOUND, pcie_replays=500), "replayed 500 PCIe packets"),
     (
         NvlinkCheck(),
         replace(SOUND, nvlinks=(NvLink(index=3, active=True, recoveries=1),)),
@@ -288,7 +301,7 @@ RISING = [
 
 
 @pytest.mark.parametrize(("check", "worse", "words"), RISING)
-def test_a_counter_is_judged_by_how_much_it_rose_and_is_forgiven_later(
+def test_a_counter_is_judged_by_its_recent_increase(
     check: HealthCheck, worse: GpuHealth, words: str
 ) -> None:
     machine = Round(Cards([SOUND]))
@@ -303,7 +316,7 @@ def test_a_counter_is_judged_by_how_much_it_rose_and_is_forgiven_later(
     assert later.health is Health.HEALTHY
 
 
-def test_a_card_without_time_counters_is_judged_by_its_bits_under_load_only() -> None:
+def test_a_gpu_without_throttle_counters_is_judged_by_its_bits_under_load_only() -> None:
     bare = GpuHealth(clock_reasons=0x40)
 
     assert Round(Cards([bare])).look(ThrottleCheck()).health is Health.HEALTHY
@@ -323,27 +336,27 @@ def test_the_boot_check_compares_with_the_catalogue() -> None:
     assert "has 140 GiB of memory instead of 192" in Round(kind=bigger).look(BootCheck()).reason
 
 
-def test_the_boot_check_wants_module_and_library_of_one_piece() -> None:
+def test_the_boot_check_compares_module_and_library_versions() -> None:
     machine = Round()
     machine.host.module = "575.2"
 
     assert machine.look(BootCheck()).reason == (
-        "the kernel has driver 575.2, its library says 580.1"
+        "the kernel module has version 575.2, the driver library 580.1"
     )
 
 
-def test_the_count_check_counts_on_the_bus_as_well() -> None:
+def test_the_count_check_compares_with_the_pci_bus() -> None:
     machine = Round()
     machine.host.gpus_on_bus = 3
 
-    assert machine.look(CountCheck()).reason == "the driver drives 2 of 3 GPUs on the PCI bus"
+    assert machine.look(CountCheck()).reason == "the driver lists 2 of 3 GPUs on the PCI bus"
     machine.host.gpus_on_bus = 0
     assert machine.look(CountCheck()).health is Health.HEALTHY
     machine.expected = 4
     assert machine.look(CountCheck()).reason == "2 of 4 GPUs found"
 
 
-def test_only_the_dead_among_the_holders_are_a_finding() -> None:
+def test_only_ended_holders_are_a_finding() -> None:
     machine = Round(Cards([replace(SOUND, holders=(10, 11, 12))]))
     assert machine.look(HoldersCheck()).health is Health.HEALTHY, "others cannot be seen"
 
@@ -354,13 +367,13 @@ def test_only_the_dead_among_the_holders_are_a_finding() -> None:
     )
 
 
-def test_every_check_has_a_name_of_its_own() -> None:
+def test_check_names_are_unique() -> None:
     names = [check.name for check in standard_checks()]
 
     assert len(set(names)) == len(names)
 
 
-def test_rows_that_are_used_up_are_told_of_before_they_are_anything_to_worry_about() -> None:
+def test_used_spare_rows_are_reported_before_they_are_a_finding() -> None:
     worn = replace(SOUND, spare_rows=SpareRows(full=630, high=9, partial=1))
     result = Round(Cards([SOUND, worn])).look(RowsCheck())
 
@@ -368,13 +381,13 @@ def test_rows_that_are_used_up_are_told_of_before_they_are_anything_to_worry_abo
     assert dict(spare_rows(result.facts)) == {"GPU-1": (630, 9, 1, 0, 0)}
 
 
-def test_nonsense_about_spare_rows_is_left_out() -> None:
+def test_malformed_spare_rows_are_skipped() -> None:
     nonsense = {"spare/a": "1 2 3", "spare/b": "1 2 3 4 x", "spare/c": "", "code": "48"}
 
     assert list(spare_rows({**nonsense, "spare/d": "1 0 0 0 0"})) == [("d", (1, 0, 0, 0, 0))]
 
 
-def test_a_gpu_at_work_says_for_whom_and_how_fast() -> None:
+def test_a_busy_gpu_reports_its_job_and_speed() -> None:
     busy = replace(SOUND, utilization_pct=98.0, holders=(7, 8), sm_clock_mhz=1755, power_w=655.25)
     machine = Round(Cards([busy, SOUND, replace(busy, holders=(9,))]))
     machine.host.jobs = {7: "train 3", 8: "train 3"}
@@ -384,7 +397,7 @@ def test_a_gpu_at_work_says_for_whom_and_how_fast() -> None:
     assert found == [GpuWork(gpu="GPU-0", job="train 3", clock_mhz=1755.0, power_w=655.2)]
 
 
-def test_a_gpu_that_two_jobs_share_is_compared_with_nobody() -> None:
+def test_a_gpu_shared_by_two_jobs_is_not_reported() -> None:
     shared = replace(SOUND, utilization_pct=98.0, holders=(7, 8))
     machine = Round(Cards([shared]))
     machine.host.jobs = {7: "one", 8: "other"}
@@ -393,5 +406,5 @@ def test_a_gpu_that_two_jobs_share_is_compared_with_nobody() -> None:
 
 
 @pytest.mark.parametrize("words", ["", "fast 600 job", "1980 600", "nan 600 job", "-1 600 job"])
-def test_nonsense_about_work_is_left_out(words: str) -> None:
+def test_malformed_work_is_skipped(words: str) -> None:
     assert list(gpus_at_work({"work/GPU-0": words})) == []

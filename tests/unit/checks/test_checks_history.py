@@ -1,4 +1,4 @@
-"""How much counters have risen."""
+"""The increase of counters over a window."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -11,11 +11,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def test_the_first_look_knows_no_past() -> None:
+def test_the_first_reading_has_no_increase() -> None:
     assert History().rise("a", 1_000_000, at=NOW, within=HOUR) == 0
 
 
-def test_a_counter_that_starts_again_has_not_risen() -> None:
+def test_a_counter_that_restarts_has_not_increased() -> None:
     history = History()
     history.rise("a", 500, at=NOW, within=HOUR)
 
@@ -24,7 +24,9 @@ def test_a_counter_that_starts_again_has_not_risen() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 1800), st.integers(0, 9)), max_size=SAMPLES_MAX))
-def test_a_rise_is_the_sum_of_the_steps_within_the_window(steps: list[tuple[int, int]]) -> None:
+def test_an_increase_is_the_sum_of_the_steps_within_the_window(
+    steps: list[tuple[int, int]],
+) -> None:
     history, at, value = History(), NOW, 0
     history.rise("a", value, at=at, within=HOUR)
     taken: list[tuple[datetime, int]] = []

@@ -1,4 +1,4 @@
-"""What the checks of the machine around the GPUs make of it."""
+"""Results of the host checks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -7,8 +7,8 @@ import pytest
 from navarch.core.health import CheckResult, Health
 from navarch.core.history import History
 from navarch.gpus.simulated import SimulatedGpus
+from navarch.health.checks.clock import ClockCheck
 from navarch.health.checks.disk import DiskCheck
-from navarch.health.checks.drift import DriftCheck
 from navarch.health.checks.edac import EdacCheck
 from navarch.health.checks.infiniband import InfinibandCheck
 from navarch.health.checks.mounts import MountsCheck
@@ -36,14 +36,14 @@ def look(
 
 
 @pytest.mark.parametrize("check", host_checks(), ids=lambda check: check.name)
-def test_a_machine_that_cannot_tell_anything_passes(check: HealthCheck) -> None:
+def test_a_machine_without_readings_passes(check: HealthCheck) -> None:
     assert look(check, a_host()).health is Health.HEALTHY
 
 
 GIB = 1 << 30
 
 
-def test_a_full_disk_and_one_without_room_for_files_are_named() -> None:
+def test_disks_without_space_or_inodes_are_named() -> None:
     host = a_host()
     host.disks = (
         Filesystem(path="/", kind="ext4", total_bytes=100 * GIB, free_bytes=4 * GIB),
@@ -55,13 +55,13 @@ def test_a_full_disk_and_one_without_room_for_files_are_named() -> None:
     result = look(DiskCheck(), host)
 
     assert result.health is Health.DEGRADED
-    assert result.reason == ("/ is full but for 4.0 GiB; /data has room for only 3 more files")
+    assert result.reason == ("/ has only 4.0 GiB left; /data has room for only 3 more files")
 
 
-def test_a_server_that_is_gone_and_a_disk_that_failed_are_told_apart() -> None:
+def test_a_hung_server_is_degraded_and_a_failed_disk_unhealthy() -> None:
     host = a_host()
     host.disks = (Filesystem(path="/home", kind="nfs4", answers=False),)
-    assert look(MountsCheck(), host).reason == "/home (nfs4) does not answer"
+    assert look(MountsCheck(), host).reason == "/home (nfs4) does not respond"
     assert look(MountsCheck(), host).health is Health.DEGRADED
 
     host.disks = (Filesystem(path="/", kind="ext4", read_only=True, wanted_writable=True),)
@@ -70,7 +70,7 @@ def test_a_server_that_is_gone_and_a_disk_that_failed_are_told_apart() -> None:
     assert look(MountsCheck(), host).health is Health.HEALTHY
 
 
-def test_main_memory_is_judged_by_what_cannot_be_corrected_and_by_how_fast_the_rest_comes() -> None:
+def test_main_memory_is_judged_by_uncorrected_errors_and_the_rate_of_corrected_ones() -> None:
     host, history = a_host(), History()
     host.errors = MemoryErrors(corrected=1000)
     assert look(EdacCheck(), host, history).health is Health.HEALTHY
@@ -86,28 +86,28 @@ def test_main_memory_is_judged_by_what_cannot_be_corrected_and_by_how_fast_the_r
     [
         (0.001, Health.HEALTHY, ""),
         (2.5, Health.DEGRADED, "the clock may be 2.5 s wrong"),
-        (float("inf"), Health.HEALTHY, "nobody corrects the clock"),
+        (float("inf"), Health.HEALTHY, "the clock is not synchronised"),
     ],
 )
-def test_a_clock_is_judged_by_how_wrong_it_may_be(
+def test_the_clock_is_judged_by_its_estimated_error(
     wrong_s: float, health: Health, words: str
 ) -> None:
     host = a_host()
     host.clock_wrong_s = wrong_s
 
-    result = look(DriftCheck(), host)
+    result = look(ClockCheck(), host)
 
     assert (result.health, result.reason) == (health, words)
 
 
-def test_many_kills_within_an_hour_are_a_finding_and_one_is_not() -> None:
+def test_many_oom_kills_within_an_hour_are_a_finding_and_one_is_not() -> None:
     host, history = a_host(), History()
     look(OomCheck(), host, history)
     host.killed = 1
     assert look(OomCheck(), host, history).health is Health.HEALTHY
 
     host.killed = 5
-    assert "killed 5 programs" in look(OomCheck(), host, history).reason
+    assert "killed 5 processes" in look(OomCheck(), host, history).reason
 
 
 def port(
@@ -122,7 +122,7 @@ def port(
     )
 
 
-def test_a_port_is_down_when_its_sisters_are_up_or_it_was() -> None:
+def test_a_port_is_down_if_others_are_up_or_it_was_up_before() -> None:
     host = a_host()
     host.ports = (port("mlx5_0/1", "DOWN"), port("mlx5_1/1", "DOWN"))
     assert look(InfinibandCheck(), host).health is Health.HEALTHY, "nothing is plugged in"
@@ -131,7 +131,7 @@ def test_a_port_is_down_when_its_sisters_are_up_or_it_was() -> None:
     assert "port mlx5_1/1 is DOWN" in look(InfinibandCheck(), host).reason
 
 
-def test_a_port_that_flaps_is_a_finding_even_while_it_is_up() -> None:
+def test_a_flapping_port_is_a_finding_even_while_it_is_up() -> None:
     host, history = a_host(), History()
     host.ports = (port("mlx5_0/1"),)
     look(InfinibandCheck(), host, history)

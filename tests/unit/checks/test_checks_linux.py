@@ -1,4 +1,4 @@
-"""What a Linux machine says about itself, from files that a test wrote."""
+"""Readings of a Linux host from files in a temporary folder."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ def a_host(root: Path) -> LinuxHost:
     return LinuxHost(proc=root / "proc", sys=root / "sys", fstab=root / "fstab")
 
 
-def test_a_machine_without_any_of_it_says_so(tmp_path: Path) -> None:
+def test_missing_files_give_empty_readings(tmp_path: Path) -> None:
     host = a_host(tmp_path)
 
     assert host.memory_errors() is None
@@ -47,7 +47,7 @@ def test_the_counts_of_all_memory_controllers_are_added(tmp_path: Path) -> None:
     assert a_host(tmp_path).memory_errors() == MemoryErrors(corrected=7, uncorrected=1)
 
 
-def test_ports_are_read_as_the_kernel_words_them(tmp_path: Path) -> None:
+def test_ports_are_read_from_the_kernels_files(tmp_path: Path) -> None:
     folder = "sys/class/infiniband/mlx5_0/ports/1"
     write(
         tmp_path,
@@ -71,7 +71,7 @@ def test_ports_are_read_as_the_kernel_words_them(tmp_path: Path) -> None:
     )
 
 
-def test_only_nvidias_gpus_are_counted_on_the_bus(tmp_path: Path) -> None:
+def test_only_nvidia_gpus_on_the_bus_are_counted(tmp_path: Path) -> None:
     devices = "sys/bus/pci/devices"
     kinds = [("0x10de", "0x030200"), ("0x10de", "0x030000"), ("0x10de", "0x068000")]
     for number, (vendor, kind) in enumerate([*kinds, ("0x1a03", "0x030000")]):
@@ -88,17 +88,17 @@ def test_only_nvidias_gpus_are_counted_on_the_bus(tmp_path: Path) -> None:
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue May 27 02:43:17 UTC 2026",
     ],
 )
-def test_the_modules_version_is_found_in_its_sentence(line: str) -> None:
+def test_the_module_version_is_parsed(line: str) -> None:
     assert parse_module_version(f"{line}\nGCC version:  gcc version 15.3.0 (GCC)\n") == "580.159.04"
 
 
-def test_kills_for_memory_are_the_kernels_own_count(tmp_path: Path) -> None:
+def test_oom_kills_are_the_kernels_count(tmp_path: Path) -> None:
     write(tmp_path, {"proc/vmstat": "nr_free_pages 12\noom_kill 7\n"})
 
     assert a_host(tmp_path).oom_kills() == 7
 
 
-def test_a_filesystem_is_looked_at_once_and_pseudo_ones_never(tmp_path: Path) -> None:
+def test_a_filesystem_is_read_once_and_pseudo_filesystems_never(tmp_path: Path) -> None:
     here = str(tmp_path)
     write(
         tmp_path,
@@ -119,7 +119,7 @@ def test_a_filesystem_is_looked_at_once_and_pseudo_ones_never(tmp_path: Path) ->
     assert found.total_bytes == os.statvfs(here).f_blocks * os.statvfs(here).f_frsize
 
 
-def test_a_disk_that_the_kernel_made_read_only_is_seen_by_its_superblock() -> None:
+def test_a_read_only_disk_is_found_by_its_superblock_options() -> None:
     line = r"29 1 8:1 / /my\040data rw,relatime shared:1 master:2 - ext4 /dev/sda1 ro,discard"
 
     assert parse_mount(line) == ("8:1", "/my data", "ext4", True)
@@ -137,11 +137,11 @@ def test_a_disk_that_the_kernel_made_read_only_is_seen_by_its_superblock() -> No
     ],
     ids=["slurm", "unnamed", "pbs", "ours first", "nonsense", "nothing"],
 )
-def test_the_job_of_a_process_is_in_its_environment(environment: bytes, job: str) -> None:
+def test_the_job_of_a_process_is_read_from_its_environment(environment: bytes, job: str) -> None:
     assert parse_job(environment) == job
 
 
-def test_from_inside_a_container_nobodys_environment_is_read(tmp_path: Path) -> None:
+def test_inside_a_container_no_environment_is_read(tmp_path: Path) -> None:
     write(tmp_path, {"proc/7/environ": "SLURM_JOB_ID=1\0", "proc/self/ns/pid": ""})
 
     assert a_host(tmp_path).job_of(7) == "", "7 is somebody else out there"

@@ -1,4 +1,4 @@
-"""`navarch agent scan`, on a machine that has GPUs and on one that has none."""
+"""`navarch agent scan`, with and without GPUs."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_a_scan_shows_every_gpu_and_every_check(library: str, tmp_path: Path) ->
     assert "can be used" in found.output
 
 
-def test_a_machine_with_too_few_gpus_should_not_be_used_and_the_exit_code_says_so(
+def test_a_scan_with_missing_gpus_exits_with_1(
     library: str,
 ) -> None:
     kind = ("--provider", "aws", "--instance-type", "p5.48xlarge")
@@ -56,7 +56,7 @@ def test_a_machine_with_too_few_gpus_should_not_be_used_and_the_exit_code_says_s
     assert answer["gpus"][0]["health"]["power_w"] == 350.5
 
 
-def test_a_machine_without_a_driver_says_so(tmp_path: Path) -> None:
+def test_a_scan_without_a_driver_reports_it(tmp_path: Path) -> None:
     found = scan(environ={**os.environ, "NAVARCH_NVML_LIBRARY": str(tmp_path / "none.so")})
 
     assert found.exit_code == 1
@@ -64,7 +64,7 @@ def test_a_machine_without_a_driver_says_so(tmp_path: Path) -> None:
     assert "should not be used" in found.output
 
 
-def test_the_catalogue_knows_machines_by_provider_and_type() -> None:
+def test_machines_are_found_by_provider_and_type() -> None:
     found = find_kind("aws", "p5.48xlarge")
 
     assert found is not None
@@ -74,7 +74,7 @@ def test_the_catalogue_knows_machines_by_provider_and_type() -> None:
     assert find_kind("our-aws-account", "p5.48xlarge") == found, "a name of somebody's own"
 
 
-def test_what_kind_a_machine_is_may_come_with_its_user_data(library: str) -> None:
+def test_provider_and_type_may_come_from_user_data(library: str) -> None:
     environ = {
         "NAVARCH_NVML_LIBRARY": library,
         "NAVARCH_PROVIDER": "aws",

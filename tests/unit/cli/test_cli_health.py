@@ -23,7 +23,7 @@ def test_health_gives_every_finding_to_the_gpu_it_names_and_shows_how_it_came() 
             check="pcie", health=Health.DEGRADED, reason=reason
         )
         place.world.agent(NodeId("demo-0")).results["disk"] = CheckResult(
-            check="disk", health=Health.DEGRADED, reason="/ is full but for 1.0 GiB"
+            check="disk", health=Health.DEGRADED, reason="/ has only 1.0 GiB left"
         )
         place.wait(120)
 
@@ -36,7 +36,7 @@ def test_health_gives_every_finding_to_the_gpu_it_names_and_shows_how_it_came() 
     assert "GPU 3" not in rows["2"]
     assert "Degraded" in rows["3"]
     assert "Healthy" in rows["0"]
-    assert "disk: / is full but for 1.0 GiB" in shown.stdout
+    assert "disk: / has only 1.0 GiB left" in shown.stdout
     assert "History:" in shown.stdout
     assert [condition["check"] for condition in answer["others"]] == ["disk"]
     assert answer["history"]

@@ -12,11 +12,11 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.held import Held, HeldBy
 from navarch.core.ids import IncidentId, NodeId, PoolName
 from navarch.core.incident import Incident, IncidentKind, IncidentState, Symptom
-from navarch.health.policy.counterfactual import Outcome, compare_policies
+from navarch.health.policy.counterfactual import PolicyOutcome, compare_policies
 from navarch.health.policy.engine import Engine
 from navarch.health.policy.history import finding_event
 from navarch.health.policy.occurrence import Occurrence
-from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import MachinePhase
 from navarch.ports.held import HeldNode
 from navarch.testing.worlds import NOW, a_node
 
@@ -173,7 +173,7 @@ def test_the_rules_of_a_policy_and_a_trial_of_them_are_shown() -> None:
     assert lines[0] == "Policy mild"
     assert any("three crashes" in line and "count 3" in line for line in lines)
 
-    outcome = Outcome(health=Health.DEGRADED, fatal=False, action="none", rule="lost")
+    outcome = PolicyOutcome(health=Health.DEGRADED, fatal=False, action="none", rule="lost")
     assert render_trial([outcome], ["a: no such key"]).splitlines() == [
         "degraded (rule lost)",
         "could not be evaluated: a: no such key",

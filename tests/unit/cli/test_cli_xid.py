@@ -34,7 +34,7 @@ def test_a_number_is_explained_with_what_we_do_about_it() -> None:
     assert "replace the node" in run("xid", "64", "table is full")
     assert json.loads(run("xid", "31", "-o", "json"))["action"] == "restart_app"
     assert "SXid 20034" in run("xid", "20034")
-    assert "not in our catalogue" in run("xid", "174", "--driver", "615.10")
+    assert "not in the catalogue" in run("xid", "174", "--driver", "615.10")
 
 
 def test_a_log_becomes_one_line_of_json_for_every_error_in_it() -> None:

@@ -21,7 +21,7 @@ from navarch.core.pool import Pool
 from navarch.core.remediation import Remediation
 from navarch.core.trait import DRIVER, IMAGE, Trait
 from navarch.fleet.disruption.unhealthy import AUTOMATIC, CordonAndReplace, Ladder
-from navarch.health.judgement import weigh, worst
+from navarch.health.conditions import evaluate, worst
 from navarch.health.learning.bad_hosts import MACHINE
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 from navarch.sim.clock import SimClock
@@ -273,7 +273,7 @@ def test_a_fatal_verdict_acts_at_once_and_others_when_seen_often_enough_in_a_row
 ) -> None:
     conditions: tuple[Condition, ...] = ()
     for verdict in verdicts:
-        conditions = weigh(conditions, [verdict], now=NOW, boot_id="")
+        conditions = evaluate(conditions, [verdict], now=NOW, boot_id="")
     node = replace(a_node("training-0"), conditions=conditions, health=worst(conditions))
 
     after, _ = decide([a_pool(size=1, unhealthy_after=3)], [node], CordonAndReplace())

@@ -1,11 +1,11 @@
-"""What several witnesses saw becomes one event."""
+"""Observations of several sources become one event."""
 
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.health.xid.fusion import Fusion, Sighting
+from navarch.health.xid.fusion import Fusion, Observation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SOURCES = ("kmsg", "tracepoint", "nvml")
@@ -15,20 +15,20 @@ def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def seen(source: str, code: int, seconds: float, text: str = "", device: str = "a") -> Sighting:
-    return Sighting(source=source, at=at(seconds), device=device, code=code, text=text)
+def seen(source: str, code: int, seconds: float, text: str = "", device: str = "a") -> Observation:
+    return Observation(source=source, at=at(seconds), device=device, code=code, text=text)
 
 
-def events(*sightings: Sighting) -> list[tuple[int, str, str]]:
+def events(*observations: Observation) -> list[tuple[int, str, str]]:
     fusion = Fusion(SOURCES)
     made = {}
-    for sighting in sightings:
-        for event in fusion.see([sighting], now=sighting.at):
+    for observation in observations:
+        for event in fusion.see([observation], now=observation.at):
             made[event.number] = event
     return [(event.code, event.device, event.text) for event in made.values()]
 
 
-def test_log_and_driver_saw_the_same() -> None:
+def test_log_and_nvml_observations_become_one_event() -> None:
     assert events(seen("kmsg", 31, 0.0, "MMU"), seen("nvml", 31, 0.02)) == [(31, "a", "MMU")]
     assert events(seen("nvml", 31, 0.0), seen("kmsg", 31, 0.02, "MMU")) == [(31, "a", "MMU")]
 
@@ -39,7 +39,7 @@ def test_three_lines_about_one_exception_are_one_event() -> None:
     assert events(*lines, seen("nvml", 13, 0.11)) == [(13, "a", "line 0.0")]
 
 
-def test_other_devices_codes_and_times_are_other_events() -> None:
+def test_other_devices_codes_and_times_are_separate_events() -> None:
     first = seen("kmsg", 31, 0.0)
 
     assert len(events(first, seen("kmsg", 31, 0.1, device="b"))) == 2
@@ -54,7 +54,7 @@ def test_two_links_that_go_down_are_two_events_however_close() -> None:
     assert len(events(*(seen("kmsg", 149, 0.0, words.format(n, n)) for n in (1, 2)))) == 2
 
 
-def test_a_source_that_misses_what_others_see_is_silent_until_it_sees() -> None:
+def test_a_source_that_misses_events_is_silent_until_it_sees_one() -> None:
     fusion = Fusion(("kmsg", "nvml"))
     for second in range(0, 40, 10):
         fusion.see([seen("kmsg", 31, float(second))], now=at(second))
@@ -68,7 +68,7 @@ def test_a_source_that_misses_what_others_see_is_silent_until_it_sees() -> None:
     assert (nvml.silent, nvml.missed, nvml.events, nvml.lines) == (False, 4, 1, 1)
 
 
-def test_nobody_is_blamed_for_having_missed_what_happened_before_he_listened() -> None:
+def test_events_before_the_start_do_not_count_as_missed() -> None:
     fusion = Fusion(("kmsg", "nvml"), began=at(100))
     for second in (10, 20, 30, 40):
         fusion.see([seen("kmsg", 31, float(second))], now=at(100))
@@ -85,10 +85,10 @@ def test_nobody_is_blamed_for_having_missed_what_happened_before_he_listened() -
     ),
     data=st.data(),
 )
-def test_whatever_is_dropped_late_or_doubled_every_event_that_one_source_kept_is_told_once(
+def test_every_event_that_any_source_kept_is_reported_once(
     truth: list[tuple[int, str]], data: st.DataObject
 ) -> None:
-    sightings: list[Sighting] = []
+    observations: list[Observation] = []
     kept: list[tuple[int, str]] = []
     for place, (code, device) in enumerate(truth):
         copies = {source: data.draw(st.integers(0, 3), label=source) for source in SOURCES}
@@ -97,12 +97,12 @@ def test_whatever_is_dropped_late_or_doubled_every_event_that_one_source_kept_is
             for _ in range(count):
                 late += data.draw(st.floats(0, 0.02))
                 text = "" if source == "nvml" else "words"
-                sightings.append(seen(source, code, place * 5 + late, text, device))
+                observations.append(seen(source, code, place * 5 + late, text, device))
         if any(copies.values()):
             kept.append((code, device))
     fusion = Fusion(SOURCES)
-    told = {}
-    for sighting in sorted(sightings, key=lambda s: s.at):
-        for event in fusion.see([sighting], now=sighting.at):
-            told[event.number] = (event.code, event.device)
-    assert list(told.values()) == kept
+    reported = {}
+    for observation in sorted(observations, key=lambda s: s.at):
+        for event in fusion.see([observation], now=observation.at):
+            reported[event.number] = (event.code, event.device)
+    assert list(reported.values()) == kept

@@ -1,4 +1,4 @@
-"""What is, and what is not, a report of the driver."""
+"""Lines that are reports of the driver, and lines that are not."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from navarch.health.xid.entry import Kind
+from navarch.health.xid.catalogue import Kind
 from navarch.health.xid.line import LineReader, parse_line
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "xid"
@@ -20,7 +20,7 @@ def corpus(name: str) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
 
 
-def test_every_sample_has_its_code() -> None:
+def test_every_sample_line_gives_its_code() -> None:
     reader = LineReader()
     for sample in corpus("xid_dmesg_samples.txt"):
         code, _, line = sample.partition("\t")
@@ -33,7 +33,7 @@ def test_every_sample_has_its_code() -> None:
         assert " " not in found.pci
 
 
-def test_no_negative_is_taken_for_a_report() -> None:
+def test_no_negative_sample_is_parsed() -> None:
     assert [line for line in corpus("xid_dmesg_negatives.txt") if parse_line(line)] == []
 
 
@@ -68,7 +68,7 @@ def test_no_negative_is_taken_for_a_report() -> None:
         "\x1b[32m[ 1300.172117] \x1b[0m\x1b[33m",
     ],
 )
-def test_whoever_reads_the_log_may_put_a_prefix_in_front(prefix: str) -> None:
+def test_prefixes_of_log_readers_are_accepted(prefix: str) -> None:
     found = parse_line(prefix + LINE)
 
     assert found is not None
@@ -97,7 +97,7 @@ def test_whoever_reads_the_log_may_put_a_prefix_in_front(prefix: str) -> None:
         "Sep 27 20:53:24 host kernel: [ 12.5] init: ",
     ],
 )
-def test_what_a_program_writes_is_no_report_of_the_driver(prefix: str) -> None:
+def test_lines_written_by_programs_are_ignored(prefix: str) -> None:
     assert parse_line(prefix + LINE) is None
     assert parse_line(prefix + "NVRM: GPU 0000:01:00.0: GPU has fallen off the bus.") is None
     switch = "nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 12020, Fatal, Link 12 egress"
@@ -122,7 +122,7 @@ def test_what_a_program_writes_is_no_report_of_the_driver(prefix: str) -> None:
         ("79, pid=3, name=tokio rt 0, gone, all", 3, "tokio rt 0", "gone, all"),
     ],
 )
-def test_a_line_is_read_as_far_as_it_goes(
+def test_a_truncated_line_is_read_as_far_as_it_goes(
     rest: str, pid: int | None, name: str | None, text: str
 ) -> None:
     found = parse_line(f"NVRM: Xid (PCI:0000:3b:00): {rest}")
@@ -132,18 +132,18 @@ def test_a_line_is_read_as_far_as_it_goes(
 
 
 @pytest.mark.parametrize("rest", ["", "abc, pid=1", "79x, gone", ", gone", "-79, gone"])
-def test_without_a_number_there_is_no_report(rest: str) -> None:
+def test_a_line_without_a_code_is_ignored(rest: str) -> None:
     assert parse_line(f"NVRM: Xid (PCI:0000:3b:00): {rest}") is None
 
 
-def test_a_slice_of_a_gpu_is_named_apart_from_the_gpu() -> None:
+def test_a_mig_instance_is_reported_with_its_ids() -> None:
     found = parse_line("NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:02): 31, pid=1, Ch 0000000a")
 
     assert found is not None
     assert (found.pci, found.gpu_instance, found.compute_instance) == ("0000:3b:00", 1, 2)
 
 
-def test_the_tracepoint_counts_without_the_drivers_name() -> None:
+def test_tracepoint_lines_need_no_driver_name() -> None:
     bare = "Xid (PCI:0000:3b:00.0): 79, GPU has fallen off the bus."
     traced = f"  python3-4242  [003] d.h.. 12345.678901: nvidia_dev_xid: {bare}"
 
@@ -154,7 +154,7 @@ def test_the_tracepoint_counts_without_the_drivers_name() -> None:
     assert parse_line(f"somebody said {bare}") is None
 
 
-def test_old_drivers_left_out_the_bus() -> None:
+def test_addresses_without_the_pci_prefix_are_read() -> None:
     found = parse_line("NVRM: Xid (0000:01:00): 31, Ch 00000007, engmask 00000120")
 
     assert found is not None
@@ -165,7 +165,7 @@ def test_old_drivers_left_out_the_bus() -> None:
     )
 
 
-def test_a_lost_gpu_is_found_in_the_message_of_three_lines() -> None:
+def test_a_lost_gpu_is_found_in_a_message_of_three_lines() -> None:
     reader = LineReader()
     lines = [
         "[ 12.1] NVRM: The NVIDIA GPU 0000:3b:00.0",
@@ -195,7 +195,7 @@ def test_newer_drivers_name_the_cause() -> None:
 
 
 @given(cut=st.integers(min_value=0, max_value=len(LINE)), junk=st.text(max_size=20))
-def test_no_line_however_damaged_breaks_the_reader(cut: int, junk: str) -> None:
+def test_any_damaged_line_can_be_read(cut: int, junk: str) -> None:
     found = parse_line(LINE[:cut])
     assert found is None or found.pci == "0000:3b:00"
     parse_line(LINE[:cut] + junk)

@@ -1,4 +1,4 @@
-"""Tools that act on the machine, stood in for by scripts: what is run, and what when it fails."""
+"""Tools that act on the machine, replaced by scripts."""
 
 import os
 import signal
@@ -20,14 +20,14 @@ def a_tool(folder: Path, name: str, body: str) -> str:
     return str(tool)
 
 
-def test_a_reset_names_the_gpus_and_passes_on_what_the_tool_says(tmp_path: Path) -> None:
+def test_a_reset_passes_the_gpus_and_returns_the_tools_output(tmp_path: Path) -> None:
     smi = a_tool(tmp_path, "nvidia-smi", 'echo "asked: $*"')
     effects = LinuxEffects(SystemClock(), nvidia_smi=smi)
     assert effects.reset_gpus(["GPU-a", "GPU-b"], within_s=5) == "asked: --gpu-reset -i GPU-a,GPU-b"
     assert effects.reset_gpus([], within_s=5) == "asked: --gpu-reset"
 
 
-def test_a_tool_that_fails_is_quoted(tmp_path: Path) -> None:
+def test_the_output_of_a_failing_tool_is_in_the_error(tmp_path: Path) -> None:
     smi = a_tool(tmp_path, "nvidia-smi", "echo 'GPU is in use'; exit 3")
     with pytest.raises(HostError, match="GPU is in use"):
         LinuxEffects(SystemClock(), nvidia_smi=smi).reset_gpus(["x"], within_s=5)
@@ -35,27 +35,27 @@ def test_a_tool_that_fails_is_quoted(tmp_path: Path) -> None:
 
 def test_a_tool_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
     smi = a_tool(tmp_path, "nvidia-smi", "exec sleep 60")
-    with pytest.raises(HostError, match=r"no end within 0\.2 s"):
+    with pytest.raises(HostError, match=r"still running after 0\.2 s"):
         LinuxEffects(SystemClock(), nvidia_smi=smi).reset_gpus(["x"], within_s=0.2)
 
 
-def test_a_tool_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_tool_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "nvidia-smi")
     with pytest.raises(HostError, match="nvidia-smi"):
         LinuxEffects(SystemClock(), nvidia_smi=missing).reset_gpus(["x"], within_s=1)
 
 
-def test_a_reboot_goes_through_systemd_where_there_is_one(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    systemctl = a_tool(tmp_path, "systemctl", f'echo "systemctl $*" >> {told}')
-    plain = a_tool(tmp_path, "reboot", f"echo plain >> {told}")
+def test_a_reboot_uses_systemd_if_it_runs(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    systemctl = a_tool(tmp_path, "systemctl", f'echo "systemctl $*" >> {calls}')
+    plain = a_tool(tmp_path, "reboot", f"echo plain >> {calls}")
     for systemd in (tmp_path, tmp_path / "nothing"):
         effects = LinuxEffects(SystemClock(), systemd=systemd, systemctl=systemctl, reboot=plain)
         effects.reboot(within_s=5)
-    assert told.read_text().splitlines() == ["systemctl reboot", "plain"]
+    assert calls.read_text().splitlines() == ["systemctl reboot", "plain"]
 
 
-def test_whoever_has_a_gpu_open_is_named_but_not_the_agent_itself(tmp_path: Path) -> None:
+def test_holders_of_a_gpu_are_listed_except_the_agent(tmp_path: Path) -> None:
     for pid, parent, name in (
         (os.getpid(), 1, "agent"),
         (4001, os.getpid(), "nvml"),
@@ -78,10 +78,10 @@ def test_whoever_has_a_gpu_open_is_named_but_not_the_agent_itself(tmp_path: Path
     [(True, signal.SIGTERM), (False, signal.SIGKILL)],
     ids=["ends when asked", "must be made to"],
 )
-def test_a_process_is_asked_to_end_and_then_made_to(polite: bool, ended_by: signal.Signals) -> None:
+def test_a_process_gets_sigterm_and_then_sigkill(polite: bool, ended_by: signal.Signals) -> None:
     deaf = "" if polite else "signal.signal(signal.SIGTERM, signal.SIG_IGN); "
     code = f"import signal, sys; {deaf}print('up', flush=True); sys.stdin.read()"
-    # Started by another, which takes it off the list of processes when it has ended.
+    # Started by another process, which reaps it when it has ended.
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:

@@ -1,4 +1,4 @@
-"""The kernel's log as it is read from its device."""
+"""The kernel log as read from its device."""
 
 import os
 import socket
@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from navarch.health.xid.record import parse_record
-from navarch.hosts.bookmark import FileBookmark
-from navarch.hosts.kmsg import RECORDS_AT_ONCE, Kmsg
+from navarch.health.xid.line import parse_record
+from navarch.hosts.kmsg import RECORDS_AT_ONCE, FileBookmark, Kmsg
 from navarch.hosts.tracepoint import Tracepoint, open_tracepoint
 from navarch.ports.host import HostError
 
@@ -28,7 +27,7 @@ class Clock:
 
 
 class Device:
-    """Keeps records apart and never blocks, as the real one does."""
+    """A device that keeps record boundaries and never blocks, like the real one."""
 
     def __init__(self) -> None:
         # Larger than a record, and the same in both directions.
@@ -43,7 +42,7 @@ class Device:
         return Kmsg(Clock(), file=self.ours.detach())
 
 
-def test_a_record_says_who_wrote_it_and_when() -> None:
+def test_a_record_has_its_time_and_origin() -> None:
     record = parse_record(
         b"4,358,900000000,c;NVRM: Xid (PCI:0000:00:06): 31\n SUBSYSTEM=pci\n DEVICE=+pci:0000\n",
         now=NOW,
@@ -57,7 +56,7 @@ def test_a_record_says_who_wrote_it_and_when() -> None:
     assert record.raw == "4,358,900000000,c;NVRM: Xid (PCI:0000:00:06): 31"
 
 
-def test_what_user_space_wrote_is_marked() -> None:
+def test_records_from_user_space_are_marked() -> None:
     record = parse_record(b"12,5,6,-;NVRM: Xid (PCI:0000:00:06): 79, gone", now=NOW, uptime_s=None)
 
     assert record is not None
@@ -65,11 +64,11 @@ def test_what_user_space_wrote_is_marked() -> None:
 
 
 @pytest.mark.parametrize("noise", [b"", b"hello", b"a,b,c;x", b"1,2;x", b";", b"\xff,1,2;x"])
-def test_what_is_no_record_is_passed_over(noise: bytes) -> None:
+def test_invalid_records_are_skipped(noise: bytes) -> None:
     assert parse_record(noise, now=NOW, uptime_s=None) is None
 
 
-def test_the_log_is_read_without_blocking_and_goes_on_where_it_was() -> None:
+def test_the_log_is_read_without_blocking_and_continues() -> None:
     device = Device()
     device.write("4,1,900000000,-;one", "4,2,950000000,-;two")
     log = device.log()
@@ -87,7 +86,7 @@ def test_the_log_is_read_without_blocking_and_goes_on_where_it_was() -> None:
     device.theirs.close()
 
 
-def test_a_flood_is_read_in_portions() -> None:
+def test_a_flood_is_read_in_batches() -> None:
     device = Device()
     log = device.log()
     written = 0
@@ -107,12 +106,12 @@ def test_a_flood_is_read_in_portions() -> None:
     device.theirs.close()
 
 
-def test_a_device_that_is_not_there_is_a_host_error(tmp_path: Path) -> None:
+def test_a_missing_device_is_a_host_error(tmp_path: Path) -> None:
     with pytest.raises(HostError):
         Kmsg(Clock(), tmp_path / "kmsg")
 
 
-def test_a_bookmark_is_for_one_boot(tmp_path: Path) -> None:
+def test_a_bookmark_is_valid_for_one_boot(tmp_path: Path) -> None:
     path = tmp_path / "kernel-log" / "bookmark.json"
     FileBookmark(path).save("boot-1", 17)
 
@@ -122,13 +121,13 @@ def test_a_bookmark_is_for_one_boot(tmp_path: Path) -> None:
     assert FileBookmark(path).load("boot-1") == -1
 
 
-def test_a_bookmark_that_cannot_be_kept_is_a_host_error(tmp_path: Path) -> None:
+def test_a_bookmark_that_cannot_be_written_is_a_host_error(tmp_path: Path) -> None:
     (tmp_path / "kernel-log").write_text("in the way")
     with pytest.raises(HostError):
         FileBookmark(tmp_path / "kernel-log" / "bookmark.json").save("boot-1", 17)
 
 
-def test_the_trace_comes_in_whole_lines() -> None:
+def test_the_trace_is_returned_in_whole_lines() -> None:
     read, write = os.pipe()
     os.set_blocking(read, False)
     trace = Tracepoint(Clock(), read)
@@ -142,7 +141,7 @@ def test_the_trace_comes_in_whole_lines() -> None:
     os.close(write)
 
 
-def test_tracing_happens_in_an_instance_of_our_own(tmp_path: Path) -> None:
+def test_tracing_uses_its_own_instance(tmp_path: Path) -> None:
     assert open_tracepoint(Clock(), tmp_path) is None
     for place in (tmp_path, tmp_path / "instances" / "navarch"):
         event = place / "events" / "nvidia" / "nvidia_dev_xid"

@@ -1,4 +1,4 @@
-"""What clouds tell their machines, read from services on the loopback interface."""
+"""Notices of cloud metadata services, served on the loopback interface."""
 
 import threading
 from collections.abc import Iterator
@@ -10,9 +10,8 @@ from navarch.core.health import CheckResult, Health
 from navarch.core.notice import Notice, NoticeKind
 from navarch.health.checks.notices import judge_notices
 from navarch.hosts.metadata.aws import AwsMetadata
-from navarch.hosts.metadata.choice import Service, detect, watch
 from navarch.hosts.metadata.gcp import GcpKey, gcp_sources, maintenance_event, preempted
-from navarch.hosts.metadata.watch import SourceWatch
+from navarch.hosts.metadata.watch import Service, SourceWatch, detect, watch_service
 from navarch.ports.metadata import MetadataError
 from navarch.testing.metadata_service import MetadataService, metadata_service
 
@@ -33,7 +32,7 @@ def kinds(notices: object) -> list[NoticeKind]:
     return [notice.kind for notice in notices]
 
 
-def test_an_ec2_machine_without_a_notice_is_told_so_by_not_found(service: MetadataService) -> None:
+def test_not_found_means_no_notice_on_ec2(service: MetadataService) -> None:
     assert AwsMetadata(service.url).look() == ()
     assert len(service.asked) == 3
 
@@ -46,7 +45,7 @@ def test_a_spot_interruption_is_a_notice_with_its_action_and_time(service: Metad
     )
 
 
-def test_a_rebalance_recommendation_leaves_time_for_a_successor(service: MetadataService) -> None:
+def test_a_rebalance_recommendation_is_a_maintenance_notice(service: MetadataService) -> None:
     service.say(REBALANCE, {"noticeTime": "2026-10-26T15:55:36Z"})
 
     assert kinds(AwsMetadata(service.url).look()) == [NoticeKind.MAINTENANCE]
@@ -63,7 +62,7 @@ def test_scheduled_events_count_until_they_are_over(service: MetadataService) ->
     assert AwsMetadata(service.url).look() == ()
 
 
-def test_a_session_token_that_has_ended_is_renewed(service: MetadataService) -> None:
+def test_an_expired_session_token_is_renewed(service: MetadataService) -> None:
     metadata = AwsMetadata(service.url)
     metadata.look()
     service.tokens.clear()
@@ -73,20 +72,20 @@ def test_a_session_token_that_has_ended_is_renewed(service: MetadataService) -> 
 
 
 @pytest.mark.parametrize("body", ['{"action": ""}', "null", '["x"]', "  "])
-def test_an_answer_without_an_action_is_no_notice(service: MetadataService, body: str) -> None:
+def test_a_response_without_an_action_is_no_notice(service: MetadataService, body: str) -> None:
     service.say(ACTION, body)
     assert AwsMetadata(service.url).look() == ()
 
 
 @pytest.mark.parametrize("body", ["<html>", "[1, 2"])
-def test_an_answer_that_is_no_answer_is_an_error(service: MetadataService, body: str) -> None:
+def test_an_invalid_response_is_an_error(service: MetadataService, body: str) -> None:
     service.say(ACTION, body)
-    with pytest.raises(MetadataError, match="no JSON"):
+    with pytest.raises(MetadataError, match="not JSON"):
         AwsMetadata(service.url).look()
 
 
 @pytest.mark.parametrize("status", [403, 500, 503])
-def test_a_service_in_trouble_is_an_error_and_not_the_absence_of_notices(
+def test_an_error_status_is_not_the_absence_of_notices(
     service: MetadataService, status: int
 ) -> None:
     service.say(ACTION, {"action": "terminate"})
@@ -95,14 +94,14 @@ def test_a_service_in_trouble_is_an_error_and_not_the_absence_of_notices(
         AwsMetadata(service.url).look()
 
 
-def test_the_environments_proxy_is_not_asked(
+def test_the_proxy_of_the_environment_is_not_used(
     service: MetadataService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert AwsMetadata(service.url).look() == ()
 
 
-def test_nobody_at_the_address_is_an_error() -> None:
+def test_a_refused_connection_is_an_error() -> None:
     with pytest.raises(MetadataError):
         AwsMetadata("http://127.0.0.1:1").look()
 
@@ -116,7 +115,7 @@ def test_nobody_at_the_address_is_an_error() -> None:
         ("FALSE", "MIGRATE_ON_HOST_MAINTENANCE", []),
     ],
 )
-def test_what_compute_engine_says_about_a_machine(
+def test_values_of_compute_engine_become_notices(
     service: MetadataService, preempted_value: str, event: str, expected: list[NoticeKind]
 ) -> None:
     service.say("preempted", preempted_value)
@@ -127,14 +126,14 @@ def test_what_compute_engine_says_about_a_machine(
     assert kinds(found) == expected
 
 
-def test_a_change_at_compute_engine_is_heard_of_while_waiting_for_it(
+def test_a_long_poll_returns_a_change_at_compute_engine(
     service: MetadataService,
 ) -> None:
     service.say("preempted", "FALSE")
     key = GcpKey("preempted", preempted, service.url)
     assert key.look() == ()
-    heard: list[object] = []
-    waiter = threading.Thread(target=lambda: heard.append(key.look()))
+    received: list[object] = []
+    waiter = threading.Thread(target=lambda: received.append(key.look()))
     waiter.start()
     while len(service.asked) < 2:
         pass
@@ -142,23 +141,23 @@ def test_a_change_at_compute_engine_is_heard_of_while_waiting_for_it(
     service.say("preempted", "TRUE")
     waiter.join(SOON)
 
-    assert kinds(heard[0]) == [NoticeKind.RECLAIM]
+    assert kinds(received[0]) == [NoticeKind.RECLAIM]
 
 
-def test_a_wait_without_news_ends_with_what_is_known(service: MetadataService) -> None:
+def test_a_long_poll_without_change_returns_the_current_value(service: MetadataService) -> None:
     service.say("maintenance-event", "NONE")
     key = GcpKey("maintenance-event", maintenance_event, service.url, wait_s=1)
     assert (key.look(), key.look()) == ((), ())
 
 
-def test_somebody_else_at_the_address_is_no_metadata_server(service: MetadataService) -> None:
+def test_another_server_at_the_address_is_an_error(service: MetadataService) -> None:
     service.status = 302
     service.say("preempted", "TRUE")
     with pytest.raises(MetadataError):
         GcpKey("preempted", preempted, service.url).look()
 
 
-def test_the_watch_tells_of_a_notice_and_of_its_end(service: MetadataService) -> None:
+def test_the_watch_reports_a_notice_and_its_end(service: MetadataService) -> None:
     changed = threading.Semaphore(0)
     source = AwsMetadata(service.url)
     source.pause_s = 0.01
@@ -178,7 +177,7 @@ def test_the_watch_tells_of_a_notice_and_of_its_end(service: MetadataService) ->
         watched.stop()
 
 
-def test_a_service_that_hangs_keeps_nobody_waiting(service: MetadataService) -> None:
+def test_a_hung_service_does_not_block_the_watch(service: MetadataService) -> None:
     service.hangs = True
     watched = SourceWatch([AwsMetadata(service.url, within_s=30.0)])
     watched.start(lambda: None)
@@ -188,7 +187,7 @@ def test_a_service_that_hangs_keeps_nobody_waiting(service: MetadataService) -> 
     watched.stop()
 
 
-def test_a_service_that_hangs_and_comes_back_is_heard_again(service: MetadataService) -> None:
+def test_a_service_that_recovers_is_read_again(service: MetadataService) -> None:
     service.hangs = True
     changed = threading.Event()
     watched = SourceWatch([AwsMetadata(service.url, within_s=0.1)], retry_s=(0.01, 0.02))
@@ -208,17 +207,17 @@ def test_a_service_that_hangs_and_comes_back_is_heard_again(service: MetadataSer
     ("vendor", "service"),
     [("Amazon EC2", Service.AWS), ("Google", Service.GCP), ("QEMU", Service.NONE)],
 )
-def test_the_firmware_says_whose_machine_it_is(
+def test_the_service_is_detected_from_the_firmware(
     tmp_path: Path, vendor: str, service: Service
 ) -> None:
     (tmp_path / "sys_vendor").write_text(f"{vendor}\n")
     assert detect(tmp_path) is service
-    assert (watch(Service.AUTO, dmi=tmp_path) is None) is (service is Service.NONE)
+    assert (watch_service(Service.AUTO, dmi=tmp_path) is None) is (service is Service.NONE)
 
 
-def test_a_machine_without_firmware_and_one_that_was_told_so_ask_nobody(tmp_path: Path) -> None:
-    assert watch(Service.AUTO, dmi=tmp_path / "nothing") is None
-    assert watch(Service.NONE) is None
+def test_without_a_service_there_is_no_watch(tmp_path: Path) -> None:
+    assert watch_service(Service.AUTO, dmi=tmp_path / "nothing") is None
+    assert watch_service(Service.NONE) is None
 
 
 def test_a_notice_makes_a_machine_degraded_and_never_unhealthy() -> None:

@@ -1,4 +1,4 @@
-"""An incident of one node, as it is when it has just been opened."""
+"""An incident of one node, just opened."""
 
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import Incident, IncidentKind, Symptom

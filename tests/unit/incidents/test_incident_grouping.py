@@ -1,4 +1,4 @@
-"""Which findings are one story, and what caused it."""
+"""Which findings belong to one incident, and its cause."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from navarch.core.health import CheckResult, Condition, Health
 from navarch.core.incident import SILENCE, Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase
-from navarch.health.checks.xid import judge_xid, label, say
-from navarch.health.incidents.ending import ended
+from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.incidents.finding import Finding
 from navarch.health.incidents.grouping import group
-from navarch.health.incidents.standing import still_there
+from navarch.health.incidents.status import close_if_over, live_nodes
 from navarch.testing.worlds import NOW, a_node
 
 NODE = a_node("training-0", boot_id="boot-1")
@@ -31,23 +30,23 @@ def xid(
     text: str = "",
     node: Node = NODE,
 ) -> Finding:
-    """Return an XID `at` seconds after the beginning, judged by the catalogue."""
-    ruling = judge_xid(code, text)
+    """Return an XID `at` seconds after the start, assessed by the catalogue."""
+    assessment = assess_xid(code, text)
     facts = {
         "code": str(code),
         "gpu": f"GPU-{gpu}",
-        "class": str(ruling.entry.origin),
+        "class": str(assessment.entry.origin),
         "text": text,
     }
     if pid is not None:
         facts["pid"] = str(pid)
     result = CheckResult(
         check=f"xid/{code}/GPU-{gpu}",
-        health=ruling.health,
-        reason=f"{label(code)} on GPU {gpu}: {say(ruling, text)}",
-        fatal=ruling.fatal,
+        health=assessment.health,
+        reason=f"{label(code)} on GPU {gpu}: {describe_xid(assessment, text)}",
+        fatal=assessment.fatal,
         lasting=True,
-        action=str(ruling.action),
+        action=str(assessment.action),
         facts=facts,
     )
     return Finding(node=node, result=result, at=NOW + timedelta(seconds=at))
@@ -64,14 +63,14 @@ def one(incidents: Sequence[Incident]) -> Incident:
 
 
 def reported(*bursts: Iterable[Finding]) -> list[Incident]:
-    """Return what is known after each of `bursts` has been reported, one after the other."""
+    """Return the incidents after each of `bursts` was reported in turn."""
     known: dict[str, Incident] = {}
     for burst in bursts:
         known |= {i.id: i for i in group(known.values(), burst)}
     return list(known.values())
 
 
-def test_a_memory_error_with_all_that_follows_is_one_incident_caused_by_the_error() -> None:
+def test_a_memory_error_and_its_consequences_are_one_incident() -> None:
     burst = [xid(48), xid(171, 0.1), xid(63, 0.2), xid(45, 0.3, pid=7), xid(154, 0.4, text=RESET)]
 
     incident = one(reported(burst))
@@ -82,13 +81,13 @@ def test_a_memory_error_with_all_that_follows_is_one_incident_caused_by_the_erro
 
 
 @pytest.mark.parametrize("name", ["spot_notice", "spot_notice/provider", "maintenance"])
-def test_a_notice_of_the_provider_is_no_incident_and_no_part_of_one(name: str) -> None:
+def test_a_provider_notice_neither_opens_nor_joins_an_incident(name: str) -> None:
     assert reported([check(name)]) == []
     incident = one(reported([xid(48)], [check(name, 0.1)]))
     assert [symptom.check for symptom in incident.symptoms] == ["xid/48/GPU-0"]
 
 
-def test_signs_that_are_reported_before_their_cause_become_a_part_of_it() -> None:
+def test_symptoms_reported_before_their_cause_join_its_incident() -> None:
     first = [xid(45, 0.3, pid=7), xid(45, 0.4, pid=8), xid(43, 0.5, pid=9)]
 
     incidents = reported(first, [xid(48, 0.0)])
@@ -97,11 +96,11 @@ def test_signs_that_are_reported_before_their_cause_become_a_part_of_it() -> Non
     assert (still_open.code, still_open.kind, still_open.pid) == ("48", "hardware", "")
     assert sum(s.count for s in still_open.symptoms) == 4
     closed = [i for i in incidents if not i.is_open]
-    assert {i.note for i in closed} == {f"a part of {still_open.id}"}
+    assert {i.note for i in closed} == {f"part of {still_open.id}"}
     assert {i.state for i in closed} == {IncidentState.RESOLVED}
 
 
-def test_one_fault_of_the_fabric_over_eight_gpus_is_one_incident() -> None:
+def test_a_fabric_fault_on_eight_gpus_is_one_incident() -> None:
     """As published for a B200: 149 at +0.6 ms, 45 at +283 ms, 154 at +404 ms, on all eight."""
     bursts = [
         [xid(149, 0.0006 + gpu / 1e4, gpu=gpu) for gpu in range(8)],
@@ -133,7 +132,7 @@ def test_nodes_of_one_nvlink_domain_share_an_incident_and_other_nodes_do_not() -
     assert incidents[0].node == "tray-0"
 
 
-def test_a_gpu_off_the_bus_takes_its_peers_link_errors_with_it() -> None:
+def test_link_errors_of_peers_join_the_incident_of_a_gpu_off_the_bus() -> None:
     burst = [xid(79, gpu=3), *(xid(74, 0.1, gpu=gpu) for gpu in range(8)), check("gpu", 2.0)]
 
     incident = one(reported(burst))
@@ -141,7 +140,7 @@ def test_a_gpu_off_the_bus_takes_its_peers_link_errors_with_it() -> None:
     assert (incident.code, incident.check, incident.action) == ("79", "xid/79/GPU-3", "reboot_node")
 
 
-def test_every_process_that_crashes_is_an_incident_of_its_own() -> None:
+def test_every_crashed_process_is_a_separate_incident() -> None:
     incidents = reported([xid(31, pid=7)], [xid(31, 1.5, pid=8)], [xid(43, 1.6, pid=8)])
 
     assert [(i.pid, i.code, i.action) for i in incidents] == [
@@ -151,13 +150,13 @@ def test_every_process_that_crashes_is_an_incident_of_its_own() -> None:
     assert {i.kind for i in incidents} == {IncidentKind.APPLICATION}
 
 
-def test_lines_without_a_process_belong_to_the_process_named_right_after_them() -> None:
+def test_lines_without_a_process_join_the_process_named_right_after_them() -> None:
     incident = one(reported([xid(13)], [xid(43, 0.05, pid=522)]))
 
     assert (incident.code, incident.pid) == ("13", "522")
 
 
-def test_a_pid_that_comes_back_after_a_reboot_or_much_later_is_another_process() -> None:
+def test_a_pid_reused_after_a_reboot_or_much_later_is_another_process() -> None:
     rebooted = replace(NODE, boot_id="boot-2")
     later = SILENCE.total_seconds() + 1
 
@@ -168,55 +167,55 @@ def test_a_pid_that_comes_back_after_a_reboot_or_much_later_is_another_process()
     assert len(incidents) == 3
 
 
-def test_a_device_that_was_not_mended_goes_on_with_its_incident_after_any_silence() -> None:
+def test_an_unrepaired_device_keeps_its_incident_after_any_silence() -> None:
     incident = one(reported([xid(48)], [xid(95, 3600)]))
 
     assert (incident.code, len(incident.symptoms)) == ("48", 2)
 
 
-def test_a_crash_on_a_gpu_with_an_old_wound_is_the_programs_own() -> None:
+def test_a_crash_on_a_gpu_with_an_old_incident_is_a_separate_incident() -> None:
     incidents = reported([xid(63)], [xid(31, 3600, pid=7)])
 
     assert [i.kind for i in incidents] == ["hardware", "application"]
 
 
-def test_what_the_driver_says_is_caused_by_another_error_is_never_the_cause() -> None:
-    told = xid(109, 0.0, text="channel 3 caused by previous Xid 62")
+def test_an_error_that_the_driver_attributes_to_another_is_never_the_cause() -> None:
+    follower = xid(109, 0.0, text="channel 3 caused by previous Xid 62")
 
-    assert one(reported([told, xid(62, 0.1)])).code == "62"
+    assert one(reported([follower, xid(62, 0.1)])).code == "62"
 
 
-def test_news_that_means_nothing_opens_nothing() -> None:
+def test_a_healthy_finding_opens_no_incident() -> None:
     assert reported([xid(162)], [xid(162, 1, gpu=1)]) == []
 
 
-def test_troubles_of_the_host_are_kept_apart_from_each_other_and_from_gpus() -> None:
+def test_host_faults_are_separate_incidents() -> None:
     incidents = reported([check("disk"), check("infiniband"), xid(48)], [check("disk", 60)])
 
     assert sorted(i.kind for i in incidents) == ["hardware", "host", "network"]
     assert [i.symptoms[0].count for i in incidents if i.kind == "host"] == [2]
 
 
-def test_an_incident_ends_with_silence_unless_something_of_it_still_stands() -> None:
+def test_an_incident_ends_with_silence_unless_a_condition_remains() -> None:
     incident = one(reported([xid(48)]))
     early, late = NOW + SILENCE / 2, NOW + SILENCE
     wrong = Condition(check="xid/48/GPU-0", health=Health.UNHEALTHY, reason="", since=NOW)
     sick = replace(NODE, conditions=(wrong,))
 
-    assert ended(incident, [NODE], now=early) is None
-    assert ended(incident, [sick], now=late) is None
-    over = ended(incident, [NODE], now=late)
+    assert close_if_over(incident, [NODE], now=early) is None
+    assert close_if_over(incident, [sick], now=late) is None
+    over = close_if_over(incident, [NODE], now=late)
     assert over is not None
     assert (over.state, over.closed_at) == (IncidentState.RESOLVED, late)
     gone = replace(sick, phase=Phase.GONE)
-    assert ended(incident, still_there(incident, {NODE.id: gone}), now=early) is not None
+    assert close_if_over(incident, live_nodes(incident, {NODE.id: gone}), now=early) is not None
 
 
 @pytest.mark.parametrize("state", [IncidentState.RECOVERING, IncidentState.HELD])
-def test_an_incident_that_somebody_works_on_is_not_closed_by_silence(state: IncidentState) -> None:
+def test_an_incident_with_a_recovery_or_hold_is_not_closed_by_silence(state: IncidentState) -> None:
     incident = replace(one(reported([xid(48)])), state=state)
 
-    assert ended(incident, [NODE], now=NOW + 10 * SILENCE) is None
+    assert close_if_over(incident, [NODE], now=NOW + 10 * SILENCE) is None
 
 
 FINDINGS = st.lists(
@@ -233,14 +232,14 @@ FINDINGS = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(FINDINGS)
-def test_nothing_that_opens_a_story_is_ever_lost_from_all_of_them(findings: list[Finding]) -> None:
+def test_every_finding_that_opens_an_incident_is_a_symptom_of_one(findings: list[Finding]) -> None:
     incidents = reported(*([finding] for finding in findings))
 
-    told = {(s.check, s.node) for i in incidents if i.is_open for s in i.symptoms}
-    assert {(f.result.check, f.node.id) for f in findings if f.opens} <= told
+    symptoms = {(s.check, s.node) for i in incidents if i.is_open for s in i.symptoms}
+    assert {(f.result.check, f.node.id) for f in findings if f.opens} <= symptoms
 
 
-def test_a_sighting_without_a_process_that_is_told_of_again_belongs_where_it_did() -> None:
+def test_a_repeated_observation_without_a_process_joins_the_same_incident() -> None:
     findings = [
         xid(13, 0.0, gpu=0, pid=7),
         xid(13, 6.0, gpu=0, pid=7),
@@ -252,7 +251,7 @@ def test_a_sighting_without_a_process_that_is_told_of_again_belongs_where_it_did
 
 @settings(max_examples=100, deadline=None)
 @given(FINDINGS)
-def test_grouping_the_same_findings_again_opens_nothing_new(findings: list[Finding]) -> None:
+def test_grouping_the_same_findings_again_opens_no_incident(findings: list[Finding]) -> None:
     incidents = group([], findings)
 
     again = group(incidents, findings)
@@ -271,9 +270,7 @@ def test_grouping_the_same_findings_again_opens_nothing_new(findings: list[Findi
         ("nowhere", ""),
     ],
 )
-def test_an_incident_keeps_the_slots_of_its_gpus_however_they_are_written(
-    pci: str, slot: str
-) -> None:
+def test_an_incident_keeps_the_slots_of_its_gpus_in_one_format(pci: str, slot: str) -> None:
     first, second = xid(48, 0.0, gpu=0), xid(79, 1.0, gpu=0)
     seen = [
         replace(each, result=replace(each.result, facts={**each.result.facts, "pci": pci}))

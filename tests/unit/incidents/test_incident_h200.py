@@ -1,4 +1,4 @@
-"""A real H200's crashes through the real agent, the real control plane and the default policy."""
+"""Crashes recorded on an H200, through agent, control plane and default policy."""
 
 import asyncio
 from collections import Counter
@@ -58,7 +58,7 @@ def lived_through(lines: list[bytes]) -> MemoryStore:
         return runner.run(main())
 
 
-def test_nine_faults_of_user_code_become_eight_incidents_and_nobody_is_cordoned() -> None:
+def test_nine_application_faults_become_eight_incidents_and_no_cordon() -> None:
     """Out of bounds three times, misaligned, shared memory, trap, assert, stack overflow; and an
     endless kernel that was killed, which leaves no trace."""
     if not TRACE.exists():

@@ -1,4 +1,4 @@
-"""What was found before a machine booted, and is told of after it."""
+"""Findings of an earlier boot that are reported after a reboot."""
 
 from datetime import datetime, timedelta
 
@@ -36,7 +36,7 @@ def later(seconds: float = 1.0) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def test_a_finding_of_an_earlier_boot_starts_no_remedy_on_the_new_one() -> None:
+def test_a_finding_of_an_earlier_boot_triggers_no_remedy() -> None:
     node, _ = with_past_results(a_booted_node(), [FATAL], boot_id="old", now=later())
 
     assert node.health is Health.UNHEALTHY, "no work until the boot check has passed"
@@ -47,7 +47,7 @@ def test_a_finding_of_an_earlier_boot_starts_no_remedy_on_the_new_one() -> None:
     assert well.health is Health.HEALTHY
 
 
-def test_a_finding_of_an_earlier_boot_does_not_touch_a_boot_that_was_vouched_for() -> None:
+def test_a_finding_of_an_earlier_boot_adds_no_condition_once_the_boot_check_passed() -> None:
     node = a_booted_node(vouched_boot="new")
 
     after, events = with_past_results(node, [FATAL, GAUGE], boot_id="old", now=later())
@@ -55,13 +55,13 @@ def test_a_finding_of_an_earlier_boot_does_not_touch_a_boot_that_was_vouched_for
     assert (after, events) == (node, [])
 
 
-def test_what_was_the_case_before_a_boot_says_nothing_about_now() -> None:
+def test_states_of_an_earlier_boot_are_dropped() -> None:
     node = a_booted_node()
 
     assert with_past_results(node, [GAUGE, BOOTED], boot_id="old", now=later())[0] == node
 
 
-def test_an_old_finding_does_not_take_the_place_of_a_new_one() -> None:
+def test_a_finding_of_an_earlier_boot_does_not_replace_a_current_one() -> None:
     node, _ = with_results(a_booted_node(), [FATAL], now=later())
 
     after, _ = with_past_results(node, [FATAL], boot_id="old", now=later(2))
@@ -71,18 +71,18 @@ def test_an_old_finding_does_not_take_the_place_of_a_new_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "known", "past"),
+    ("named", "known", "past"),
     [("old", "new", True), ("new", "new", False), ("", "new", False), ("old", "", False)],
 )
-def test_only_a_report_that_names_another_boot_is_of_the_past(
-    said: str, known: str, past: bool
+def test_only_a_report_with_another_boot_id_is_of_the_past(
+    named: str, known: str, past: bool
 ) -> None:
-    report = HealthReport(results=(FATAL,), boot_id=said)
+    report = HealthReport(results=(FATAL,), boot_id=named)
 
     assert is_of_past_boot(a_booted_node(boot_id=known), report) is past
 
 
-def test_a_report_that_waited_through_a_reboot_names_the_boot_it_was_made_in() -> None:
+def test_a_report_queued_across_a_reboot_keeps_its_boot_id() -> None:
     disk = MemoryDisk()
     ReportBuffer(disk, new_stream="s", boot_id="old").add_report([FATAL], at=NOW)
 
@@ -92,7 +92,7 @@ def test_a_report_that_waited_through_a_reboot_names_the_boot_it_was_made_in() -
     assert (report.boot_id, report.results) == ("old", (FATAL,))
 
 
-def test_a_report_that_an_older_agent_kept_is_still_delivered() -> None:
+def test_a_report_queued_by_an_older_agent_is_delivered() -> None:
     disk = MemoryDisk()
     SegmentLog(disk, "health").append(msgspec.json.encode((FATAL,)), at=NOW, sync=True)
 

@@ -1,4 +1,4 @@
-"""Machines that were given back because they were broken are known when they come again."""
+"""Machines returned as broken are recognised when they register again."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ UUID = "GPU-{:08x}-0000-0000-0000-000000000000"
 
 
 class Site:
-    """A store, and a memory of machines."""
+    """A store, and the reconciler of bad hosts."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
@@ -57,7 +57,7 @@ class Site:
         follow: Follow = by_itself,
         dies: bool = False,
     ) -> None:
-        """Give a machine back; `dies` if the control plane does so right after that commit."""
+        """Return a machine; `dies` if the control plane crashes right after that commit."""
         broken = Condition(
             check=check,
             health=Health.UNHEALTHY,
@@ -79,7 +79,7 @@ class Site:
             await self.memory.reconcile()
 
     async def words(self) -> list[Recorded]:
-        """Return what is written about machines that were given back."""
+        """Return the journal's reasons for returned machines."""
         return [*await self.store.events(about=SUBJECT)]
 
     async def place(self, name: str, host: str) -> None:
@@ -102,7 +102,7 @@ def play(story: Callable[[Site], Awaitable[None]]) -> None:
         runner.run(main())
 
 
-def test_a_machine_that_was_given_back_broken_is_refused_when_it_comes_again() -> None:
+def test_a_machine_returned_as_broken_is_refused_when_it_registers_again() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a")
@@ -110,7 +110,7 @@ def test_a_machine_that_was_given_back_broken_is_refused_when_it_comes_again() -
         await site.come("b", range(8))
         await site.come("c", range(8, 16))
         (why,) = site.held_against("b")
-        assert why.startswith("given back as a on ")
+        assert why.startswith("returned as broken node a on ")
         assert "XID 79" in why
         assert site.node("b").health is Health.UNHEALTHY
         assert site.held_against("c") == []
@@ -118,7 +118,7 @@ def test_a_machine_that_was_given_back_broken_is_refused_when_it_comes_again() -
     play(story)
 
 
-def test_that_a_machine_is_given_back_broken_is_written_in_the_commit_that_does_it() -> None:
+def test_returning_a_broken_machine_is_journalled_in_the_same_commit() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         before = site.store.fleet().revision
@@ -136,7 +136,7 @@ def test_that_a_machine_is_given_back_broken_is_written_in_the_commit_that_does_
 
 
 @pytest.mark.parametrize("follows", [True, False])
-def test_after_a_restart_it_is_not_written_again(follows: bool) -> None:
+def test_after_a_restart_it_is_not_journalled_again(follows: bool) -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a", follow=site.memory.follow if follows else by_itself)
@@ -147,7 +147,7 @@ def test_after_a_restart_it_is_not_written_again(follows: bool) -> None:
     play(story)
 
 
-def test_what_was_given_back_without_a_word_is_made_up_for_at_the_start() -> None:
+def test_a_return_that_was_not_journalled_is_journalled_at_the_start() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a", dies=True)
@@ -159,7 +159,7 @@ def test_what_was_given_back_without_a_word_is_made_up_for_at_the_start() -> Non
     play(story)
 
 
-def test_a_machine_that_never_introduced_itself_leaves_no_name_behind() -> None:
+def test_a_machine_that_never_registered_has_no_identities() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         unknown = replace(site.node("a"), id=NodeId("b"), registered_at=None)
@@ -171,7 +171,7 @@ def test_a_machine_that_never_introduced_itself_leaves_no_name_behind() -> None:
     play(story)
 
 
-def test_only_the_gpu_that_was_broken_is_held_against_a_machine() -> None:
+def test_only_the_faulty_gpu_identifies_a_returned_machine() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a", gpu=3)
@@ -183,7 +183,7 @@ def test_only_the_gpu_that_was_broken_is_held_against_a_machine() -> None:
     play(story)
 
 
-def test_a_host_is_known_by_its_serial_whatever_its_gpus() -> None:
+def test_a_host_is_recognised_by_its_serial_with_other_gpus() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8), serial="S123")
         await site.give_back("a", gpu=3)
@@ -193,7 +193,7 @@ def test_a_host_is_known_by_its_serial_whatever_its_gpus() -> None:
     play(story)
 
 
-def test_a_host_is_known_by_the_name_that_its_provider_tells_later() -> None:
+def test_a_host_is_recognised_by_a_name_that_the_provider_reports_later() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.place("a", "rack-3/host-12")
@@ -208,7 +208,7 @@ def test_a_host_is_known_by_the_name_that_its_provider_tells_later() -> None:
     play(story)
 
 
-def test_silence_is_not_held_against_a_machine() -> None:
+def test_a_missing_heartbeat_does_not_mark_a_machine_as_broken() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a", check=HEARTBEAT)
@@ -218,7 +218,7 @@ def test_silence_is_not_held_against_a_machine() -> None:
     play(story)
 
 
-def test_who_overrides_it_has_the_last_word_also_after_a_restart() -> None:
+def test_an_override_admits_a_returned_machine_also_after_a_restart() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a")
@@ -232,7 +232,7 @@ def test_who_overrides_it_has_the_last_word_also_after_a_restart() -> None:
     play(story)
 
 
-def test_after_three_months_a_machine_may_have_been_mended() -> None:
+def test_after_90_days_a_returned_machine_is_admitted() -> None:
     async def story(site: Site) -> None:
         await site.come("a", range(8))
         await site.give_back("a")
@@ -253,12 +253,12 @@ def test_after_three_months_a_machine_may_have_been_mended() -> None:
         ("0", ()),
     ],
 )
-def test_a_gpu_is_known_by_a_name_that_no_other_has(uuid: str, names: tuple[str, ...]) -> None:
+def test_only_a_valid_gpu_uuid_is_an_identity(uuid: str, names: tuple[str, ...]) -> None:
     inventory = Inventory(gpus=(Gpu(index=0, uuid=uuid),))
     assert identities(inventory, a_node("n")) == names
 
 
-def test_a_host_is_known_once_by_each_of_its_names() -> None:
+def test_a_host_has_one_identity_for_each_of_its_names() -> None:
     inventory = Inventory(labels={"serial": "s", "host_id": "h"})
     node = a_node("n", topology=Topology(host="h"))
     assert identities(inventory, node) == (f"{node.provider}/h", f"{node.provider}/s")

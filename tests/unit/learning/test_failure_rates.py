@@ -1,4 +1,4 @@
-"""How often which kind of machine fails, and how sure that is."""
+"""Failure rates of machine types, with intervals."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -53,7 +53,7 @@ def rates(
     return {(str(each.provider), each.instance_type): each for each in found}
 
 
-def test_each_kind_of_each_provider_has_a_rate_of_its_own() -> None:
+def test_every_provider_and_machine_type_has_its_own_rate() -> None:
     nodes = [
         *(node(f"h-{i}") for i in range(10)),
         *(node(f"a-{i}", A100) for i in range(10)),
@@ -71,7 +71,7 @@ def test_each_kind_of_each_provider_has_a_rate_of_its_own() -> None:
     assert next(iter(found)) == ("sim", "h100-8x"), "the worst first"
 
 
-def test_a_rate_says_how_sure_it_is() -> None:
+def test_a_rate_has_a_confidence_interval() -> None:
     few = [node("h-0")]
     many = [node(f"h-{i}") for i in range(100)]
     (unsure,) = rates(few, [failure(1, few[0])]).values()
@@ -86,7 +86,7 @@ def test_a_rate_says_how_sure_it_is() -> None:
     assert unsure.high - unsure.low > 5 * (sure.high - sure.low)
 
 
-def test_machines_that_are_gone_count_for_as_long_as_they_were_here() -> None:
+def test_machines_that_are_gone_count_for_their_time_in_service() -> None:
     stays = node("h-0", days=10)
     launch = node("h-1").launch
     assert launch is not None
@@ -95,7 +95,7 @@ def test_machines_that_are_gone_count_for_as_long_as_they_were_here() -> None:
     assert (found.node_days, found.per_1000_node_days) == (20.0, 50.0)
 
 
-def test_programs_are_not_held_against_the_machines_they_ran_on() -> None:
+def test_application_faults_do_not_count_as_machine_failures() -> None:
     only = node("h-0")
     (found,) = rates([only], [failure(1, only, IncidentKind.APPLICATION)]).values()
     assert found.failures == 0

@@ -1,4 +1,4 @@
-"""What the past says: rates with intervals, lemons, wear and stragglers."""
+"""Rates with intervals, lemons, wear and stragglers."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from navarch.core.node import Node
 from navarch.core.topology import Topology
 from navarch.health.learning.lemons import score_lemons
 from navarch.health.learning.rates import rate
-from navarch.health.learning.stragglers import Suspicion, watch
+from navarch.health.learning.stragglers import SlowStreak, update_streaks
 from navarch.health.learning.wear import WearReading, days_left
 from navarch.testing.worlds import NOW, a_node
 
@@ -24,14 +24,14 @@ DAY = timedelta(days=1)
     ("failures", "low", "high"),
     [(0, 0.0, 3.689), (1, 0.0253, 5.572), (5, 1.623, 11.668), (419, 379.8, 461.1)],
 )
-def test_a_count_has_the_interval_of_the_tables(failures: int, low: float, high: float) -> None:
+def test_a_count_has_the_published_poisson_interval(failures: int, low: float, high: float) -> None:
     found = rate(failures, 1000.0)
 
     assert found.low == pytest.approx(low, rel=0.02, abs=0.01)
     assert found.high == pytest.approx(high, rel=0.02)
 
 
-def test_without_any_time_nothing_is_known() -> None:
+def test_without_exposure_the_interval_has_no_upper_end() -> None:
     assert rate(0, 0.0).high == float("inf")
 
 
@@ -67,7 +67,7 @@ def incident(
     )
 
 
-def test_a_machine_that_fails_again_and_again_is_a_lemon_and_so_is_its_gpu() -> None:
+def test_a_machine_that_fails_repeatedly_is_a_lemon_and_so_is_its_gpu() -> None:
     strikes = [incident(i, "n-7") for i in range(5)] + [incident(9, "n-3")]
 
     found = score_lemons(nodes(1000), strikes, now=NOW)
@@ -79,7 +79,7 @@ def test_a_machine_that_fails_again_and_again_is_a_lemon_and_so_is_its_gpu() -> 
     assert [each.node for each in found if not each.is_lemon] == ["n-3"]
 
 
-def test_a_slot_that_fails_with_one_gpu_after_another_is_the_lemon_and_no_gpu_is() -> None:
+def test_a_slot_that_fails_with_several_gpus_is_the_lemon() -> None:
     strikes = [incident(i, "n-7", gpu=f"GPU-{i}", slot="0000:1b:00") for i in range(4)]
 
     found = score_lemons(nodes(1000), strikes, now=NOW)
@@ -90,7 +90,7 @@ def test_a_slot_that_fails_with_one_gpu_after_another_is_the_lemon_and_no_gpu_is
     ]
 
 
-def test_a_gpu_that_fails_again_in_its_slot_is_shown_once_with_both_names() -> None:
+def test_a_gpu_that_fails_again_in_its_slot_is_listed_once_with_both() -> None:
     strikes = [incident(i, "n-7", gpu="GPU-a", slot="0000:1b:00") for i in range(3)]
 
     found = score_lemons(nodes(1000), strikes, now=NOW)
@@ -98,7 +98,7 @@ def test_a_gpu_that_fails_again_in_its_slot_is_shown_once_with_both_names() -> N
     assert [(each.slot, each.gpu) for each in found] == [("0000:1b:00", "GPU-a"), ("", "")]
 
 
-def test_a_machine_takes_its_past_along_to_the_next_node_that_is_placed_on_it() -> None:
+def test_strikes_of_a_machine_count_for_the_next_node_placed_on_it() -> None:
     fleet = nodes(1000)
     again = replace(fleet[NodeId("n-7")], topology=Topology(host="rack-3/host-12"))
     fleet[NodeId("n-7")] = again
@@ -127,14 +127,14 @@ def test_a_host_is_named_by_its_agent_or_its_provider(
     assert a_node("n-0", labels=labels, topology=topology).host == host
 
 
-def test_programs_make_no_lemons_and_neither_does_what_has_long_passed() -> None:
+def test_application_faults_and_old_failures_make_no_lemon() -> None:
     programs = [incident(i, "n-1", kind=IncidentKind.APPLICATION) for i in range(9)]
     past = [incident(200 + i, "n-2") for i in range(9)]
 
     assert score_lemons(nodes(10), [*programs, *past], now=NOW) == []
 
 
-def test_where_every_machine_fails_nobody_is_a_lemon() -> None:
+def test_if_every_machine_fails_none_is_a_lemon() -> None:
     strikes = [incident(i, f"n-{i % 10}", gpu=f"GPU-{i}") for i in range(30)]
 
     assert not any(each.is_lemon for each in score_lemons(nodes(10), strikes, now=NOW))
@@ -144,7 +144,7 @@ def wearing(steps: Sequence[tuple[int, int, int, int, int]]) -> list[WearReading
     return [WearReading(at=NOW + i * DAY, banks=banks) for i, banks in enumerate(steps)]
 
 
-def test_spare_rows_that_go_at_a_steady_rate_last_so_many_days() -> None:
+def test_spare_rows_used_at_a_steady_rate_have_a_forecast() -> None:
     steps = [(640, 0, 0, 0, 0), (639, 1, 0, 0, 0), (639, 0, 1, 0, 0), (639, 0, 0, 1, 0)]
 
     found = days_left(wearing(steps))
@@ -154,7 +154,7 @@ def test_spare_rows_that_go_at_a_steady_rate_last_so_many_days() -> None:
     assert 0 < found.low < found.days
 
 
-def test_a_gpu_that_does_not_wear_gets_no_date() -> None:
+def test_a_gpu_without_wear_has_no_forecast() -> None:
     assert days_left(wearing([(630, 8, 2, 0, 0)] * 90)) is None
     assert days_left([]) is None
 
@@ -169,28 +169,28 @@ def test_a_bank_without_a_spare_row_has_no_days_left() -> None:
 def test_one_of_512_that_is_a_tenth_slower_is_found_within_five_windows() -> None:
     for seed in range(20):
         chance = Random(seed)
-        suspected: dict[str, Suspicion] = {}
+        suspected: dict[str, SlowStreak] = {}
         windows = 0
         found: list[str] = []
         while "gpu-100" not in found:
             windows += 1
             values = {f"gpu-{i}": chance.gauss(100.0, 1.0) for i in range(512)}
             values["gpu-100"] *= 0.9
-            suspected, stragglers = watch(suspected, values)
+            suspected, stragglers = update_streaks(suspected, values)
             found = [each.name for each in stragglers]
             assert windows <= 5, f"seed {seed}"
         assert found == ["gpu-100"]
 
 
 @pytest.mark.long
-def test_no_sound_gpu_of_512_is_found_slow_in_a_day_of_minutes() -> None:
+def test_no_sound_gpu_of_512_is_found_slow_in_a_day() -> None:
     chance = Random(1)
-    suspected: dict[str, Suspicion] = {}
+    suspected: dict[str, SlowStreak] = {}
     for _ in range(1440):
         values = {f"gpu-{i}": chance.gauss(100.0, 3.0) for i in range(512)}
-        suspected, stragglers = watch(suspected, values)
+        suspected, stragglers = update_streaks(suspected, values)
         assert stragglers == []
 
 
-def test_of_three_nobody_is_the_odd_one() -> None:
-    assert watch({}, {"a": 1.0, "b": 100.0, "c": 100.0}) == ({}, [])
+def test_three_peers_are_too_few_for_a_straggler() -> None:
+    assert update_streaks({}, {"a": 1.0, "b": 100.0, "c": 100.0}) == ({}, [])

@@ -1,4 +1,4 @@
-"""What the control plane finds out itself: judged by policies, shown with everything else."""
+"""Findings of the control plane: judged by policies and shown like any other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,8 +14,8 @@ from navarch.core.ids import NodeId
 from navarch.core.node import Node
 from navarch.core.ownership import Cluster
 from navarch.health.checks.rows import SPARE
-from navarch.health.learning.wear import WearReading, judge_wear
-from navarch.health.policy.book import policy_book
+from navarch.health.learning.wear import WearReading, evaluate_wear
+from navarch.health.policy.engine import compile_policies
 from navarch.health.policy.policy import Policy, Rule
 from navarch.service.agents import AgentService
 from navarch.service.fleet_health import FleetHealthService
@@ -36,13 +36,13 @@ THREE_DAYS = Rule(
 
 
 def wearing(per_day: int) -> CheckResult:
-    """Return what is found of a GPU that has worn for ten days."""
+    """Return the finding for a GPU that has worn for ten days."""
     steps = 10 * per_day
     readings = [
         WearReading(at=NOW, banks=(640, 0, 0, 0, 0)),
         WearReading(at=NOW + timedelta(days=10), banks=(640 - steps, steps, 0, 0, 0)),
     ]
-    found = judge_wear("GPU-a", "GPU 3", readings, None, now=NOW + timedelta(days=10))
+    found = evaluate_wear("GPU-a", "GPU 3", readings, None, now=NOW + timedelta(days=10))
     assert found is not None
     return found
 
@@ -51,7 +51,7 @@ def play(
     story: Callable[[AgentService, MemoryStore], Awaitable[None]], *rules: Rule
 ) -> tuple[Node, MemoryStore]:
     clock, store = SimClock(), MemoryStore(Cluster(id="c", secret=b"x" * 32))
-    book = policy_book(Policy(name="test", rules=rules))
+    book = compile_policies(Policy(name="test", rules=rules))
 
     async def main() -> None:
         hearing = Columns(clock, timeout=timedelta(hours=1))
@@ -64,7 +64,7 @@ def play(
     return store.fleet().nodes[NODE], store
 
 
-def test_a_rule_may_make_more_of_it_than_a_warning() -> None:
+def test_a_rule_may_raise_wear_to_unhealthy() -> None:
     async def story(agents: AgentService, _: MemoryStore) -> None:
         await agents.note_findings(NODE, [wearing(2)])
 
@@ -76,7 +76,7 @@ def test_a_rule_may_make_more_of_it_than_a_warning() -> None:
     assert [i.title for i in store.fleet().incidents.values()], "it is an incident like any other"
 
 
-def test_an_agents_next_report_is_still_the_next_and_takes_nothing_back() -> None:
+def test_a_control_plane_finding_keeps_the_report_number_and_survives_reports() -> None:
     sound = HealthReport(results=(CheckResult(check="rows", health=Health.HEALTHY),))
 
     async def story(agents: AgentService, store: MemoryStore) -> None:
@@ -91,7 +91,7 @@ def test_an_agents_next_report_is_still_the_next_and_takes_nothing_back() -> Non
     assert {condition.check for condition in node.conditions} == {"gpu", "wear/GPU-a"}
 
 
-def test_the_fleets_view_shows_what_wears_out() -> None:
+def test_fleet_health_shows_wear() -> None:
     async def story(agents: AgentService, store: MemoryStore) -> None:
         await agents.note_findings(NODE, [wearing(1)])
         found = await FleetHealthService(SimClock(), store).fleet_health()
@@ -103,22 +103,22 @@ def test_the_fleets_view_shows_what_wears_out() -> None:
     play(story)
 
 
-def test_what_has_been_said_is_not_said_again_until_it_changes() -> None:
+def test_an_unchanged_finding_is_not_repeated() -> None:
     readings = [
         WearReading(at=NOW, banks=(640, 0, 0, 0, 0)),
         WearReading(at=NOW + timedelta(days=2), banks=(630, 10, 0, 0, 0)),
     ]
     node, _ = play(lambda agents, _: agents.note_findings(NODE, [wearing(1)]))
-    (said,) = node.conditions
+    (condition,) = node.conditions
 
-    again = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=10))
+    again = evaluate_wear("GPU-a", "GPU 3", [*readings], condition, now=NOW + timedelta(days=10))
     assert again is None, "still three days"
-    calm = judge_wear("GPU-a", "GPU 3", [*readings], said, now=NOW + timedelta(days=200))
-    assert calm is not None
-    assert calm.health is Health.HEALTHY, "it has not worn for months"
+    cleared = evaluate_wear("GPU-a", "GPU 3", [*readings], condition, now=NOW + timedelta(days=200))
+    assert cleared is not None
+    assert cleared.health is Health.HEALTHY, "it has not worn for months"
 
 
-def test_a_report_brings_a_look_at_wear_closer_only_if_it_tells_of_spare_rows() -> None:
+def test_only_reports_with_spare_rows_trigger_a_wear_evaluation() -> None:
     store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
 
     async def nothing_noted(node: NodeId, found: Sequence[CheckResult]) -> None:

@@ -1,4 +1,4 @@
-"""What rules make of events."""
+"""Verdicts of rules on events."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,12 +10,12 @@ from navarch.config.policy import default_policy, parse_policy
 from navarch.core.health import TESTING, CheckResult, Condition, Health
 from navarch.core.ids import NodeId
 from navarch.core.node import Node, Phase
-from navarch.health.checks.xid import judge_xid
-from navarch.health.policy.engine import Engine, Verdict, judged
-from navarch.health.policy.expression import KNOWN_MAX, Expressions, speaks_of
+from navarch.health.checks.xid import assess_xid
+from navarch.health.policy.engine import Engine, Verdict, apply_verdict
+from navarch.health.policy.expression import KNOWN_MAX, Expressions, variables_used
 from navarch.health.policy.history import finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, is_occurrence, value_of, variables
-from navarch.health.policy.phase import MachinePhase, machine_phase
+from navarch.health.policy.policy import MachinePhase, machine_phase
 from navarch.health.xid.catalogue import sxids, xids
 from navarch.testing.worlds import NOW, a_node
 
@@ -25,20 +25,20 @@ NODE = a_node("training-0", boot_id="boot-1", gpus=8)
 def xid(
     code: int, *, gpu: int = 0, pid: int | None = None, sources: str = "kmsg", times: int = 1
 ) -> CheckResult:
-    ruling = judge_xid(code)
+    assessment = assess_xid(code)
     facts = {"code": str(code), "gpu": f"GPU-{gpu}", "gpu_index": str(gpu), "sources": sources}
-    facts["class"] = str(ruling.entry.origin)
+    facts["class"] = str(assessment.entry.origin)
     if pid is not None:
         facts["pid"] = str(pid)
     if times > 1:
         facts["times"] = str(times)
     return CheckResult(
         check=f"xid/{code}/GPU-{gpu}",
-        health=ruling.health,
+        health=assessment.health,
         reason=f"XID {code}",
-        fatal=ruling.fatal,
+        fatal=assessment.fatal,
         lasting=True,
-        action=str(ruling.action),
+        action=str(assessment.action),
         facts=facts,
     )
 
@@ -54,7 +54,7 @@ def occurrence(
 
 
 def engine(*rules: Mapping[str, object], **keys: object) -> Engine:
-    """Return the engine of a policy written as a file would be."""
+    """Return the engine for a policy written as in a file."""
     named = [{"name": f"rule-{i}", **rule} for i, rule in enumerate(rules)]
     return Engine(parse_policy(json.dumps({"version": "v1", "rules": named, **keys})))
 
@@ -74,7 +74,7 @@ def healths(verdicts: Sequence[Verdict]) -> list[Health]:
 CODES = sorted({**xids(), **sxids()})
 
 
-def test_the_default_policy_judges_every_code_of_the_catalogue_as_the_catalogue_does() -> None:
+def test_the_default_policy_agrees_with_the_whole_catalogue() -> None:
     default = Engine(default_policy())
     for code in CODES:
         result = xid(code)
@@ -96,7 +96,7 @@ def test_the_default_policy_judges_every_code_of_the_catalogue_as_the_catalogue_
         (Health.UNHEALTHY, True),
     ],
 )
-def test_the_default_policy_believes_every_check(
+def test_the_default_policy_keeps_the_result_of_every_check(
     health: Health, fatal: bool, lasting: bool
 ) -> None:
     result = CheckResult(check="pcie", health=health, fatal=fatal, lasting=lasting, action="none")
@@ -104,7 +104,7 @@ def test_the_default_policy_believes_every_check(
     verdict = Engine(default_policy()).judge(occurrence(result))
 
     assert (verdict.health, verdict.fatal) == (health, fatal)
-    assert judged(result, verdict, default_policy()).reason == ""
+    assert apply_verdict(result, verdict, default_policy()).reason == ""
 
 
 def test_the_first_rule_that_matches_decides() -> None:
@@ -119,7 +119,7 @@ def test_the_first_rule_that_matches_decides() -> None:
     assert (second.rule, second.health, second.fatal) == ("rule-1", Health.UNHEALTHY, True)
 
 
-def test_what_no_rule_matches_keeps_the_judgement_of_its_check() -> None:
+def test_without_a_matching_rule_the_checks_result_stands() -> None:
     rules = engine({"condition": 'event.event_type == "thermal"', "result": "healthy"})
 
     verdict = rules.judge(occurrence(xid(79)))
@@ -127,7 +127,7 @@ def test_what_no_rule_matches_keeps_the_judgement_of_its_check() -> None:
     assert (verdict.health, verdict.fatal, verdict.rule) == (Health.UNHEALTHY, True, "")
 
 
-def test_a_rule_that_fails_hides_nothing_and_says_so() -> None:
+def test_a_failing_rule_keeps_the_checks_result_and_is_named() -> None:
     rules = engine(
         {"condition": "event.metrics.temperature >= 95", "result": "unhealthy"},
         {"condition": "true", "result": "healthy"},
@@ -138,12 +138,12 @@ def test_a_rule_that_fails_hides_nothing_and_says_so() -> None:
     assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True)
     assert verdict.broken
     assert "rule-0" in verdict.broken[0]
-    said = judged(xid(79), verdict, rules.policy).reason
-    assert "could not be applied" in said
-    assert "temperature" in said
+    reason = apply_verdict(xid(79), verdict, rules.policy).reason
+    assert "could not be applied" in reason
+    assert "temperature" in reason
 
 
-def test_a_rule_that_fails_does_not_keep_a_later_one_from_being_stricter() -> None:
+def test_after_a_failing_rule_a_later_one_may_be_stricter() -> None:
     rules = engine(
         {"condition": "event.metrics.temperature >= 95", "result": "healthy"},
         {"condition": 'event.event_type == "xid"', "result": "unhealthy"},
@@ -153,21 +153,21 @@ def test_a_rule_that_fails_does_not_keep_a_later_one_from_being_stricter() -> No
 
 
 GREEDY = "event.sources.all(a, event.sources.all(b, event.sources.all(c, a + b + c != 'x')))"
-"""A condition that is fine for a few sources and takes CEL more steps than it allows for 25."""
+"""A condition that exceeds CEL's step limit for 25 sources, but not for a few."""
 MANY = ",".join(f"source-{i}" for i in range(25))
 
 
-def test_a_rule_that_takes_too_many_steps_fails_like_any_other_and_is_named() -> None:
+def test_a_rule_that_exceeds_the_step_limit_fails_and_is_named() -> None:
     rules = engine({"condition": GREEDY, "result": "healthy"})
 
     verdict = rules.judge(occurrence(xid(79, sources=MANY)))
 
-    assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True), "as the check says"
+    assert (verdict.health, verdict.fatal) == (Health.UNHEALTHY, True), "the check's own result"
     assert verdict.broken == ("rule-0: INTERNAL: Iteration budget exceeded [INTERNAL]",)
     assert rules.judge(occurrence(xid(79))).rule == "rule-0"
 
 
-def test_a_rule_that_takes_too_many_steps_keeps_no_other_rule_from_its_verdict() -> None:
+def test_a_rule_that_exceeds_the_step_limit_does_not_stop_the_others() -> None:
     rules = engine(
         {"condition": GREEDY, "result": "healthy"},
         {"condition": "event.metrics.xid_code == 31", "result": "unhealthy"},
@@ -178,7 +178,7 @@ def test_a_rule_that_takes_too_many_steps_keeps_no_other_rule_from_its_verdict()
     assert (verdict.rule, verdict.health, verdict.fatal) == ("rule-1", Health.UNHEALTHY, True)
 
 
-def test_rules_that_take_too_many_steps_only_together_are_asked_one_by_one() -> None:
+def test_rules_that_exceed_the_step_limit_only_together_are_evaluated_one_by_one() -> None:
     some = ",".join(f"source-{i}" for i in range(18))
     greedy = [
         {"condition": f"{GREEDY} && event.check == 'no-{i}'", "result": "healthy"} for i in range(4)
@@ -190,7 +190,7 @@ def test_rules_that_take_too_many_steps_only_together_are_asked_one_by_one() -> 
     assert (verdict.rule, verdict.broken) == ("rule-4", ())
 
 
-def test_a_finding_that_cannot_be_put_in_words_for_cel_fails_every_rule_and_nothing_else() -> None:
+def test_a_finding_that_cel_cannot_represent_fails_every_rule() -> None:
     rules = engine({"condition": 'event.event_type == "xid"', "result": "healthy"})
     odd = xid(79)
     odd = CheckResult(
@@ -203,7 +203,7 @@ def test_a_finding_that_cannot_be_put_in_words_for_cel_fails_every_rule_and_noth
     assert verdict.broken == ("rule-0: OverflowError: cannot convert float infinity to integer",)
 
 
-def test_a_rule_behind_the_one_that_matches_is_not_asked_and_cannot_fail() -> None:
+def test_a_rule_behind_the_one_that_matches_is_not_evaluated() -> None:
     rules = engine(
         {"condition": 'event.event_type == "xid" // a word about it', "result": "degraded"},
         {"condition": "event.metrics.temperature >= 95", "result": "unhealthy"},
@@ -215,7 +215,7 @@ def test_a_rule_behind_the_one_that_matches_is_not_asked_and_cannot_fail() -> No
 
 
 @pytest.mark.parametrize("code", [13, 31, 79, 119])
-def test_conditions_asked_together_say_what_each_says_by_itself(code: int) -> None:
+def test_conditions_evaluated_together_give_the_same_results(code: int) -> None:
     deep = "(" * 25 + "true" + ")" * 25
     texts = [
         'event.event_type == "xid" // a word, and a bracket )',
@@ -240,9 +240,9 @@ RECURRING = [
 ]
 
 
-def test_what_is_remembered_of_conditions_is_what_they_say_when_asked_again() -> None:
+def test_cached_results_equal_evaluated_ones() -> None:
     conditions = Expressions(RECURRING)
-    told = [
+    inputs = [
         {"check": {"name": name, "health": health, "fatal": fatal, "lasting": True}, "phase": phase}
         for name in ("xid/79/0", "xid/79/1", "'", '"')
         for health in ("degraded", "unhealthy")
@@ -250,14 +250,14 @@ def test_what_is_remembered_of_conditions_is_what_they_say_when_asked_again() ->
         for phase in ("busy", "idle")
     ]
 
-    first = [list(conditions.hold(values)) for values in told]
+    first = [list(conditions.hold(values)) for values in inputs]
 
-    assert [list(conditions.hold(values)) for values in told] == first
-    assert [list(Expressions(RECURRING).hold(values)) for values in told] == first
+    assert [list(conditions.hold(values)) for values in inputs] == first
+    assert [list(Expressions(RECURRING).hold(values)) for values in inputs] == first
     assert len({tuple(map(str, answer)) for answer in first}) > 4
 
 
-def test_not_everything_is_remembered_of_conditions() -> None:
+def test_the_cache_of_results_is_limited() -> None:
     conditions = Expressions(RECURRING[:1])
     for number in range(KNOWN_MAX + 10):
         list(conditions.hold({"check": {"name": f"xid/{number}", "fatal": True}}))
@@ -280,16 +280,16 @@ def test_not_everything_is_remembered_of_conditions() -> None:
         ('[event, check].exists(each, "event_type" in each)', {"event", "check"}),
     ],
 )
-def test_a_condition_needs_only_what_it_speaks_of(text: str, about: set[str]) -> None:
+def test_only_the_variables_of_a_condition_are_computed(text: str, about: set[str]) -> None:
     seen = occurrence(xid(79))
-    assert speaks_of([text]) == about
-    needed = variables(seen, speaks_of([text]))
+    assert variables_used([text]) == about
+    needed = variables(seen, variables_used([text]))
     everything = variables(seen)
     assert list(Expressions([text]).hold(needed)) == list(Expressions([text]).hold(everything))
     assert list(Expressions([text]).hold(needed)) == [True]
 
 
-def test_events_are_counted_over_a_window_that_slides() -> None:
+def test_events_are_counted_over_a_sliding_window() -> None:
     rules = engine(
         {"condition": "true", "result": "degraded", "count": 3, "within": "10m"},
         {"condition": "true", "result": "healthy"},
@@ -301,7 +301,7 @@ def test_events_are_counted_over_a_window_that_slides() -> None:
     assert healths(judge(rules, *seen)) == expected
 
 
-def test_each_gpu_has_a_count_of_its_own_unless_the_node_is_counted() -> None:
+def test_each_gpu_has_its_own_count_unless_the_node_is_counted() -> None:
     counting = {"condition": "true", "result": "degraded", "count": 2, "within": "1h"}
     otherwise = {"condition": "true", "result": "healthy"}
     seen = [occurrence(xid(31, gpu=gpu), at=gpu) for gpu in range(3)]
@@ -313,7 +313,7 @@ def test_each_gpu_has_a_count_of_its_own_unless_the_node_is_counted() -> None:
     assert healths(per_node) == [Health.HEALTHY, Health.DEGRADED, Health.DEGRADED]
 
 
-def test_events_of_one_report_count_beside_each_other() -> None:
+def test_events_of_one_report_are_counted_together() -> None:
     rules = engine(
         {"condition": "true", "result": "degraded", "count": 2, "within": "1h", "per": "node"},
         {"condition": "true", "result": "healthy"},
@@ -325,7 +325,7 @@ def test_events_of_one_report_count_beside_each_other() -> None:
     assert healths([first, second]) == [Health.HEALTHY, Health.DEGRADED]
 
 
-def test_an_event_that_is_told_again_is_counted_once_and_a_burst_as_often_as_it_says() -> None:
+def test_a_repeated_event_counts_once_and_a_burst_by_its_times() -> None:
     rules = engine(
         {"condition": "true", "result": "degraded", "count": 3, "within": "1h"},
         {"condition": "true", "result": "healthy"},
@@ -337,7 +337,7 @@ def test_an_event_that_is_told_again_is_counted_once_and_a_burst_as_often_as_it_
     assert healths(judge(rules, burst)) == [Health.DEGRADED]
 
 
-def test_different_processes_are_told_from_one_that_crashes_in_a_loop() -> None:
+def test_distinct_processes_are_counted_and_crash_loops_are_not() -> None:
     rule = {"condition": "true", "result": "degraded", "count": 2, "within": "24h"}
     rules = engine({**rule, "distinct": "pid"}, {"condition": "true", "result": "healthy"})
 
@@ -348,7 +348,7 @@ def test_different_processes_are_told_from_one_that_crashes_in_a_loop() -> None:
     assert healths(other) == [Health.DEGRADED]
 
 
-def test_several_sources_can_be_asked_for() -> None:
+def test_a_rule_may_require_several_sources() -> None:
     rules = engine(
         {"condition": "true", "result": "unhealthy", "sources": 2},
         {"condition": "true", "result": "healthy"},
@@ -361,7 +361,7 @@ def test_several_sources_can_be_asked_for() -> None:
     assert healths([alone, together]) == [Health.HEALTHY, Health.UNHEALTHY]
 
 
-def test_a_rule_can_be_meant_for_what_the_machine_is_at() -> None:
+def test_a_rule_may_apply_to_some_phases_only() -> None:
     rules = engine(
         {"condition": "true", "result": "healthy", "phases": ["booting", "resetting"]},
         {"condition": 'phase == "idle"', "result": "degraded"},
@@ -379,7 +379,7 @@ def test_a_rule_can_be_meant_for_what_the_machine_is_at() -> None:
     }
 
 
-def test_what_is_wrong_with_a_gpu_already_can_be_asked_about() -> None:
+def test_a_rule_may_use_the_gpus_existing_conditions() -> None:
     wrong = Condition(
         check="xid/63/GPU-0",
         health=Health.DEGRADED,
@@ -408,7 +408,7 @@ def test_what_is_wrong_with_a_gpu_already_can_be_asked_about() -> None:
         ({}, MachinePhase.BUSY),
     ],
 )
-def test_what_a_machine_is_at_follows_from_what_is_known_of_it(
+def test_the_phase_of_a_machine_follows_from_its_node(
     facts: dict[str, object], expected: MachinePhase
 ) -> None:
     node = a_node("n", **facts)  # type: ignore[arg-type]
@@ -416,7 +416,7 @@ def test_what_a_machine_is_at_follows_from_what_is_known_of_it(
     assert machine_phase(node, now=NOW, boot_grace=timedelta(minutes=5)) is expected
 
 
-def test_a_machine_is_idle_when_it_is_read_as_idle_and_resetting_when_it_was_asked_to() -> None:
+def test_a_machine_is_idle_by_its_utilization_and_resetting_by_its_commands() -> None:
     node, grace = a_node("n"), timedelta(minutes=5)
 
     assert machine_phase(node, now=NOW, boot_grace=grace, utilization_pct=0.0) == "idle"
@@ -424,7 +424,7 @@ def test_a_machine_is_idle_when_it_is_read_as_idle_and_resetting_when_it_was_ask
     assert machine_phase(node, now=NOW, boot_grace=grace, asked=["reset_gpu"]) == "resetting"
 
 
-def test_measurements_that_travelled_as_text_are_numbers_again() -> None:
+def test_measurements_sent_as_text_are_converted_to_numbers() -> None:
     facts = {"metrics.temperature": "95.5", "metrics.ecc_dbe_count": "3", "event_type": "thermal"}
     result = CheckResult(check="health_events", health=Health.HEALTHY, facts=facts)
 
@@ -435,7 +435,7 @@ def test_measurements_that_travelled_as_text_are_numbers_again() -> None:
     assert [value_of(text) for text in ("7", "-1", "0.5", "true", "x")] == [7, -1, 0.5, True, "x"]
 
 
-def test_only_what_is_wrong_or_has_happened_is_judged() -> None:
+def test_only_faults_and_events_are_judged() -> None:
     fine = CheckResult(check="pcie", health=Health.HEALTHY)
     blind = CheckResult(check="pcie", health=Health.UNKNOWN, reason="cannot look")
 

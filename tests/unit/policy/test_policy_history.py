@@ -1,4 +1,4 @@
-"""What the journal keeps of a finding: everything that a rule could have asked about."""
+"""The journal keeps everything that a rule can use of a finding."""
 
 from datetime import timedelta
 
@@ -11,8 +11,7 @@ from navarch.health.policy.counterfactual import compare_policies
 from navarch.health.policy.engine import Engine
 from navarch.health.policy.history import LABELS_MAX, finding_event, occurrence_of
 from navarch.health.policy.occurrence import Occurrence, variables
-from navarch.health.policy.phase import MachinePhase
-from navarch.health.policy.policy import Policy, Rule
+from navarch.health.policy.policy import MachinePhase, Policy, Rule
 from navarch.testing.worlds import NOW, a_node
 
 NONE = Policy(name="none", rules=())
@@ -74,14 +73,14 @@ def occurrences(draw: some.DrawFn) -> Occurrence:
 
 @settings(max_examples=200, deadline=None)
 @given(occurrences())
-def test_everything_a_rule_can_ask_about_is_the_same_when_it_is_read_back(seen: Occurrence) -> None:
+def test_every_variable_is_the_same_when_a_finding_is_read_back(seen: Occurrence) -> None:
     verdict = Engine(NONE).judge(seen)
 
     again = occurrence_of(finding_event(seen, verdict, NONE, now=NOW))
 
     assert again is not None
     found, expected = variables(again), variables(seen)
-    # An empty label says what a missing one says.
+    # An empty label equals a missing one.
     expected["node"]["labels"] = {k: v for k, v in expected["node"]["labels"].items() if v}
     assert found == expected
 
@@ -98,7 +97,7 @@ def a_finding(**labels: str) -> Occurrence:
     return Occurrence(result=result, node=node, at=NOW, phase=MachinePhase.BUSY)
 
 
-def test_a_new_policy_is_tried_on_the_labels_of_the_time() -> None:
+def test_a_new_policy_sees_the_labels_of_that_time() -> None:
     old_racks = Rule(
         name="old-racks",
         condition='has(node.labels.rack) && node.labels.rack == "r7"',
@@ -116,7 +115,7 @@ def test_a_new_policy_is_tried_on_the_labels_of_the_time() -> None:
     assert [difference.new.rule for difference in found.differences] == ["old-racks"]
 
 
-def test_an_agent_that_says_too_much_of_itself_does_not_fill_the_journal() -> None:
+def test_the_labels_in_the_journal_are_limited() -> None:
     seen = a_finding(**{f"label-{i}": "x" * 50 for i in range(1000)}, long="y" * 10_000)
 
     event = finding_event(seen, Engine(NONE).judge(seen), NONE, now=NOW)
@@ -125,7 +124,7 @@ def test_an_agent_that_says_too_much_of_itself_does_not_fill_the_journal() -> No
     assert sum(map(len, event.facts.values())) < 5_000
 
 
-def test_what_was_written_before_codes_and_gpus_were_kept_is_still_read() -> None:
+def test_the_older_format_of_conditions_is_read() -> None:
     seen = a_finding()
     event = finding_event(seen, Engine(NONE).judge(seen), NONE, now=NOW)
     old = {**event.facts, "conditions": "unhealthy xid/48/GPU-0;degraded rows"}

@@ -1,4 +1,4 @@
-"""A policy that cannot work is refused when it is read, at the place where it is wrong."""
+"""An invalid policy is refused when it is read, with the position of the mistake."""
 
 from pathlib import Path
 
@@ -55,7 +55,7 @@ def test_a_mistake_is_shown_at_its_line_with_a_remedy(mistake: str) -> None:
 
 
 @pytest.mark.parametrize(("opening", "line", "column"), [("|", 6, 7), (">", 6, 7), (">-\n", 7, 7)])
-def test_a_place_within_a_condition_of_several_lines_is_found(
+def test_a_position_in_a_multi_line_condition_is_found(
     opening: str, line: int, column: int
 ) -> None:
     condition = f"{opening}\n      event.check == 'xid' &&\n      // why\n      evnt.check == 'a'"
@@ -69,7 +69,7 @@ def test_a_place_within_a_condition_of_several_lines_is_found(
     assert (problem.place.line, problem.place.column) == (line, column)
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     text = "".join(
         f"  - name: r{i}\n    condition: nope{i} == 1\n    result: healthy\n" for i in range(5)
     )
@@ -78,7 +78,7 @@ def test_every_mistake_is_told_at_once() -> None:
     assert len(caught.value.problems) == 5
 
 
-def test_the_references_policies_are_read_as_they_are() -> None:
+def test_policies_of_the_go_system_are_read_unchanged() -> None:
     policy = parse_policy(
         """
 version: v1
@@ -119,11 +119,11 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "policy"
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.glob("*.yaml")))
-def test_every_example_can_be_used(name: str) -> None:
+def test_every_example_policy_is_valid(name: str) -> None:
     assert load_policy(EXAMPLES / name).rules
 
 
-def test_the_reference_has_every_key_and_every_field() -> None:
+def test_the_reference_page_has_every_key_and_field() -> None:
     text = DOCS.read_text("utf-8")
     assert render_reference(text) == text, "run python -m navarch.config.reference on the page"
     for section in POLICY_SECTIONS:

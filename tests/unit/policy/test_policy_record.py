@@ -1,4 +1,4 @@
-"""When the rules of judgement last changed: the governor may have to blame them."""
+"""The date of the last policy change, which the governor may blame."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -7,7 +7,7 @@ from navarch.app.policy_record import SUBJECT, note_policies, revision_of
 from navarch.core.health import Health
 from navarch.core.ids import PoolName
 from navarch.core.ownership import Cluster
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import Policy, Rule
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
@@ -19,7 +19,10 @@ def rules(condition: str) -> Policy:
     return Policy(name="mine", rules=(rule,))
 
 
-OLD, NEW = policy_book(rules("event.gpu_index == 0")), policy_book(rules("event.gpu_index == 1"))
+OLD, NEW = (
+    compile_policies(rules("event.gpu_index == 0")),
+    compile_policies(rules("event.gpu_index == 1")),
+)
 
 
 def play(story: Callable[[SimClock, MemoryStore], Awaitable[None]]) -> MemoryStore:
@@ -35,21 +38,21 @@ async def _main(
     await story(SimClock(), store)
 
 
-async def told(store: MemoryStore) -> list[str]:
+async def event_kinds(store: MemoryStore) -> list[str]:
     return [entry.event.kind for entry in await store.events(about=SUBJECT)]
 
 
-def test_the_first_policy_of_a_fleet_is_no_change() -> None:
+def test_the_first_policy_of_a_fleet_is_not_a_change() -> None:
     async def story(clock: SimClock, store: MemoryStore) -> None:
         assert await note_policies(clock, store, OLD) is None
         await clock.sleep(3600)
         assert await note_policies(clock, store, OLD) is None, "a restart is none either"
-        assert await told(store) == ["policy.loaded"]
+        assert await event_kinds(store) == ["policy.loaded"]
 
     play(story)
 
 
-def test_a_changed_rule_is_a_change_with_its_date_also_for_later_starts() -> None:
+def test_a_changed_rule_is_a_change_that_later_starts_still_date() -> None:
     async def story(clock: SimClock, store: MemoryStore) -> None:
         await note_policies(clock, store, OLD)
         await clock.sleep(3600)
@@ -60,12 +63,12 @@ def test_a_changed_rule_is_a_change_with_its_date_also_for_later_starts() -> Non
 
         await clock.sleep(3600)
         assert await note_policies(clock, store, NEW) == found, "it changed when it changed"
-        assert await told(store) == ["policy.loaded", "policy.changed"]
+        assert await event_kinds(store) == ["policy.loaded", "policy.changed"]
 
     play(story)
 
 
-def test_going_back_to_the_old_rules_is_a_change_as_well() -> None:
+def test_reverting_to_the_old_rules_is_a_change() -> None:
     async def story(clock: SimClock, store: MemoryStore) -> None:
         for book in (OLD, NEW):
             await note_policies(clock, store, book)
@@ -77,13 +80,13 @@ def test_going_back_to_the_old_rules_is_a_change_as_well() -> None:
     play(story)
 
 
-def test_a_revision_names_exactly_these_rules() -> None:
-    def revision(book: PolicyBook) -> str:
+def test_a_revision_identifies_exactly_these_rules() -> None:
+    def revision(book: PolicySet) -> str:
         return revision_of(book)
 
     pool = {PoolName("a"): rules("event.gpu_index == 2")}
-    assert revision(policy_book(rules("event.gpu_index == 0"))) == revision(OLD)
+    assert revision(compile_policies(rules("event.gpu_index == 0"))) == revision(OLD)
     assert revision(NEW) != revision(OLD)
-    with_pool = policy_book(rules("event.gpu_index == 0"), pool)
+    with_pool = compile_policies(rules("event.gpu_index == 0"), pool)
     assert revision(with_pool) != revision(OLD), "a pool's own rules are rules"
     assert revision(OLD).startswith("mine@")

@@ -9,7 +9,7 @@ from datetime import UTC
 from typing import Any
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.checks.xid import judge_xid
+from navarch.health.checks.xid import assess_xid
 from navarch.wire.reference import navarch_pb2 as pb
 
 XID_CHECK = "xid"
@@ -39,7 +39,7 @@ def judge_events(events: Iterable[pb.HealthEvent]) -> Iterator[CheckResult]:
 
 
 def _judge_xid(event: pb.HealthEvent) -> CheckResult:
-    ruling = judge_xid(_xid_code(event), event.message)
+    ruling = assess_xid(_xid_code(event), event.message)
     return CheckResult(
         check=XID_CHECK if ruling.fatal else EVENTS_CHECK,
         health=ruling.health,

@@ -8,7 +8,7 @@ from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import COLORS, cut, moment, printable
 from navarch.config.duration import render_duration
 from navarch.config.policy import rule_facts
-from navarch.health.policy.counterfactual import Comparison, Outcome, Tally
+from navarch.health.policy.counterfactual import PolicyComparison, PolicyOutcome, PolicyTally
 from navarch.health.policy.policy import Policy, Rule
 
 SHOWN_MAX = 50
@@ -52,7 +52,7 @@ def _asked(rule: Rule) -> str:
     )
 
 
-def render_trial(outcomes: Sequence[Outcome], broken: Sequence[str]) -> str:
+def render_trial(outcomes: Sequence[PolicyOutcome], broken: Sequence[str]) -> str:
     """Return what `navarch policy test` prints."""
     lines = [
         f"{f'{number}. ' if len(outcomes) > 1 else ''}{outcome.words} "
@@ -63,7 +63,9 @@ def render_trial(outcomes: Sequence[Outcome], broken: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def render_comparison(comparison: Comparison, old: Policy, new: Policy, canvas: Canvas) -> str:
+def render_comparison(
+    comparison: PolicyComparison, old: Policy, new: Policy, canvas: Canvas
+) -> str:
     """Return what `navarch policy diff` prints."""
     if comparison.since is None:
         return "History holds no health events in that time: there is nothing to compare."
@@ -90,7 +92,7 @@ def render_comparison(comparison: Comparison, old: Policy, new: Policy, canvas: 
     return "\n".join(parts)
 
 
-def _lines(old: Tally, new: Tally) -> Iterator[tuple[str, int, int]]:
+def _lines(old: PolicyTally, new: PolicyTally) -> Iterator[tuple[str, int, int]]:
     for word in ("unhealthy", "degraded", "healthy"):
         yield f"judged {word}", old.verdicts.get(word, 0), new.verdicts.get(word, 0)
     yield "acted on at once", old.fatal, new.fatal

@@ -7,7 +7,7 @@ from navarch.cli.render.canvas import Canvas
 from navarch.cli.render.table import Cell, Column, render_table
 from navarch.cli.render.words import COLORS, colored, size, title
 from navarch.core.health import CheckResult, Health
-from navarch.health.checks.xid import tally
+from navarch.health.checks.xid import describe_source
 from navarch.ports.gpu import GpuHealth
 
 GPU_COLUMNS = (
@@ -37,7 +37,9 @@ def render_scan(scan: Scan, canvas: Canvas) -> str:
         blocks.append(render_table(GPU_COLUMNS, [_gpu(gpu) for gpu in scan.gpus], canvas))
     blocks.append(render_results(scan.results, canvas))
     if scan.sources:
-        blocks.append("\n".join(f"{source.name}: {tally(source)}" for source in scan.sources))
+        blocks.append(
+            "\n".join(f"{source.name}: {describe_source(source)}" for source in scan.sources)
+        )
     blocks.append(_summary(scan, canvas))
     return "\n\n".join(blocks)
 

@@ -9,7 +9,7 @@ from navarch.core.pool import Pool
 from navarch.core.recovery import RecoveryStep, rung
 from navarch.fleet.plan import Retire, Uncordon
 from navarch.fleet.silence import heartbeat_condition
-from navarch.health.judgement import explain, is_proven
+from navarch.health.conditions import explain, is_proven
 from navarch.ports.remediator import Remediator, Remedy, Treatment
 
 AUTOMATIC = "automatic: "

@@ -34,7 +34,7 @@ from navarch.fleet.recovery.rules import (
     choose_step,
     deadline_of,
 )
-from navarch.health.judgement import explain, worst
+from navarch.health.conditions import explain, worst
 from navarch.ports.remediator import Treatment
 
 BOOTING_STEPS = (RecoveryStep.REBOOT, RecoveryStep.POWER_CYCLE)

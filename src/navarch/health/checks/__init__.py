@@ -1,4 +1,4 @@
-"""What the agent looks for, one file per check."""
+"""The agent's health checks, one file per check."""
 
 from navarch.health.checks.boot import BootCheck
 from navarch.health.checks.nvml import NvmlCheck

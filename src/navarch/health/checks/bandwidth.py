@@ -1,4 +1,4 @@
-"""Do bytes move as fast as they should?"""
+"""Check that GPUs copy memory at the expected speed."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,13 @@ from datetime import timedelta
 import msgspec
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.opinion import Opinion, conclude, degraded
-from navarch.health.trial import WEEKLY, in_use, not_run
+from navarch.health.checks.issues import WEEKLY, Issue, combine, degraded, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import CopyFigures, Diagnostics, NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError
 
 SLOW = 0.7
-"""A card that moves less of what the best of the same machine moves is slow."""
+"""A GPU is slow below this share of the fastest GPU in the same machine."""
 WAYS = (
     ("to_device_gbs", "host to device"),
     ("from_device_gbs", "device to host"),
@@ -26,7 +25,7 @@ CASES = (
     "device_to_host_memcpy_ce",
     "device_to_device_memcpy_write_ce",
 )
-"""What is asked of nvbandwidth, which has dozens of tests and takes an hour for all of them."""
+"""The nvbandwidth tests to run; all of them together take an hour."""
 TOOL_S = 600.0
 
 
@@ -34,7 +33,7 @@ TOOL_S = 600.0
 class BandwidthCheck:
     """Measures copies between host and device, on the device, and between devices.
 
-    NVIDIA's own `nvbandwidth` adds its sums to ours where it is installed.
+    If `nvbandwidth` is installed, its results are added.
     """
 
     name: str = "bandwidth"
@@ -57,13 +56,13 @@ class BandwidthCheck:
         except TestFailedError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        slow, told = _ask_tool(view.diagnostics)
-        result = conclude(self.name, [*_slow(figures), *slow])
-        words = "; ".join(filter(None, (result.reason, *_words(figures), told)))
+        slow, summary = _run_nvbandwidth(view.diagnostics)
+        result = combine(self.name, [*_slow(figures), *slow])
+        words = "; ".join(filter(None, (result.reason, *_summary(figures), summary)))
         yield CheckResult(check=self.name, health=result.health, reason=words)
 
 
-def _slow(figures: Sequence[CopyFigures]) -> Iterator[Opinion]:
+def _slow(figures: Sequence[CopyFigures]) -> Iterator[Issue]:
     for field, way in WAYS:
         found = [(index, getattr(one, field)) for index, one in enumerate(figures)]
         known = [(index, gbs) for index, gbs in found if gbs is not None]
@@ -73,7 +72,7 @@ def _slow(figures: Sequence[CopyFigures]) -> Iterator[Opinion]:
                 yield degraded(f"GPU {index} moves {gbs:.0f} of {best:.0f} GB/s {way}")
 
 
-def _words(figures: Sequence[CopyFigures]) -> Iterator[str]:
+def _summary(figures: Sequence[CopyFigures]) -> Iterator[str]:
     for field, way in WAYS:
         known = [gbs for one in figures if (gbs := getattr(one, field)) is not None]
         if known:
@@ -81,7 +80,7 @@ def _words(figures: Sequence[CopyFigures]) -> Iterator[str]:
 
 
 class _Case(msgspec.Struct):
-    """One of nvbandwidth's tests. Its matrix is of numbers in words, or `N/A`."""
+    """One nvbandwidth test. The cells of its matrix are numbers as text, or `N/A`."""
 
     name: str = ""
     status: str = ""
@@ -94,29 +93,29 @@ class _Cases(msgspec.Struct):
     error: str = ""
 
 
-class _Answer(msgspec.Struct):
+class _Output(msgspec.Struct):
     nvbandwidth: _Cases = msgspec.field(default_factory=_Cases)
 
 
-def _ask_tool(diagnostics: Diagnostics) -> tuple[list[Opinion], str]:
-    """Return what NVIDIA's tool finds slow, and its sums in words, or why there are none."""
+def _run_nvbandwidth(diagnostics: Diagnostics) -> tuple[list[Issue], str]:
+    """Run nvbandwidth; return the slow GPUs and a summary, or why it did not run."""
     try:
         run = diagnostics.tool("nvbandwidth", "-j", "-t", *CASES, within_s=TOOL_S)
     except (NotRunError, TestFailedError) as error:
         return [], f"nvbandwidth not run: {error}"
     try:
-        said = msgspec.json.decode(run.output[run.output.find("{") :], type=_Answer).nvbandwidth
+        output = msgspec.json.decode(run.output[run.output.find("{") :], type=_Output).nvbandwidth
     except msgspec.DecodeError:
-        return [], f"nvbandwidth did not get through: code {run.code}"
-    passed = [case for case in said.testcases if case.status == "Passed"]
+        return [], f"nvbandwidth did not finish: code {run.code}"
+    passed = [case for case in output.testcases if case.status == "Passed"]
     if not passed:
-        return [], f"nvbandwidth did not get through: {said.error or f'code {run.code}'}"
+        return [], f"nvbandwidth did not finish: {output.error or f'code {run.code}'}"
     sums = ", ".join(f"{case.name} {case.sum:.0f} GB/s" for case in passed)
     return [slow for case in passed for slow in _slow_column(case)], f"nvbandwidth: {sums}"
 
 
-def _slow_column(case: _Case) -> Iterator[Opinion]:
-    """Compare the GPUs of a test that has one figure for each: those between host and device."""
+def _slow_column(case: _Case) -> Iterator[Issue]:
+    """Yield the slow GPUs of a host-device test, which has one figure per GPU."""
     if len(case.bandwidth_matrix) != 1:
         return
     figures = [_number(cell) for cell in case.bandwidth_matrix[0]]

@@ -1,4 +1,4 @@
-"""Is the hardware there, all of it, and does it work at all?"""
+"""Check after a boot that the hardware is complete and works."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,48 +12,48 @@ from navarch.ports.gpu import GpuError, GpuHealth
 from navarch.ports.host import HostError
 
 MEMORY_SHARE = 0.9
-"""A card shows a little less memory than it is sold with: its error correction takes some."""
+"""The memory a GPU reports is a little below its nominal size: ECC uses some of it."""
 
 _FABRIC_COMPLETED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootCheck:
-    """Vouches for the hardware after a start: a machine that is active is not yet ready.
+    """Verifies the hardware after a boot; a node is ready only once this passes.
 
-    The driver answers and is one piece, every GPU is there with its memory and its full width
-    of PCIe, links and fabric are up, and each GPU takes a context, a write and a read. A machine
-    without a driver is not a machine without work for us: it says why it is of no use, and is
-    replaced. A fabric that is still being configured is waited for, and is no fault.
+    The driver responds and matches its kernel module, every GPU is present with its memory and full
+    PCIe width, links and fabric are up, and each GPU accepts a context, a write and a read. A
+    machine without a working driver is reported as unhealthy, with the reason, and gets replaced. A
+    fabric that is still being configured gives UNKNOWN, not a fault.
     """
 
     name: str = BOOT
     interval: timedelta | None = timedelta(0)
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at the machine as a whole, then at each GPU."""
+        """Check the machine as a whole, then each GPU."""
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
-            yield self._failed(f"the GPU driver does not answer: {error}")
+            yield self._failed(f"the GPU driver does not respond: {error}")
             return
-        troubles = [*_count(view, gpus), *_versions(view, gpus)]
-        waits: list[str] = []
+        faults = [*_count(view, gpus), *_versions(view, gpus)]
+        waiting: list[str] = []
         for gpu in gpus:
             try:
                 facts = view.gpus.health(gpu)
             except GpuError as error:
-                troubles.append(f"GPU {gpu.index} cannot be read: {error}")
+                faults.append(f"GPU {gpu.index} cannot be read: {error}")
                 continue
-            troubles += [f"GPU {gpu.index} {words}" for words in _card(view, gpu, facts)]
-            waits += _still_starting(gpu, facts)
-        if not (troubles or waits):
-            # Only now: whatever is wrong already would be wrong here too, and take longer.
-            troubles += [words for gpu in gpus for words in _touch(view, gpu)]
-        if troubles:
-            yield self._failed("; ".join(troubles))
-        elif waits:
-            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason="; ".join(waits))
+            faults += [f"GPU {gpu.index} {words}" for words in _card(view, gpu, facts)]
+            waiting += _still_starting(gpu, facts)
+        if not (faults or waiting):
+            # Run this only if all else passed: it is slow, and would fail for the same reasons.
+            faults += [words for gpu in gpus for words in _touch(view, gpu)]
+        if faults:
+            yield self._failed("; ".join(faults))
+        elif waiting:
+            yield CheckResult(check=self.name, health=Health.UNKNOWN, reason="; ".join(waiting))
         else:
             yield CheckResult(check=self.name, health=Health.HEALTHY)
 
@@ -73,15 +73,15 @@ def _count(view: MachineView, gpus: Sequence[Gpu]) -> Iterator[str]:
 
 
 def _versions(view: MachineView, gpus: Sequence[Gpu]) -> Iterator[str]:
-    """Compare what is loaded into the kernel with what answers for it."""
+    """Yield a mismatch between the loaded kernel module and the driver library."""
     try:
         module = view.host.gpu_module_version()
     except HostError:
         return
-    said = {gpu.driver_version for gpu in gpus}
-    for version in sorted(said - {"", module}):
+    versions = {gpu.driver_version for gpu in gpus}
+    for version in sorted(versions - {"", module}):
         if module:
-            yield f"the kernel has driver {module}, its library says {version}"
+            yield f"the kernel module has version {module}, the driver library {version}"
 
 
 def _card(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
@@ -91,24 +91,24 @@ def _card(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
     if facts.pcie_width and facts.pcie_width_max and facts.pcie_width < facts.pcie_width_max:
         yield f"uses {facts.pcie_width} of {facts.pcie_width_max} PCIe lanes"
     if facts.remap_failed:
-        yield "has memory rows that could not be replaced"
+        yield "failed to remap a bad memory row"
     down = [str(link.index) for link in facts.nvlinks if not link.active]
-    # A machine whose links are all down does not use them: a single GPU of a larger board, say.
+    # If all links are down the machine does not use NVLink, such as one GPU of a larger board.
     if down and len(down) < len(facts.nvlinks):
         yield f"has NVLink {', '.join(down)} down"
     if facts.fabric is not None and facts.fabric.state == _FABRIC_COMPLETED and facts.fabric.status:
-        yield f"was refused by the NVLink fabric (status {facts.fabric.status})"
+        yield f"was rejected by the NVLink fabric (status {facts.fabric.status})"
 
 
 def _still_starting(gpu: Gpu, facts: GpuHealth) -> Iterator[str]:
     if facts.fabric is not None and facts.fabric.state != _FABRIC_COMPLETED:
-        yield f"GPU {gpu.index} waits for the NVLink fabric"
+        yield f"GPU {gpu.index} is waiting for the NVLink fabric"
 
 
 def _touch(view: MachineView, gpu: Gpu) -> Iterator[str]:
-    """Make a context, write and read; where that is impossible, leave it to what was read.
+    """Create a context, write and read back on one GPU.
 
-    A GPU that somebody computes on has proved that it takes contexts, and may take no other.
+    A GPU in use is skipped: it has accepted a context, and may not accept another.
     """
     if view.diagnostics is None or view.gpus.health(gpu).holders:
         return

@@ -1,4 +1,4 @@
-"""Does the driver drive every GPU that is in the machine?"""
+"""Check that the driver lists every GPU in the machine."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from navarch.ports.gpu import GpuError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountCheck:
-    """Compares the driver's count with the PCI bus, and with what the machine should have."""
+    """Compares the driver's GPU count with the PCI bus and with the expected count."""
 
     name: str = "count"
     interval: timedelta | None = None
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Count."""
+        """Count the GPUs."""
         try:
-            driven = len(view.gpus.list_gpus())
+            listed = len(view.gpus.list_gpus())
         except GpuError as error:
-            reason = f"not looked at: {error}"
+            reason = f"not checked: {error}"
             yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=reason)
             return
         present = view.host.gpu_functions()
         wanted = view.gpus_expected
         if wanted is None and view.kind is not None:
             wanted = view.kind.gpus
-        trouble = ""
-        if wanted is not None and driven < wanted:
-            trouble = f"{driven} of {wanted} GPUs found"
-        # A container may see fewer functions than it may use; more is what counts.
-        elif present is not None and driven < present:
-            trouble = f"the driver drives {driven} of {present} GPUs on the PCI bus"
-        health = Health.UNHEALTHY if trouble else Health.HEALTHY
-        yield CheckResult(check=self.name, health=health, reason=trouble)
+        fault = ""
+        if wanted is not None and listed < wanted:
+            fault = f"{listed} of {wanted} GPUs found"
+        # A container may see fewer PCI functions than it may use, so only a surplus counts.
+        elif present is not None and listed < present:
+            fault = f"the driver lists {listed} of {present} GPUs on the PCI bus"
+        health = Health.UNHEALTHY if fault else Health.HEALTHY
+        yield CheckResult(check=self.name, health=health, reason=fault)

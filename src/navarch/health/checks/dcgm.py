@@ -1,4 +1,4 @@
-"""What does NVIDIA's own diagnosis say?"""
+"""Check GPUs with NVIDIA's DCGM diagnostics."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
-from navarch.health.trial import WEEKLY, in_use, not_run
+from navarch.health.checks.issues import WEEKLY, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError
@@ -16,14 +16,14 @@ _ROW = re.compile(r"^\|\s*(?P<test>[^|]+?)\s*\|\s*(?P<word>Pass|Fail|Skip)\b[^|]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcgmCheck:
-    """Runs `dcgmi diag` where it is installed, and passes on which of its tests failed."""
+    """Runs `dcgmi diag`, if it is installed, and reports which of its tests failed."""
 
     name: str = "dcgm"
     interval: timedelta | None = WEEKLY
     level: int = 2
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Run it."""
+        """Run the diagnostics."""
         if view.diagnostics is None:
             yield not_run(self.name, "this machine has no way to use its GPUs")
             return
@@ -38,16 +38,16 @@ class DcgmCheck:
         except TestFailedError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield self._judge(run.code, run.output)
+        yield self._read_output(run.code, run.output)
 
-    def _judge(self, code: int, output: str) -> CheckResult:
+    def _read_output(self, code: int, output: str) -> CheckResult:
         rows = _ROW.findall(output)
         failed = [test for test, word in rows if word == "Fail"]
         if failed:
-            reason = f"dcgmi diag fails: {', '.join(failed)}"
+            reason = f"dcgmi diag failed: {', '.join(failed)}"
             return CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason)
         if code != 0 or not rows:
             last = output.strip().rpartition("\n")[2] or f"code {code}"
-            return not_run(self.name, f"dcgmi diag did not get through: {last}")
+            return not_run(self.name, f"dcgmi diag did not finish: {last}")
         passed = sum(word == "Pass" for _, word in rows)
         return CheckResult(check=self.name, health=Health.HEALTHY, reason=f"{passed} tests passed")

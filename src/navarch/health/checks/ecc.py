@@ -1,4 +1,4 @@
-"""Are memory errors piling up?"""
+"""Check the ECC error counters of GPU memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -15,29 +15,32 @@ LATELY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EccCheck:
-    """Watches how fast corrected errors come, uncorrected ones over the card's life, and SRAM.
+    """Watches the rate of corrected errors, lifetime uncorrected errors, and SRAM wear.
 
-    Corrected errors do no harm, a flood of them slows the card down and announces the others.
-    Uncorrected ones since the driver was loaded are the GPU check's; here are those before.
+    Corrected errors are harmless by themselves, but a high rate slows the GPU down and precedes
+    uncorrected errors. Uncorrected errors since the driver was loaded are reported by the `gpu`
+    check.
     """
 
     name: str = "ecc"
     interval: timedelta | None = None
     corrected_per_hour_max: int = 1000
     uncorrected_ever_max: int = 512
-    """NVIDIA's own limit for rows that were replaced because of such errors."""
+    """NVIDIA's limit for rows remapped because of such errors."""
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+        """Check every GPU."""
+        yield check_each_gpu(
+            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
+        )
 
-    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         name = f"GPU {gpu.index}"
         if facts.sram_worn:
-            yield unhealthy(f"{name} has passed its maker's limit of errors in static memory")
+            yield unhealthy(f"{name} has exceeded NVIDIA's limit for SRAM errors")
         if (facts.ecc_uncorrected_ever or 0) >= self.uncorrected_ever_max:
             count = facts.ecc_uncorrected_ever
-            yield unhealthy(f"{name} has had {count} uncorrected memory errors in its life")
+            yield unhealthy(f"{name} has had {count} uncorrected memory errors in its lifetime")
         if facts.ecc_corrected is not None:
             key = f"ecc/{gpu.uuid}"
             new = view.history.rise(key, facts.ecc_corrected, at=view.now, within=LATELY)

@@ -1,11 +1,11 @@
-"""Is the machine's main memory sound?"""
+"""Check main memory for ECC errors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
-from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.health.checks.issues import Issue, combine, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.host import MemoryErrors
 
@@ -14,18 +14,18 @@ LATELY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdacCheck:
-    """Watches what the memory controllers count."""
+    """Watches the error counters of the memory controllers."""
 
     name: str = "memory"
     interval: timedelta | None = None
     corrected_per_hour_max: int = 100
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at the controllers, where the kernel drives any."""
+        """Check the memory controllers that the kernel exposes."""
         errors = view.host.memory_errors()
-        yield conclude(self.name, [] if errors is None else self._judge(view, errors))
+        yield combine(self.name, [] if errors is None else self._find_issues(view, errors))
 
-    def _judge(self, view: MachineView, errors: MemoryErrors) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, errors: MemoryErrors) -> Iterator[Issue]:
         if errors.uncorrected:
             yield unhealthy(f"{errors.uncorrected} uncorrected errors in main memory")
         new = view.history.rise("edac", errors.corrected, at=view.now, within=LATELY)

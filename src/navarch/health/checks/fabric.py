@@ -1,4 +1,4 @@
-"""Is a GPU part of the NVSwitch fabric, and is the fabric well?"""
+"""Check the state of the NVSwitch fabric, as each GPU sees it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -14,7 +14,7 @@ COMPLETED = 3
 _YES = 1
 
 _FLAGS = (
-    # Two bits each: 0 is not told, 1 yes, 2 no.
+    # Two bits each: 0 not reported, 1 yes, 2 no.
     (0, "has degraded bandwidth", False),
     (2, "is being routed around a fault", False),
     (4, "has an unhealthy route", True),
@@ -25,22 +25,22 @@ _CONFIGURATION_SHIFT, _CONFIGURATION_MASK, _RIGHT = 8, 0xF, 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FabricCheck:
-    """Decodes the fabric's state and its mask of troubles. One still starting is not judged."""
+    """Decodes the fabric's state and health mask. A fabric that is still starting is skipped."""
 
     name: str = "fabric"
     interval: timedelta | None = None
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, _judge)
+        """Check every GPU."""
+        yield check_each_gpu(self.name, view, _find_issues)
 
 
-def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     fabric, name = facts.fabric, f"GPU {gpu.index}"
     if fabric is None or fabric.state != COMPLETED:
         return
     if fabric.status:
-        yield unhealthy(f"{name} was refused by the NVLink fabric (status {fabric.status})")
+        yield unhealthy(f"{name} was rejected by the NVLink fabric (status {fabric.status})")
     for shift, words, bad in _FLAGS:
         if fabric.health_mask >> shift & 0b11 == _YES:
             yield (unhealthy if bad else degraded)(f"{name} {words} in the NVLink fabric")

@@ -1,4 +1,4 @@
-"""Is a GPU held by somebody who no longer lives?"""
+"""Check for GPUs held by processes that have ended."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
@@ -15,25 +15,26 @@ DEAD = frozenset({"Z", "X"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldersCheck:
-    """Finds processes that have ended and whose memory on the card was not given back.
+    """Finds ended processes whose GPU memory was not released.
 
-    Their memory is missing to everybody else, and a reset is refused while they hold it.
+    That memory is not available to other processes, and the driver refuses a reset while it is
+    held.
     """
 
     name: str = "holders"
     interval: timedelta | None = None
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: _judge(view, gpu, facts))
+        """Check every GPU."""
+        yield check_each_gpu(self.name, view, lambda gpu, facts: _find_issues(view, gpu, facts))
 
 
-def _judge(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _find_issues(view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     if not facts.holders:
         return
     states = view.host.process_states(facts.holders)
     if states is None:
-        return  # From inside a container everybody else looks dead.
+        return  # Inside a container, processes of other namespaces would look dead.
     dead = [pid for pid in facts.holders if states.get(pid, "X") in DEAD]
     if dead:
         pids = ", ".join(map(str, dead))

@@ -1,11 +1,11 @@
-"""Are the ports to the other machines up, and do they stay up?"""
+"""Check the state and error counters of InfiniBand and RoCE ports."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
 from navarch.core.health import CheckResult
-from navarch.health.opinion import Opinion, conclude, degraded
+from navarch.health.checks.issues import Issue, combine, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.host import NetworkPort
 
@@ -16,7 +16,7 @@ LATELY = timedelta(hours=1)
 class InfinibandCheck:
     """Watches port states, flaps and symbol errors.
 
-    A port with no cable is no fault; one whose sisters are up, or that was up before, is.
+    A port that was never up is taken to have no cable, unless other ports of its kind are up.
     """
 
     name: str = "infiniband"
@@ -25,12 +25,14 @@ class InfinibandCheck:
     symbol_errors_per_hour_max: int = 120
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every port."""
+        """Check every port."""
         ports = view.host.network_ports()
         up = {port.ethernet for port in ports if port.state == "ACTIVE"}
-        yield conclude(self.name, [o for port in ports for o in self._judge(view, port, up)])
+        yield combine(
+            self.name, [issue for port in ports for issue in self._find_issues(view, port, up)]
+        )
 
-    def _judge(self, view: MachineView, port: NetworkPort, up: set[bool]) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, port: NetworkPort, up: set[bool]) -> Iterator[Issue]:
         if port.state != "ACTIVE" and (port.ethernet in up or port.link_downed):
             physical = f", physically {port.physical}" if port.physical else ""
             yield degraded(f"port {port.name} is {port.state}{physical}")

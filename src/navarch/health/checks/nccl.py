@@ -1,4 +1,4 @@
-"""Do the GPUs of a machine, or of several, reduce together, right and fast?"""
+"""Check collective operations between GPUs of one or several machines."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from navarch.core.errors import InvalidError
 from navarch.core.health import CheckResult, Health
-from navarch.health.trial import WEEKLY, in_use, not_run
+from navarch.health.checks.issues import WEEKLY, in_use, not_run
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import NotRunError, TestFailedError
 from navarch.ports.gpu import GpuError
@@ -19,10 +19,10 @@ _WRONG = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NcclCheck:
-    """Runs `all_reduce_perf` of the NCCL tests over all GPUs, where it is installed.
+    """Runs `all_reduce_perf` of the NCCL tests over all GPUs, if it is installed.
 
-    With `peers`, each an address and how many GPUs it has (`10.0.0.2:8`), over theirs as well:
-    started by `mpirun`, one process for each GPU. Somebody else has to keep work away from peers.
+    `peers` are further machines, each as address and GPU count (`10.0.0.2:8`). With peers, `mpirun`
+    starts one process per GPU. The caller must make sure that the peers are idle.
     """
 
     name: str = "nccl"
@@ -30,13 +30,13 @@ class NcclCheck:
     peers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no address: it would be read as an option, or as a command."""
+        """Reject anything but HOST:GPUS: it could be taken for an option or a command."""
         for peer in self.peers:
             if not _PEER.fullmatch(peer):
                 raise InvalidError(f"{peer!r} is not HOST:GPUS, as in 10.0.0.2:8")
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Run it."""
+        """Run the test."""
         if view.diagnostics is None:
             yield not_run(self.name, "this machine has no way to use its GPUs")
             return
@@ -56,7 +56,7 @@ class NcclCheck:
         except TestFailedError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield self._judge(run.code, run.output)
+        yield self._read_output(run.code, run.output)
 
     def _command(self, gpus: int) -> Sequence[str]:
         sizes = ("-b", "1G", "-e", "1G", "-g")
@@ -67,14 +67,14 @@ class NcclCheck:
         start = ("mpirun", "--allow-run-as-root", "-np", str(count), "-H", ",".join(hosts))
         return *start, "all_reduce_perf", *sizes, "1"
 
-    def _judge(self, code: int, output: str) -> CheckResult:
+    def _read_output(self, code: int, output: str) -> CheckResult:
         bus, wrong = _BUS.search(output), _WRONG.search(output)
         if wrong is not None and int(wrong[1]):
-            reason = f"{wrong[1]} numbers were reduced wrong"
+            reason = f"{wrong[1]} values of the all-reduce were wrong"
             return CheckResult(check=self.name, health=Health.UNHEALTHY, reason=reason)
         if code != 0 or bus is None:
             last = output.strip().rpartition("\n")[2] or f"code {code}"
-            return not_run(self.name, f"all_reduce_perf did not get through: {last}")
+            return not_run(self.name, f"all_reduce_perf did not finish: {last}")
         among = f" among {1 + len(self.peers)} nodes" if self.peers else ""
         words = f"{float(bus[1]):.0f} GB/s bus bandwidth{among}"
         return CheckResult(check=self.name, health=Health.HEALTHY, reason=words)

@@ -1,4 +1,4 @@
-"""Is somebody about to take the machine away, or to work on it?"""
+"""Turn the provider's notices of preemption and maintenance into check results."""
 
 from collections.abc import Iterable
 
@@ -7,10 +7,10 @@ from navarch.core.notice import Notice, NoticeKind
 
 
 def judge_notices(notices: Iterable[Notice]) -> tuple[CheckResult, ...]:
-    """Return one result for each kind of notice, so that what no longer stands is taken back.
+    """Return one result for each kind of notice; without a notice it is healthy.
 
-    Never worse than degraded: nothing is wrong with the machine. What follows from a notice is
-    for the control plane to decide.
+    A notice is never worse than degraded: nothing is wrong with the machine. The control plane
+    decides what follows from it.
     """
     standing = list(notices)
     return tuple(_result(kind, [x for x in standing if x.kind is kind]) for kind in NoticeKind)

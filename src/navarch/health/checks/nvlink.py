@@ -1,4 +1,4 @@
-"""Are the links between GPUs up, and do they carry what they are given?"""
+"""Check the NVLinks between GPUs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth, NvLink
 
@@ -15,19 +15,21 @@ LATELY = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvlinkCheck:
-    """Watches links that are down while others are up, and errors on those that are up."""
+    """Finds links that are down while others are up, and errors on links that are up."""
 
     name: str = "nvlink"
     interval: timedelta | None = None
     recoveries_per_hour_max: int = 0
-    """A link that had to be trained again has stopped everybody who used it."""
+    """Retraining a link interrupts every process that uses it."""
     errors_per_hour_max: int = 1000
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+        """Check every GPU."""
+        yield check_each_gpu(
+            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
+        )
 
-    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         links = facts.nvlinks
         down = [str(link.index) for link in links if not link.active]
         if down and len(down) < len(links):

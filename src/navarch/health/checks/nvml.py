@@ -1,4 +1,4 @@
-"""Can every GPU be read, is none too hot, and is its memory sound?"""
+"""Check that every GPU is readable, not too hot, and free of uncorrected errors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,35 +6,34 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, conclude, degraded, unhealthy
+from navarch.health.checks.issues import Issue, combine, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuError, GpuHealth, GpuLostError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvmlCheck:
-    """Reads every GPU once. One result for all of them, as bad as the worst.
+    """Reads every GPU once and returns one result, as bad as the worst GPU.
 
-    It is the one that reports a driver which fails or hangs; the other checks of GPUs then
-    say that they have not looked.
+    This check reports a driver that fails or hangs; the other GPU checks then return UNKNOWN.
     """
 
     name: str = "gpu"
     interval: timedelta | None = timedelta(seconds=1)
     hot_c: float = 85.0
     too_hot_c: float = 95.0
-    """Where the card does not name a threshold of its own."""
+    """The default for GPUs that report no slowdown threshold."""
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
+        """Check every GPU."""
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
             yield CheckResult(check=self.name, health=Health.UNHEALTHY, reason=str(error))
             return
-        yield conclude(self.name, [o for gpu in gpus for o in self._look(view, gpu)])
+        yield combine(self.name, [issue for gpu in gpus for issue in self._check_gpu(view, gpu)])
 
-    def _look(self, view: MachineView, gpu: Gpu) -> Iterator[Opinion]:
+    def _check_gpu(self, view: MachineView, gpu: Gpu) -> Iterator[Issue]:
         name = f"GPU {gpu.index}"
         try:
             facts = view.gpus.health(gpu)
@@ -46,18 +45,18 @@ class NvmlCheck:
             return
         if facts.ecc_uncorrected:
             yield unhealthy(f"{name} has {facts.ecc_uncorrected} uncorrected memory errors")
-        yield from self._feel(name, facts)
+        yield from self._check_heat(name, facts)
 
-    def _feel(self, name: str, facts: GpuHealth) -> Iterator[Opinion]:
-        yield from _heat(
+    def _check_heat(self, name: str, facts: GpuHealth) -> Iterator[Issue]:
+        yield from _heat_issue(
             name,
             facts.temperature_c,
             hot_c=self.hot_c,
             too_hot_c=facts.slowdown_c or self.too_hot_c,
         )
         if facts.memory_max_c is not None:
-            # Memory runs hotter than the chip, and may: only its own limit counts.
-            yield from _heat(
+            # Memory may run hotter than the chip, so it is compared with its own limit only.
+            yield from _heat_issue(
                 f"{name} memory",
                 facts.memory_temperature_c,
                 hot_c=facts.memory_max_c - 2.0,
@@ -65,10 +64,12 @@ class NvmlCheck:
             )
 
 
-def _heat(name: str, heat_c: float | None, *, hot_c: float, too_hot_c: float) -> Iterator[Opinion]:
+def _heat_issue(
+    name: str, heat_c: float | None, *, hot_c: float, too_hot_c: float
+) -> Iterator[Issue]:
     if heat_c is None:
         return
     if heat_c >= too_hot_c:
-        yield unhealthy(f"{name} is at {heat_c:.0f} °C, too hot to work")
+        yield unhealthy(f"{name} is at {heat_c:.0f} °C, above its limit")
     elif heat_c >= hot_c:
         yield degraded(f"{name} is at {heat_c:.0f} °C")

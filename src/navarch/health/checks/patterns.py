@@ -1,4 +1,4 @@
-"""Does memory keep what is written to it?"""
+"""Check that GPU memory keeps what is written to it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,8 +6,7 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, unhealthy
-from navarch.health.trial import WEEKLY, try_each
+from navarch.health.checks.issues import WEEKLY, Issue, run_on_each_gpu, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.diagnostics import Diagnostics
 
@@ -22,13 +21,13 @@ class PatternsCheck:
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
         """Test one GPU after the other."""
-        yield try_each(self.name, view, self._test)
+        yield run_on_each_gpu(self.name, view, self._test)
 
-    def _test(self, gpu: Gpu, diagnostics: Diagnostics) -> Iterator[Opinion | str]:
+    def _test(self, gpu: Gpu, diagnostics: Diagnostics) -> Iterator[Issue | str]:
         figures = diagnostics.patterns(gpu, share=self.share)
         gib = figures.tested_bytes / (1 << 30)
         yield f"GPU {gpu.index}: {gib:.0f} GiB, {figures.patterns} patterns"
         if figures.wrong:
             where = f", first at {figures.first_wrong:#x}" if figures.first_wrong else ""
-            words = f"{figures.wrong} words of memory came back changed{where}"
+            words = f"{figures.wrong} memory words read back wrong{where}"
             yield unhealthy(f"GPU {gpu.index}: {words}", fatal=True)

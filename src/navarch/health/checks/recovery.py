@@ -1,4 +1,4 @@
-"""What does the driver itself say must be done?"""
+"""Check the recovery action that the driver reports for each GPU."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,39 +6,39 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
 WORDS = {
     1: "a reset of the GPU",
     2: "a reboot",
-    3: "that programs which use its peers end",
-    4: "that its programs end, then a reset",
-    5: "a restart of the import and export service",
+    3: "an end of peer-to-peer work",
+    4: "a drain and a GPU reset",
+    5: "a restart of the IMEX service",
     6: "a reset of the bus",
     7: "a reboot",
 }
-"""By number: the words that drivers print have changed, the numbers have not."""
+"""Keyed by number: the driver's wording has changed between versions, the numbers have not."""
 _KEEPS_WORKING = frozenset({3, 4, 5})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryCheck:
-    """Passes on what the driver asks for, even where no XID said so."""
+    """Reports the driver's recovery action, even if no XID was seen."""
 
     name: str = "recovery"
     interval: timedelta | None = timedelta(seconds=1)
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, _judge)
+        """Check every GPU."""
+        yield check_each_gpu(self.name, view, _find_issues)
 
 
-def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     action = facts.recovery_action
     if not action:
         return
-    words = f"the driver asks for {WORDS.get(action, f'action {action}')}"
-    judge = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
-    yield judge(f"GPU {gpu.index}: {words}")
+    words = f"the driver requires {WORDS.get(action, f'action {action}')}"
+    issue = degraded if action in _KEEPS_WORKING or action not in WORDS else unhealthy
+    yield issue(f"GPU {gpu.index}: {words}")

@@ -1,4 +1,4 @@
-"""Is there memory left to replace bad memory with?"""
+"""Check the spare rows and retired pages of GPU memory."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -7,50 +7,50 @@ from datetime import timedelta
 from navarch.core.evolve import evolve
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each, unhealthy
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded, unhealthy
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth, SpareRows
 
 SPARE = "spare/"
-"""How a fact begins that tells of a GPU's spare rows; the GPU's UUID follows."""
+"""Prefix of the facts that hold a GPU's spare rows; the GPU's UUID follows."""
 
 Banks = tuple[int, int, int, int, int]
-"""Memory banks by how many spare rows they have left: full, high, partial, low and none."""
+"""Counts of memory banks by spare rows left: full, high, partial, low and none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsCheck:
-    """Watches rows replaced and pages retired, pending and failed ones, and the spare ones left.
+    """Watches remapped rows, retired pages, pending and failed ones, and spare rows.
 
-    GPUs that have used up some of their spare rows are told of with every result, also when that
-    is nothing to worry about: the control plane sees how fast they go.
+    Every result carries the spare rows of GPUs that have used some, even if healthy: the control
+    plane estimates wear from them.
     """
 
     name: str = "rows"
     interval: timedelta | None = None
     remapped_max: int = 512
     pages_max: int = 60
-    """Cards before Ampere have room for 64."""
+    """GPUs before Ampere have room for 64."""
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
+        """Check every GPU."""
         worn: dict[str, str] = {}
 
-        def judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+        def find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
             if facts.spare_rows is not None and _is_worn(facts.spare_rows):
                 worn[f"{SPARE}{gpu.uuid}"] = _words(facts.spare_rows)
-            yield from self._judge(gpu, facts)
+            yield from self._find_issues(gpu, facts)
 
-        yield evolve(judge_each(self.name, view, judge), facts=worn)
+        yield evolve(check_each_gpu(self.name, view, find_issues), facts=worn)
 
-    def _judge(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         name = f"GPU {gpu.index}"
         if facts.remap_failed:
-            yield unhealthy(f"{name} could not replace a bad memory row")
+            yield unhealthy(f"{name} failed to remap a bad memory row")
         if (facts.rows_remapped or 0) >= self.remapped_max:
-            yield unhealthy(f"{name} has replaced {facts.rows_remapped} bad memory rows")
+            yield unhealthy(f"{name} has remapped {facts.rows_remapped} bad memory rows")
         if facts.remap_pending:
-            yield degraded(f"{name} must be reset to replace a bad memory row")
+            yield degraded(f"{name} needs a reset to remap a bad memory row")
         if facts.spare_rows is not None and facts.spare_rows.none:
             yield degraded(f"{name} has {facts.spare_rows.none} memory banks without a spare row")
         elif facts.spare_rows is not None and facts.spare_rows.low:
@@ -58,11 +58,11 @@ class RowsCheck:
         if (facts.pages_retired or 0) >= self.pages_max:
             yield unhealthy(f"{name} has retired {facts.pages_retired} memory pages")
         if facts.pages_pending:
-            yield degraded(f"{name} must be reset to retire a bad memory page")
+            yield degraded(f"{name} needs a reset to retire a bad memory page")
 
 
 def spare_rows(facts: Mapping[str, str]) -> Iterator[tuple[str, Banks]]:
-    """Yield each GPU of which the facts of a result tell, with its banks; nonsense is left out."""
+    """Yield each GPU in the facts of a result with its banks; malformed facts are skipped."""
     for name, words in facts.items():
         if not name.startswith(SPARE):
             continue

@@ -1,4 +1,4 @@
-"""Is every GPU set up as it should be?"""
+"""Check the configuration of each GPU."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,28 +6,28 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsCheck:
-    """Wants error correction on, and the driver to stay loaded while nobody uses the card.
+    """Expects ECC and persistence mode to be on.
 
-    Neither breaks a card. Without the first, wrong numbers go unnoticed; without the second,
-    every start of a program takes seconds and resets what the card remembers of its errors.
+    Without ECC, memory errors go unnoticed. Without persistence mode, every start of a program
+    takes seconds and resets the GPU's error counters.
     """
 
     name: str = "settings"
     interval: timedelta | None = None
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, _judge)
+        """Check every GPU."""
+        yield check_each_gpu(self.name, view, _find_issues)
 
 
-def _judge(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _find_issues(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     name = f"GPU {gpu.index}"
     if facts.ecc_on is False:
         yield degraded(f"{name} has error correction off")

@@ -1,4 +1,4 @@
-"""Is a GPU being slowed down?"""
+"""Check whether GPUs are slowed down."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,33 +6,35 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult
 from navarch.core.inventory import Gpu
-from navarch.health.opinion import Opinion, degraded, judge_each
+from navarch.health.checks.issues import Issue, check_each_gpu, degraded
 from navarch.ports.checks import MachineView
 from navarch.ports.gpu import GpuHealth
 
 SLOWDOWN, THERMAL, BRAKE, SOFTWARE_THERMAL = 0x08, 0x40, 0x80, 0x20
-"""NVML's bits. The power cap (4) and idling (1) are how cards work, and no faults."""
+"""Bits of NVML's clock event reasons. The power cap (4) and idle (1) are normal operation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThrottleCheck:
-    """Adds up for how long heat or the power supply slowed a card, by the card's own counters.
+    """Adds up how long heat or power slowed a GPU, from the GPU's counters.
 
-    A bit that is set now says little: it may be set for a millisecond. The counters miss
-    nothing between two looks. Where a card has none, the bits must do, and only under load.
+    The current bits may be set for a millisecond only, while the counters cover the whole time
+    between two checks. GPUs without counters are judged by the bits, under load only.
     """
 
     name: str = "throttle"
     interval: timedelta | None = None
     lately: timedelta = timedelta(minutes=10)
     share_max: float = 0.1
-    """Of that while."""
+    """The largest share of `lately` that a GPU may be slowed."""
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
-        yield judge_each(self.name, view, lambda gpu, facts: self._judge(view, gpu, facts))
+        """Check every GPU."""
+        yield check_each_gpu(
+            self.name, view, lambda gpu, facts: self._find_issues(view, gpu, facts)
+        )
 
-    def _judge(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+    def _find_issues(self, view: MachineView, gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
         counters = {
             "heat": facts.thermal_slowdown_ns,
             "heat, by the driver,": facts.software_slowdown_ns,
@@ -45,7 +47,7 @@ class ThrottleCheck:
             if total_ns is None:
                 continue
             key = f"throttle/{gpu.uuid}/{cause}"
-            # In tenths of a second, so that a history is not filled by noise.
+            # In tenths of a second, so that the history does not fill with noise.
             slowed = view.history.rise(
                 key, total_ns // 100_000_000, at=view.now, within=self.lately
             )
@@ -57,7 +59,7 @@ class ThrottleCheck:
                 )
 
 
-def _by_bits(gpu: Gpu, facts: GpuHealth) -> Iterator[Opinion]:
+def _by_bits(gpu: Gpu, facts: GpuHealth) -> Iterator[Issue]:
     reasons, busy = facts.clock_reasons or 0, (facts.utilization_pct or 0.0) > 0.0
     if not busy:
         return

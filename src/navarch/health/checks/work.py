@@ -1,4 +1,4 @@
-"""Which job does each GPU work for, and how fast does it go?"""
+"""Report the job and the speed of each busy GPU."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from navarch.ports.gpu import GpuError, GpuHealth
 from navarch.ports.host import HostError
 
 WORK = "work/"
-"""How a fact begins that tells of a GPU at work; the GPU's UUID follows."""
+"""Prefix of the facts that describe a busy GPU; the GPU's UUID follows."""
 
 BUSY_FROM_PCT = 50.0
-"""A GPU that is used less than this waits for somebody, and its clock says nothing."""
+"""Below this utilization a GPU is waiting, and its clock is not comparable."""
 
 _JOB_MAX = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuWork:
-    """What one GPU does for a job."""
+    """The job of one GPU, and its speed."""
 
     gpu: str
     job: str
@@ -31,29 +31,28 @@ class GpuWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkCheck:
-    """Tells of the GPUs that work for a job. It finds nothing wrong: it has nobody to compare with.
+    """Reports the GPUs that work for a job. It is always healthy.
 
-    Whether one falls behind its peers only shows where all of them are known, which is in the
-    control plane.
+    The control plane compares them with the job's other GPUs to find stragglers.
     """
 
     name: str = "work"
     interval: timedelta | None = None
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look at every GPU."""
+        """Report every GPU."""
         try:
             gpus = view.gpus.list_gpus()
         except GpuError as error:
-            reason = f"not looked at: {error}"
+            reason = f"not checked: {error}"
             yield CheckResult(check=self.name, health=Health.UNKNOWN, reason=reason)
             return
-        told = {f"{WORK}{gpu.uuid}": words for gpu in gpus if (words := _work(view, gpu))}
-        yield CheckResult(check=self.name, health=Health.HEALTHY, facts=told)
+        busy = {f"{WORK}{gpu.uuid}": words for gpu in gpus if (words := _work(view, gpu))}
+        yield CheckResult(check=self.name, health=Health.HEALTHY, facts=busy)
 
 
 def gpus_at_work(facts: Mapping[str, str]) -> Iterator[GpuWork]:
-    """Yield each GPU of whose work the facts of a result tell; nonsense is left out."""
+    """Yield each busy GPU in the facts of a result; malformed facts are skipped."""
     for name, words in facts.items():
         if not name.startswith(WORK):
             continue
@@ -70,7 +69,7 @@ def gpus_at_work(facts: Mapping[str, str]) -> Iterator[GpuWork]:
 
 
 def _work(view: MachineView, gpu: Gpu) -> str:
-    """Return how fast a GPU goes, and for which job; empty if it does not work for one."""
+    """Return a GPU's clock, power and job; empty if it is not busy with a single job."""
     try:
         facts: GpuHealth = view.gpus.health(gpu)
         if not facts.sm_clock_mhz or not facts.power_w:
@@ -81,6 +80,6 @@ def _work(view: MachineView, gpu: Gpu) -> str:
     except (GpuError, HostError):
         return ""
     if len(jobs) != 1:
-        return ""  # Nobody's, or shared: then its speed depends on the others.
+        return ""  # The speed of an unassigned or shared GPU depends on other work.
     job = "".join(letter if letter.isprintable() else "?" for letter in jobs.pop())[:_JOB_MAX]
     return f"{facts.sm_clock_mhz} {facts.power_w:.1f} {job}"

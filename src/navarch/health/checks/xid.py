@@ -1,4 +1,4 @@
-"""What the driver says has happened."""
+"""Report the XIDs and SXids of the driver."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,91 +6,92 @@ from datetime import timedelta
 
 from navarch.core.health import CheckResult, Health
 from navarch.health.xid.action import Action
-from navarch.health.xid.catalogue import driver_branch
-from navarch.health.xid.entry import Kind
-from navarch.health.xid.ruling import Ruling, rule
+from navarch.health.xid.assessment import Assessment, assess
+from navarch.health.xid.catalogue import Kind, driver_branch
 from navarch.ports.checks import EventSource, MachineView
 from navarch.ports.gpu import GpuError, GpuEvent, GpuReader
 
 CONTEXT_SWITCH = 109
-"""A long kernel or a debugger causes one as well as a broken GPU does. Acted on when it comes
-again; at once, where the driver asks for a reset (`recovery`, and XID 154)."""
+"""Context switch timeouts have harmless causes, such as a long kernel or a debugger, so only a
+repeated one is acted on. If the driver requires a reset, `recovery` and XID 154 report it at
+once."""
 REPEATED_WITHIN = timedelta(hours=24)
 ONE_CRASH = timedelta(seconds=1)
-"""Errors on one GPU this close to each other are of one process, as far as one is named."""
+"""Errors on one GPU within this time are attributed to the same process."""
 
 _SEVERITY = {Health.HEALTHY: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class XidCheck:
-    """Reports every XID as a thing that happened, which no quiet round takes back.
+    """Reports every XID as a lasting result, which a later healthy round does not clear.
 
-    What each of them means is for the catalogue to say; see `navarch.health.xid`.
+    `navarch.health.xid` holds the catalogue of their meanings.
     """
 
     name: str = "xid"
     interval: timedelta | None = timedelta(seconds=1)
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Report what has happened since the last settled round."""
+        """Report the events since the last settled round."""
         yield CheckResult(check=self.name, health=Health.HEALTHY)
-        yield from (self._silence(source) for source in view.sources)
+        yield from (self._source_result(source) for source in view.sources)
         events = _with_processes(view.gpus.events())
         names, branch = _names(view.gpus) if events else ({}, None)
         together: dict[str, list[GpuEvent]] = {}
         for event in events:
             together.setdefault(self._subject(event, branch), []).append(event)
         for subject, alike in together.items():
-            event, ruling = _gravest(alike, branch)
+            event, assessment = _gravest(alike, branch)
             if event.code == CONTEXT_SWITCH and not _is_repeated(alike, view):
-                ruling = replace(ruling, fatal=False, health=Health.DEGRADED)
+                assessment = replace(assessment, fatal=False, health=Health.DEGRADED)
             again = f" ({len(alike)} times)" if len(alike) > 1 else ""
             where = names.get(event.gpu, event.gpu)
+            details = describe_xid(assessment, event.text)
             yield CheckResult(
                 check=subject,
-                health=ruling.health,
-                reason=f"{label(event.code)} on {where}{again}: {say(ruling, event.text)}",
-                fatal=ruling.fatal,
+                health=assessment.health,
+                reason=f"{label(event.code)} on {where}{again}: {details}",
+                fatal=assessment.fatal,
                 lasting=True,
-                action=str(ruling.action),
-                facts=_facts(event, ruling, where, len(alike)),
+                action=str(assessment.action),
+                facts=_facts(event, assessment, where, len(alike)),
             )
 
     def _subject(self, event: GpuEvent, branch: int | None) -> str:
-        """Return what a result is about: a code on a GPU, and for user code its process.
+        """Return the name of a result: code and GPU, and for application faults the process.
 
-        Two programs that crash are two stories. They leave nothing behind on the node, so that
-        a name for each does no harm.
+        Crashes of two processes are separate incidents. They leave no condition on the node, so the
+        names do not accumulate.
         """
         subject = f"{self.name}/{event.code}/{event.gpu}"
-        harmless = judge_xid(event.code, event.text, branch=branch).health is Health.HEALTHY
+        harmless = assess_xid(event.code, event.text, branch=branch).health is Health.HEALTHY
         return f"{subject}/{event.pid}" if harmless and event.pid is not None else subject
 
-    def _silence(self, source: EventSource) -> CheckResult:
-        """Say whether a source that should have told of errors has told of them.
+    def _source_result(self, source: EventSource) -> CheckResult:
+        """Return whether a source reports the errors that other sources see.
 
-        It says nothing about the GPUs: what one source misses, another has told us.
+        A silent source does not mean a broken GPU: the other sources still report its errors.
         """
-        missed = f"the {source.name} missed the last {source.missed_in_a_row} errors"
-        silence = f"{missed}, which others saw; " if source.silent else ""
+        missed = f"{source.name} missed the last {source.missed_in_a_row} errors"
+        silence = f"{missed} that other sources saw; " if source.silent else ""
         return CheckResult(
             check=f"{self.name}-source/{source.name}",
             health=Health.DEGRADED if source.silent else Health.HEALTHY,
-            reason=silence + tally(source),
+            reason=silence + describe_source(source),
         )
 
 
-def tally(source: EventSource) -> str:
-    """Return what a source has seen and missed, in words."""
+def describe_source(source: EventSource) -> str:
+    """Return how many errors a source has seen and missed, for operators."""
     seen = f"{source.events} errors in {source.lines} messages, {source.missed} missed"
     return f"{seen}, overrun {source.overrun} times" if source.overrun else seen
 
 
 def _is_repeated(events: Sequence[GpuEvent], view: MachineView) -> bool:
-    """Return whether what happened has happened before, within a day.
+    """Return whether the same error was seen before within a day.
 
-    The number of an event serves as a counter: it rises only if there is another one.
+    The event's number serves as the counter, since it rises with every event.
     """
     counter = f"xid/{events[0].code}/{events[0].gpu}"
     return any(
@@ -99,27 +100,27 @@ def _is_repeated(events: Sequence[GpuEvent], view: MachineView) -> bool:
     )
 
 
-def judge_xid(code: int, text: str = "", *, branch: int | None = None) -> Ruling:
-    """Return what an XID says about the GPU it happened on, or an SXid about its switch."""
-    return rule(_kind(code), code, text, branch=branch)
+def assess_xid(code: int, text: str = "", *, branch: int | None = None) -> Assessment:
+    """Return the assessment of an XID on a GPU, or of an SXid on a switch."""
+    return assess(_kind(code), code, text, branch=branch)
 
 
 def label(code: int) -> str:
-    """Return a number with its kind, as operators write it."""
+    """Return a code with its kind: `XID 79`, `SXid 12028`."""
     return f"{_kind(code).label} {code}"
 
 
-def say(ruling: Ruling, text: str) -> str:
-    """Return what happened and what is to be done about it, as one clause."""
-    said = text or ruling.entry.meaning
-    wanted = "" if ruling.action is Action.NONE else f"; {ruling.action.words}"
-    return f"{said}{wanted}"
+def describe_xid(assessment: Assessment, text: str) -> str:
+    """Return what happened and the action it needs, as one clause."""
+    happened = text or assessment.entry.meaning
+    wanted = "" if assessment.action is Action.NONE else f"; {assessment.action.words}"
+    return f"{happened}{wanted}"
 
 
 def _with_processes(events: Sequence[GpuEvent]) -> list[GpuEvent]:
-    """Return `events`, those without a process given the one that is named right beside them.
+    """Return `events`, with missing processes filled in from events right next to them.
 
-    A stack overflow is told of by two lines without a process and one with it.
+    A stack overflow prints two lines without a process and one with it.
     """
     named = [event for event in events if event.pid is not None]
     return [_named_after(event, named) for event in events]
@@ -137,12 +138,12 @@ def _named_after(event: GpuEvent, named: Sequence[GpuEvent]) -> GpuEvent:
     return replace(event, pid=other.pid, process=other.process)
 
 
-def _facts(event: GpuEvent, ruling: Ruling, where: str, times: int) -> dict[str, str]:
-    """Return what policies and incidents ask about; what nobody knows is left out."""
+def _facts(event: GpuEvent, assessment: Assessment, where: str, times: int) -> dict[str, str]:
+    """Return the facts for policies and incidents; unknown ones are omitted."""
     known = {
         "code": str(event.code),
         "kind": str(_kind(event.code)),
-        "class": str(ruling.entry.origin),
+        "class": str(assessment.entry.origin),
         "gpu": event.gpu,
         "gpu_index": where.removeprefix("GPU ") if where != event.gpu else "",
         "text": event.text,
@@ -160,15 +161,17 @@ def _kind(code: int) -> Kind:
     return Kind.SXID if code >= 10_000 else Kind.XID
 
 
-def _gravest(events: Sequence[GpuEvent], branch: int | None) -> tuple[GpuEvent, Ruling]:
-    """Return the event that asks for most, and of several such the latest."""
-    ruled = [(event, judge_xid(event.code, event.text, branch=branch)) for event in events]
-    gravest = max(_SEVERITY[ruling.health] for _, ruling in ruled)
-    return [(e, ruling) for e, ruling in ruled if _SEVERITY[ruling.health] == gravest][-1]
+def _gravest(events: Sequence[GpuEvent], branch: int | None) -> tuple[GpuEvent, Assessment]:
+    """Return the most severe event; of several, the latest."""
+    assessed = [(event, assess_xid(event.code, event.text, branch=branch)) for event in events]
+    gravest = max(_SEVERITY[assessment.health] for _, assessment in assessed)
+    return [
+        (e, assessment) for e, assessment in assessed if _SEVERITY[assessment.health] == gravest
+    ][-1]
 
 
 def _names(gpus: GpuReader) -> tuple[dict[str, str], int | None]:
-    """Return what people call each GPU, and the driver's branch; nothing where it is silent."""
+    """Return each GPU's display name, and the driver's branch; empty if it does not respond."""
     try:
         listed = gpus.list_gpus()
     except GpuError:

@@ -1,1 +1,1 @@
-"""Incidents, not events: what belongs together, what caused it, and when it is over."""
+"""Incidents: related findings grouped, with their cause, their state and their end."""

@@ -1,17 +1,17 @@
-"""A finding with the place it was made at: what incidents are grouped from."""
+"""Findings with their place: the input that incidents are grouped from."""
 
 import re
 from dataclasses import dataclass
 from datetime import datetime
 
 from navarch.core.drafting import drafted
-from navarch.core.health import HEALTHY, CheckResult
-from navarch.core.incident import APPLICATION, FABRIC, IncidentKind
+from navarch.core.health import CheckResult, Health
+from navarch.core.incident import IncidentKind
 from navarch.core.node import Node
 from navarch.core.notice import NoticeKind
 
 NVLINK_LABEL = "nvlink_domain"
-"""How a node says which NVLink domain it is part of; without it, it is one by itself."""
+"""The label with a node's NVLink domain. A node without it is a domain of its own."""
 
 SXIDS_FROM = 10_000
 
@@ -20,10 +20,10 @@ _CAUSED = re.compile(r"caused by previous Xid \d+")
 _PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})")
 
 _SIGNS = frozenset({"43", "45", "154"})
-"""Channels that were cleared away, and the driver's word about what it needs: always of
-something else, where there is something else."""
+"""Cleaned-up channels and the driver's recovery action: symptoms of another error, if there is
+one."""
 _DETAILS = frozenset({"63", "64", "94", "95", "140", "171", "172"})
-"""What becomes of a memory error: where it was, whom it hit, which row is remapped."""
+"""The consequences of a memory error: its location, the affected process, the remapped row."""
 
 _NOTICES = frozenset(kind.value for kind in NoticeKind)
 _NETWORK = frozenset({"infiniband"})
@@ -36,7 +36,7 @@ _HOST = frozenset(
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found on a node, as the policy sees it."""
+    """A check result on a node, as the policy judged it."""
 
     node: Node
     result: CheckResult
@@ -44,29 +44,29 @@ class Finding:
 
     @property
     def is_notice(self) -> bool:
-        """Whether it is the provider's word on what it will do: no fault, whoever it is about."""
+        """Whether it is a provider's notice, which is no fault of the machine."""
         return self.result.check.partition("/")[0] in _NOTICES
 
     @property
     def code(self) -> str:
-        """Its number, where it has one."""
+        """The XID or SXid; empty if there is none."""
         return self.result.facts.get("code", "")
 
     @property
     def gpu(self) -> str:
-        """The GPU, or the switch, it is about; empty if the finding does not say."""
+        """The UUID of the GPU, or the name of the switch; empty if unknown."""
         return self.result.facts.get("gpu", "")
 
     @property
     def slot(self) -> str:
-        """Where in the machine that sits, as `0000:1b:00`; empty if the finding does not say."""
-        said = self.result.facts.get("pci")
-        found = _PCI.search(said.lower()) if said else None
+        """The PCI address of the device, such as `0000:1b:00`; empty if unknown."""
+        printed = self.result.facts.get("pci")
+        found = _PCI.search(printed.lower()) if printed else None
         return f"{int(found[1], 16):04x}:{found[2]}:{found[3]}" if found else ""
 
     @property
     def pid(self) -> str:
-        """The process it happened to."""
+        """The process that was affected; empty if unknown."""
         return self.result.facts.get("pid", "")
 
     @property
@@ -76,13 +76,13 @@ class Finding:
 
     @property
     def kind(self) -> IncidentKind:
-        """Whose fault it is, taken by itself."""
+        """The kind of incident that this finding alone would open."""
         code = self.code
         if code:
             return self._kind_of(code)
         check = self.result.check.partition("/")[0]
         if check in _FABRIC:
-            return FABRIC
+            return IncidentKind.FABRIC
         if check in _NETWORK:
             return IncidentKind.NETWORK
         return IncidentKind.HOST if check in _HOST else IncidentKind.HARDWARE
@@ -90,29 +90,29 @@ class Finding:
     def _kind_of(self, code: str) -> IncidentKind:
         origin = self.result.facts.get("class", "")
         if origin == "fabric" or (code.isdecimal() and int(code) >= SXIDS_FROM):
-            return FABRIC
-        return APPLICATION if origin == "app" else IncidentKind.HARDWARE
+            return IncidentKind.FABRIC
+        return IncidentKind.APPLICATION if origin == "app" else IncidentKind.HARDWARE
 
     @property
     def rank(self) -> int:
-        """How likely it is a cause; the lower, the likelier."""
+        """How likely it is the cause; lower is likelier."""
         return rank_of(self.code, self.result.reason)
 
     @property
     def opens(self) -> bool:
-        """Whether it is a story by itself, or at most a part of one."""
-        if self.result.health is not HEALTHY:
+        """Whether it opens an incident, rather than only joining one."""
+        if self.result.health is not Health.HEALTHY:
             return True
-        return self.kind is APPLICATION and bool(self.code)
+        return self.kind is IncidentKind.APPLICATION and bool(self.code)
 
 
-def rank_of(code: str, words: str) -> int:
-    """Return how likely something is a cause; the lower, the likelier.
+def rank_of(code: str, reason: str) -> int:
+    """Return how likely an error is the cause; lower is likelier.
 
-    What has a number goes first, then the details of one, then what a check measured, and last
-    what is always a sign of something else.
+    XIDs come first, then the consequences of a memory error, then measurements of checks, and last
+    errors that are always symptoms of another.
     """
-    if code in _SIGNS or _CAUSED.search(words):
+    if code in _SIGNS or _CAUSED.search(reason):
         return 3
     if not code:
         return 2

@@ -1,8 +1,8 @@
-"""Grouping: which incident a finding belongs to, and what it makes of it.
+"""Grouping: which incident a finding belongs to, and how it changes the incident.
 
-Application faults belong together by process: one boot, one pid. Everything else belongs
-together by device, and a fault of the fabric by NVLink domain, until nothing has been seen of it
-for three minutes. What is only a sign of something else goes where that something is.
+Application faults are grouped by process (boot and pid), other faults by device, and fabric faults
+by NVLink domain, until no symptom has been seen for three minutes. An error that is only a symptom
+of another joins the incident of that other error.
 """
 
 import hashlib
@@ -13,8 +13,6 @@ from typing import TypeVar
 from navarch.core.evolve import evolve
 from navarch.core.ids import IncidentId, NodeId
 from navarch.core.incident import (
-    APPLICATION,
-    FABRIC,
     SILENCE,
     Incident,
     IncidentKind,
@@ -27,23 +25,23 @@ from navarch.health.xid.action import Action, strongest
 T = TypeVar("T", bound=str)
 
 SETTLING = timedelta(seconds=5)
-"""A cause may be reported after what it caused, by this much."""
+"""How long after its consequences a cause may be reported."""
 
 SYMPTOMS_MAX = 64
-"""Of one incident; what comes after is counted with the last of its kind."""
+"""The most symptoms that an incident keeps. Later ones are counted with the last."""
 
 TITLE_MAX = 200
 
 OFF_THE_BUS = "79"
 
-_DEVICES = frozenset({IncidentKind.HARDWARE, FABRIC})
+_DEVICES = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC})
 
 
 def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[Incident]:
-    """Return the incidents that `findings` open or change, given those that are open around them.
+    """Return the incidents that `findings` open or change, given the open incidents.
 
-    An incident that turns out to be a part of another is closed, and says so. A provider's notice
-    is no part of any: a machine that is wanted back is not broken.
+    An incident that turns out to be part of another is closed with a note. Provider notices open no
+    incident: a reclaimed machine is not broken.
     """
     faults = [finding for finding in findings if not finding.is_notice]
     if len(faults) > 1:
@@ -54,77 +52,82 @@ def group(incidents: Iterable[Incident], findings: Iterable[Finding]) -> list[In
             known[incident.id] = incident
     changed: dict[IncidentId, None] = {}
     for finding in faults:
-        for incident in _placed(list(known.values()), finding):
+        for incident in _apply(list(known.values()), finding):
             known[incident.id] = incident
             changed[incident.id] = None
     return [known[name] for name in changed]
 
 
-def _placed(known: Sequence[Incident], finding: Finding) -> list[Incident]:
-    home = _home(known, finding)
-    if home is None:
-        return [_opened(finding)] if finding.opens else []
-    grown = _grown(home, finding)
-    if home.kind is not APPLICATION or finding.kind is APPLICATION:
-        return [grown]
-    # What looked like a program's fault was a sign of the device's.
+def _apply(known: Sequence[Incident], finding: Finding) -> list[Incident]:
+    found = _find_incident(known, finding)
+    if found is None:
+        return [_new_incident(finding)] if finding.opens else []
+    extended = _extended(found, finding)
+    if found.kind is not IncidentKind.APPLICATION or finding.kind is IncidentKind.APPLICATION:
+        return [extended]
+    # What looked like an application fault was a symptom of the device's fault.
     others = [
         incident
-        for incident in _settling(known, finding)
-        if incident.id != home.id and incident.kind is APPLICATION
+        for incident in _recent_on_device(known, finding)
+        if incident.id != found.id and incident.kind is IncidentKind.APPLICATION
     ]
     for other in others:
-        grown = _merged(grown, other)
-    return [grown, *(_absorbed(other, grown, finding.at) for other in others)]
+        extended = _merged(extended, other)
+    return [extended, *(_closed_as_part(other, extended, finding.at) for other in others)]
 
 
-def _home(known: Sequence[Incident], finding: Finding) -> Incident | None:
+def _find_incident(known: Sequence[Incident], finding: Finding) -> Incident | None:
     """Return the incident that a finding belongs to, if there is one."""
     if not known:
         return None
     here = [incident for incident in known if finding.node.id in incident.nodes]
     kind = finding.kind
-    if kind is APPLICATION:
-        # A process that dies while its device breaks is no story of its own.
-        breaking = (i for i in _covering(here, finding) if _fresh(i, finding))
+    if kind is IncidentKind.APPLICATION:
+        # A process that dies while its device fails is part of the device's incident.
+        breaking = (i for i in _covering(here, finding) if _is_recent(i, finding))
         return (
             _first(_of_process(here, finding))
             or _first(breaking)
             or _first(_without_process(here, finding))
         )
-    if kind is FABRIC:
-        fabric = (i for i in known if i.kind is FABRIC and i.domain == finding.domain)
+    if kind is IncidentKind.FABRIC:
+        fabric = (i for i in known if i.kind is IncidentKind.FABRIC and i.domain == finding.domain)
         return (
             _first(_covering(here, finding))
             or _first(_lost_peer(here, finding))
             or _first(fabric)
-            or _first(_settled(here, finding))
+            or _first(_recent_application_faults(here, finding))
         )
     if kind is IncidentKind.HARDWARE:
-        return _first(_covering(here, finding)) or _first(_settled(here, finding))
+        return _first(_covering(here, finding)) or _first(_recent_application_faults(here, finding))
     alike = (i for i in here if i.kind is kind and i.check == finding.result.check)
     return _first(alike)
 
 
 def _of_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
-    """Yield incidents of the same process, still fresh."""
+    """Yield recent incidents of the same process."""
     for incident in here:
         is_same = incident.pid == finding.pid and incident.boot_id == finding.node.boot_id
-        if finding.pid and is_same and incident.kind is APPLICATION and _fresh(incident, finding):
+        if (
+            finding.pid
+            and is_same
+            and incident.kind is IncidentKind.APPLICATION
+            and _is_recent(incident, finding)
+        ):
             yield incident
 
 
 def _without_process(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
-    """Yield incidents of a moment ago on the same GPU, where one side does not name a process."""
-    for incident in _settling(list(here), finding):
-        if incident.kind is APPLICATION and not (incident.pid and finding.pid):
+    """Yield incidents just opened on the same GPU, if the process is unknown on one side."""
+    for incident in _recent_on_device(list(here), finding):
+        if incident.kind is IncidentKind.APPLICATION and not (incident.pid and finding.pid):
             yield incident
 
 
 def _covering(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
-    """Yield incidents of the device that a finding is about.
+    """Yield incidents of the finding's device.
 
-    One that is still open counts however old it is: the device has not been mended since.
+    Open incidents count regardless of age: the device has not been repaired since.
     """
     for incident in here:
         if incident.kind not in _DEVICES or incident.boot_id != finding.node.boot_id:
@@ -134,29 +137,29 @@ def _covering(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
 
 
 def _lost_peer(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
-    """Yield incidents of a GPU that has just fallen off the bus: its peers lose their links."""
+    """Yield incidents of a GPU that just fell off the bus: its peers lose their links."""
     for incident in here:
         if incident.code == OFF_THE_BUS and abs(finding.at - incident.opened_at) <= SETTLING:
             yield incident
 
 
-def _settled(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
-    """Yield what looked like a program's fault a moment ago, on the same device."""
-    return (i for i in _settling(list(here), finding) if i.kind is APPLICATION)
+def _recent_application_faults(here: Iterable[Incident], finding: Finding) -> Iterable[Incident]:
+    """Yield incidents of the same device that just looked like application faults."""
+    return (i for i in _recent_on_device(list(here), finding) if i.kind is IncidentKind.APPLICATION)
 
 
-def _settling(known: Sequence[Incident], finding: Finding) -> list[Incident]:
+def _recent_on_device(known: Sequence[Incident], finding: Finding) -> list[Incident]:
     return [
         incident
         for incident in known
         if finding.node.id in incident.nodes
         and finding.gpu in incident.gpus
-        # Also one that is told of late, or again, and happened while the incident grew.
+        # A late or repeated report may lie within the incident's time.
         and incident.opened_at - SETTLING <= finding.at <= incident.last_at + SETTLING
     ]
 
 
-def _fresh(incident: Incident, finding: Finding) -> bool:
+def _is_recent(incident: Incident, finding: Finding) -> bool:
     return incident.opened_at - SILENCE <= finding.at <= incident.last_at + SILENCE
 
 
@@ -164,20 +167,20 @@ def _first(incidents: Iterable[Incident]) -> Incident | None:
     return min(incidents, key=lambda i: (i.opened_at, i.id), default=None)
 
 
-def _opened(finding: Finding) -> Incident:
+def _new_incident(finding: Finding) -> Incident:
     node, result, kind, at = finding.node, finding.result, finding.kind, finding.at
     place, slot = node.place, finding.slot
-    is_program = kind is APPLICATION
+    is_program = kind is IncidentKind.APPLICATION
     symptom = _symptom(finding)
     gpu = symptom.gpu
-    # With one symptom there is nothing to choose among: that is the cause.
+    # The only symptom is the cause.
     return Incident(
         id=_name(finding),
         kind=kind,
         node=node.id,
         nodes=(node.id,),
         pool=node.pool,
-        domain=finding.domain if kind is FABRIC else "",
+        domain=finding.domain if kind is IncidentKind.FABRIC else "",
         gpus=(gpu,) if gpu else (),
         slots=(slot,) if slot else (),
         host=node.host,
@@ -196,17 +199,17 @@ def _opened(finding: Finding) -> Incident:
     )
 
 
-def _grown(incident: Incident, finding: Finding) -> Incident:
+def _extended(incident: Incident, finding: Finding) -> Incident:
     kind = _kind_after(incident, finding)
-    is_program = kind is APPLICATION
-    return _concluded(
+    is_program = kind is IncidentKind.APPLICATION
+    return _with_cause(
         evolve(
             incident,
             kind=kind,
             nodes=_with(incident.nodes, finding.node.id),
             gpus=_with(incident.gpus, finding.gpu) if finding.gpu else incident.gpus,
             slots=_with(incident.slots, finding.slot) if finding.slot else incident.slots,
-            domain=incident.domain or (finding.domain if kind is FABRIC else ""),
+            domain=incident.domain or (finding.domain if kind is IncidentKind.FABRIC else ""),
             pid=(incident.pid or finding.pid) if is_program else "",
             process=(incident.process or finding.result.facts.get("process", ""))
             if is_program
@@ -219,12 +222,14 @@ def _grown(incident: Incident, finding: Finding) -> Incident:
 
 
 def _kind_after(incident: Incident, finding: Finding) -> IncidentKind:
-    """Return whose fault it is, now that this was found, too."""
+    """Return the kind of the incident with this finding added."""
     is_device = finding.kind in _DEVICES
-    # A number says more than a check that only saw that something is wrong.
+    # An error code is more specific than a check that measured a deviation.
     is_vague = incident.kind is IncidentKind.HARDWARE and not incident.code and bool(finding.code)
     return (
-        finding.kind if is_device and (incident.kind is APPLICATION or is_vague) else incident.kind
+        finding.kind
+        if is_device and (incident.kind is IncidentKind.APPLICATION or is_vague)
+        else incident.kind
     )
 
 
@@ -232,7 +237,7 @@ def _merged(incident: Incident, part: Incident) -> Incident:
     symptoms = incident.symptoms
     for symptom in part.symptoms:
         symptoms = _with_symptom(symptoms, symptom)
-    return _concluded(
+    return _with_cause(
         evolve(
             incident,
             symptoms=symptoms,
@@ -242,17 +247,17 @@ def _merged(incident: Incident, part: Incident) -> Incident:
     )
 
 
-def _absorbed(part: Incident, whole: Incident, at: datetime) -> Incident:
+def _closed_as_part(part: Incident, whole: Incident, at: datetime) -> Incident:
     return evolve(
         part,
         state=IncidentState.RESOLVED,
         closed_at=max(at, part.last_at),
-        note=f"a part of {whole.id}",
+        note=f"part of {whole.id}",
     )
 
 
-def _concluded(incident: Incident) -> Incident:
-    """Return the incident with its cause chosen, and the most that any part of it asks for."""
+def _with_cause(incident: Incident) -> Incident:
+    """Return the incident with its cause chosen, and the strongest action of its symptoms."""
     cause = min(
         incident.symptoms, key=lambda s: (rank_of(s.code, s.reason), s.first_at, s.node, s.check)
     )
@@ -297,7 +302,7 @@ def _with_symptom(symptoms: tuple[Symptom, ...], new: Symptom) -> tuple[Symptom,
                 new,
                 first_at=min(seen.first_at, new.first_at),
                 last_at=max(seen.last_at, new.last_at),
-                # Told of again because another source has seen it, too: still the same event.
+                # Another source reported the same event; do not count it twice.
                 count=seen.count if new.last_at == seen.last_at else seen.count + new.count,
             )
             return (*symptoms[:index], again, *symptoms[index + 1 :])
@@ -312,7 +317,7 @@ def _with(names: tuple[T, ...], name: T) -> tuple[T, ...]:
 
 
 def _name(finding: Finding) -> IncidentId:
-    """Return a name that the same finding always gets, so that telling it twice opens one."""
+    """Return an id derived from the finding, so that a repeated report opens no second one."""
     parts = (
         str(finding.node.id),
         finding.node.boot_id,

@@ -1,1 +1,1 @@
-"""What the past of a fleet says about its machines: lemons, wear, stragglers, failure rates."""
+"""Statistics over a fleet's past: lemons, wear, stragglers, failure rates."""

@@ -1,4 +1,4 @@
-"""Bad hosts: machines that were given back because they were broken, and may come again."""
+"""Bad hosts: machines that were returned because they were broken, and may come back."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 
-from navarch.core.health import HEARTBEAT, UNHEALTHY, CheckResult, Condition, Health
+from navarch.core.health import HEARTBEAT, CheckResult, Condition, Health
 from navarch.core.inventory import Inventory
 from navarch.core.node import HOST_LABELS, Node
 
 MACHINE = "machine"
-"""The check that the control plane makes of every machine that introduces itself."""
+"""The check that the control plane runs on every machine that registers."""
 
 REMEMBERED = timedelta(days=90)
-"""For how long a machine is held to be the one it was. Providers mend what they are told of."""
+"""How long a returned machine counts as broken. Providers repair what is reported to them."""
 
 _UUID = re.compile(r"[Gg][Pp][Uu]-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -22,8 +22,8 @@ _uuid_of = attrgetter("uuid")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenBack:
-    """Why a machine was not kept."""
+class ReturnedMachine:
+    """A machine that was returned, and why."""
 
     node: str
     at: datetime
@@ -31,7 +31,7 @@ class GivenBack:
 
 
 def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
-    """Return the names by which a machine can be known again: its host's, and its GPUs'."""
+    """Return the names that identify a machine: those of its host and of its GPUs."""
     labels, topology = inventory.labels, node.topology
     hosts = dict.fromkeys(filter(None, map(labels.get, HOST_LABELS)))
     if topology is not None and topology.host:
@@ -41,31 +41,33 @@ def identities(inventory: Inventory, node: Node) -> tuple[str, ...]:
     return (*named, *map(str.lower, gpus))
 
 
-def blame(node: Node) -> list[Condition]:
-    """Return what of a node's hardware is the reason why it is given back, if it is."""
+def hardware_faults(node: Node) -> list[Condition]:
+    """Return the hardware conditions for which a node is being returned, if any."""
     if node.retiring is None or node.retiring.surplus or node.retiring.urgent:
         return []
     return [
         condition
         for condition in node.conditions
-        # Silence may be the network's fault, and is no reason to shun a machine.
-        if condition.health is UNHEALTHY and condition.check not in (HEARTBEAT, MACHINE)
+        # A missing heartbeat may be a network fault, which is no reason to avoid a machine.
+        if condition.health is Health.UNHEALTHY and condition.check not in (HEARTBEAT, MACHINE)
     ]
 
 
-def blamed(conditions: Iterable[Condition], identities: Iterable[str]) -> tuple[str, ...]:
-    """Return the names to remember: all of them, less the GPUs that others were blamed for."""
+def blamed_identities(
+    conditions: Iterable[Condition], identities: Iterable[str]
+) -> tuple[str, ...]:
+    """Return the identities to remember: all, except GPUs that are not at fault."""
     named = list(identities)
-    guilty = {condition.facts.get("gpu", "").lower() for condition in conditions}
-    if not guilty <= set(named):
+    at_fault = {condition.facts.get("gpu", "").lower() for condition in conditions}
+    if not at_fault <= set(named):
         return tuple(named)
-    return tuple(name for name in named if name in guilty or not _UUID.fullmatch(name))
+    return tuple(name for name in named if name in at_fault or not _UUID.fullmatch(name))
 
 
-def recognise(
-    identities: Iterable[str], known: Mapping[str, GivenBack], node: Node, *, now: datetime
+def find_returned(
+    identities: Iterable[str], known: Mapping[str, ReturnedMachine], node: Node, *, now: datetime
 ) -> CheckResult | None:
-    """Return what is held against a machine that was here before, and given back as broken."""
+    """Return an unhealthy result if the machine was returned as broken before."""
     past = [known[name] for name in identities if name in known]
     found = [p for p in past if p.node != node.id and p.at > now - REMEMBERED]
     if not found:
@@ -74,7 +76,7 @@ def recognise(
     return CheckResult(
         check=MACHINE,
         health=Health.UNHEALTHY,
-        reason=f"given back as {last.node} on {last.at:%Y-%m-%d}: {last.reason}"[:300],
+        reason=f"returned as broken node {last.node} on {last.at:%Y-%m-%d}: {last.reason}"[:300],
         fatal=True,
         action="replace",
     )

@@ -1,4 +1,4 @@
-"""Lemons: machines, and single GPUs of them, that fail again and again."""
+"""Lemons: machines and GPUs that fail repeatedly."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,55 +10,53 @@ from navarch.core.node import Node
 from navarch.health.learning.rates import rate
 
 WINDOW = timedelta(days=30)
-"""How far back failures count: as far as incidents are kept."""
+"""How far back failures count: as long as incidents are kept."""
 
 PRIOR_FAILURES = 1.0
-"""How much the fleet's own rate weighs against a machine's: as much as one failure. One
-failure alone makes no lemon, however short the machine has been here."""
+"""The weight of the fleet's rate against a machine's own, in failures. With one, a single failure
+makes no lemon, however short the machine has been in service."""
 
 STRIKES_MIN = 2
 TIMES_EXPECTED = 5.0
-"""A lemon has failed at least twice, and at least five times as often as can be expected."""
+"""A lemon has failed at least twice, and at least five times as often as expected."""
 
 _HARDWARE = frozenset({IncidentKind.HARDWARE, IncidentKind.FABRIC, IncidentKind.HOST})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lemon:
-    """How much worse than the rest of the fleet one node is, or one GPU of it."""
+    """How much worse than the rest of the fleet a node is, or one GPU of it."""
 
     node: NodeId
     score: float
-    """How many times the fleet's rate it fails at, as far as is known."""
+    """Its estimated failure rate, as a multiple of the fleet's."""
     strikes: int
     is_lemon: bool
     gpu: str = ""
-    """The GPU, by its UUID; empty for the machine as a whole, and for a slot that had several."""
+    """The GPU's UUID; empty for the whole machine, and for a slot that has held several GPUs."""
     slot: str = ""
-    """Where in the machine it sits, by PCI address, where that is known."""
+    """The PCI address of the slot, if known."""
     host: str = ""
-    """The physical machine, where somebody names it. Its strikes count under every node that was
-    ever placed on it."""
+    """The physical machine, if known. Its strikes count for every node that was placed on it."""
     causes: tuple[str, ...] = ()
-    """What it failed with, the latest first, each once."""
+    """The titles of its incidents, latest first, without duplicates."""
 
 
 def is_strike(incident: Incident) -> bool:
-    """Return whether an incident speaks against the machine rather than its programs."""
+    """Return whether an incident counts against the machine rather than its programs."""
     return incident.kind in _HARDWARE and bool(incident.action) and incident.action != "none"
 
 
 def score_lemons(
     nodes: Mapping[NodeId, Node], incidents: Iterable[Incident], *, now: datetime
 ) -> list[Lemon]:
-    """Return every machine with a strike, and every GPU and slot with two, the worst first.
+    """Return machines with a strike, and GPUs and slots with two, worst first.
 
-    What failed under an earlier node of the same physical machine counts, and so does what failed
-    in the same slot with another GPU in it: then it is hardly the GPU.
+    Strikes under an earlier node of the same physical machine count, and so do strikes in the same
+    slot with another GPU: then the GPU is hardly the cause.
 
-    The score is the mean of a Gamma distribution: the fleet's rate weighs as much as one failure,
-    and each strike of the machine counts against that. It is the same for a machine that was here
-    for a day as for one that was here for a month only as far as neither has failed.
+    The score is the mean of a Gamma distribution whose prior is the fleet's rate with the weight of
+    one failure. The time in service matters only for machines that have failed.
     """
     strikes = [i for i in incidents if is_strike(i) and i.last_at > now - WINDOW]
     exposure = {name: exposure_days(node, now=now) for name, node in nodes.items()}
@@ -84,7 +82,7 @@ def score_lemons(
 
 
 def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lemon]:
-    """Yield the slots, and the GPUs whose slot nobody knows, that failed at least twice."""
+    """Yield the slots with two strikes, and the GPUs with two whose slot is unknown."""
     for slot in dict.fromkeys(slot for incident in strikes for slot in incident.slots):
         hit = [incident for incident in strikes if slot in incident.slots]
         gpus = {gpu for incident in hit if len(incident.gpus) == 1 for gpu in incident.gpus}
@@ -99,13 +97,13 @@ def _parts(node: Node, strikes: list[Incident], expected: float) -> Iterator[Lem
 
 
 def _days_since_first(strikes: Iterable[Incident], now: datetime) -> float:
-    """Return for how long a machine has been known at least, under whatever node."""
+    """Return how many days the machine has been known at least, under any node."""
     first = min(incident.opened_at for incident in strikes)
     return (now - max(first, now - WINDOW)) / timedelta(days=1)
 
 
 def exposure_days(node: Node, *, now: datetime) -> float:
-    """Return for how much of the window a node has been in service, in days."""
+    """Return how many days of the window a node has been in service."""
     begun = node.registered_at
     if begun is None:
         return 0.0

@@ -1,15 +1,15 @@
-"""How often machines fail, and how well that is known."""
+"""Failure rates with confidence intervals."""
 
 from dataclasses import dataclass
 from math import log, sqrt
 
 Z95 = 1.959964
-"""A normal value lies within so many deviations 95 times in 100."""
+"""The 97.5th percentile of the normal distribution: 95 % lie within this many deviations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Failures in a thousand node-days, with the interval that holds the truth 19 times in 20."""
+    """Failures per 1,000 node-days, with a 95 % confidence interval."""
 
     failures: int
     node_days: float
@@ -21,8 +21,8 @@ class Rate:
 def rate(failures: int, node_days: float) -> Rate:
     """Return the rate of `failures` over `node_days`.
 
-    The interval is that of a count, by the approximation of Wilson and Hilferty to the Gamma
-    distribution: within two percent. Without any time nothing is known, and it has no upper end.
+    The interval is that of a Poisson count, by the Wilson-Hilferty approximation of the Gamma
+    distribution, which is exact to two percent. Without exposure it has no upper end.
     """
     if node_days <= 0:
         return Rate(failures=failures, node_days=0.0, per_1000=0.0, low=0.0, high=float("inf"))

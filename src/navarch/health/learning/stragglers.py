@@ -1,34 +1,34 @@
-"""Stragglers: nodes that do less than their peers of the same job, window after window."""
+"""Stragglers: GPUs that are slower than their peers in the same job for several windows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
 STRAGGLER = "straggler"
-"""The check that the control plane makes of GPUs that work together."""
+"""The check that the control plane runs on GPUs of the same job."""
 
 PEERS_MIN = 4
-"""Of fewer nobody can say who is the odd one."""
+"""Fewer peers do not show which one is the outlier."""
 
 DEVIATIONS_MIN = 4.0
 SHORTFALL_MIN = 0.05
-"""A straggler is far from its peers by their own measure, and by a twentieth of what they do: where
-all are alike to the last digit, any difference is many deviations."""
+"""A straggler is this many deviations below the median, and 5 % below it: where all peers are
+nearly equal, any difference is many deviations."""
 
 ODD_SHARE_MAX = 0.2
-"""If more than this share of the peers fall behind, they do something else: the first stage of a
-pipeline, say. One may always be the odd one."""
+"""If more than this share of the peers is slow, they do different work, such as the first stage of
+a pipeline. A single outlier always counts."""
 
 CONFIRMATIONS = 4
 MISSES_MAX = 1
-"""So many windows must agree, with at most so many in between that do not."""
+"""A straggler is slow in this many windows, with at most this many misses in a row."""
 
 MAD_TO_SIGMA = 1.4826
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Straggler:
-    """Somebody who holds the others up."""
+    """A GPU that slows its peers down."""
 
     name: str
     value: float
@@ -37,22 +37,22 @@ class Straggler:
 
     @property
     def shortfall(self) -> float:
-        """By which share of what is typical it falls short."""
+        """The share of the typical value that is missing."""
         return 1 - self.value / self.typical if self.typical else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspicion:
-    """How often somebody has fallen behind lately."""
+class SlowStreak:
+    """The number of recent windows in which a GPU was slow."""
 
     windows: int = 0
     misses: int = 0
 
 
-def behind(values: Mapping[str, float]) -> dict[str, float]:
-    """Return who falls behind in one window, with what is typical of the others.
+def find_slow(values: Mapping[str, float]) -> dict[str, float]:
+    """Return the peers that are slow in one window, each with the typical value.
 
-    Median and median deviation: a straggler must not hide by dragging the average down.
+    Median and median deviation are used, since a straggler drags the mean down.
     """
     if len(values) < PEERS_MIN:
         return {}
@@ -63,21 +63,21 @@ def behind(values: Mapping[str, float]) -> dict[str, float]:
     return slow if len(slow) <= max(1.0, ODD_SHARE_MAX * len(values)) else {}
 
 
-def watch(
-    before: Mapping[str, Suspicion], values: Mapping[str, float]
-) -> tuple[dict[str, Suspicion], list[Straggler]]:
-    """Return what is suspected after one more window, and who is found to be a straggler."""
-    slow = behind(values)
-    after: dict[str, Suspicion] = {}
+def update_streaks(
+    before: Mapping[str, SlowStreak], values: Mapping[str, float]
+) -> tuple[dict[str, SlowStreak], list[Straggler]]:
+    """Return the streaks after one more window, and the stragglers found."""
+    slow = find_slow(values)
+    after: dict[str, SlowStreak] = {}
     found: list[Straggler] = []
     for name in {**before, **slow}:
         if name not in values:
-            continue  # It is no longer a part of this.
-        known = before.get(name, Suspicion())
+            continue  # It left the job.
+        known = before.get(name, SlowStreak())
         if name in slow:
-            known = Suspicion(windows=known.windows + 1)
+            known = SlowStreak(windows=known.windows + 1)
         elif known.misses < MISSES_MAX:
-            known = Suspicion(windows=known.windows, misses=known.misses + 1)
+            known = SlowStreak(windows=known.windows, misses=known.misses + 1)
         else:
             continue
         after[name] = known

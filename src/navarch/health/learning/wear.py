@@ -1,4 +1,4 @@
-"""Wear: for how many days a GPU's spare memory rows will last, if it goes on like this."""
+"""Wear: how many days a GPU's spare memory rows will last at their current rate."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,28 +10,28 @@ from navarch.health.checks.rows import Banks
 from navarch.health.learning.rates import Z95
 
 WEAR = "wear"
-"""The check that the control plane makes of every GPU that uses up its spare rows."""
+"""The check that the control plane runs on GPUs that use up their spare rows."""
 
 LOOK_BACK = timedelta(days=90)
-"""How old a reading may be that a trend begins with: as far as the journal reaches."""
+"""The age of the oldest reading in a trend: as far back as the journal reaches."""
 
 WARN_DAYS = 30.0
-CALM_DAYS = 45.0
-"""A GPU whose spares last less than a month is told of, until they last a month and a half."""
+CLEAR_DAYS = 45.0
+"""A GPU is reported if its spare rows last less than a month, until they last six weeks."""
 
 WEIGHTS = (0, 1, 2, 3, 4)
-"""How many of a bank's spare rows are held to be used, by where it stands in the histogram:
-full, high, partial, low, none. The driver tells no more than that."""
+"""The spare rows that a bank has used, by its place in the histogram: full, high, partial, low,
+none. The driver reports nothing finer."""
 
 ADVANCES_MIN = 3
-"""Wear of fewer steps says nothing about a trend."""
+"""Fewer steps do not make a trend."""
 
 SPAN_MIN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WearReading:
-    """How many memory banks had how many spare rows left at one moment."""
+    """The spare rows of a GPU's memory banks at one time."""
 
     at: datetime
     banks: Banks
@@ -39,25 +39,25 @@ class WearReading:
 
     @property
     def used(self) -> int:
-        """The steps that all banks together have come."""
+        """The steps that all banks together have used."""
         return sum(weight * banks for weight, banks in zip(WEIGHTS, self.banks, strict=True))
 
     @property
     def exhausted(self) -> bool:
-        """Whether a bank is without a spare row: its next bad row cannot be replaced."""
+        """Whether a bank has no spare row: its next bad row cannot be remapped."""
         return self.banks[-1] > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaysLeft:
-    """When the first bank will have no spare row left, as far as can be told."""
+    """The time until the first bank has no spare row."""
 
     days: float
     low: float
-    """It will hardly be sooner than this."""
+    """The lower bound of the 95 % interval."""
 
 
-def judge_wear(
+def evaluate_wear(
     gpu: str,
     label: str,
     readings: Sequence[WearReading],
@@ -65,12 +65,12 @@ def judge_wear(
     *,
     now: datetime,
 ) -> CheckResult | None:
-    """Return what the control plane has to say about the spares of a GPU; None: nothing new.
+    """Return the result for a GPU's spare rows; None if it has not changed.
 
-    `label` is what people call the GPU, `before` what was said of it the last time.
+    `label` is the GPU's display name, `before` its current wear condition.
     """
     left = days_left(recent(readings, now=now))
-    limit = WARN_DAYS if before is None else CALM_DAYS
+    limit = WARN_DAYS if before is None else CLEAR_DAYS
     if left is None or left.days > limit:
         healthy = CheckResult(check=f"{WEAR}/{gpu}", health=Health.HEALTHY, facts={"gpu": gpu})
         return None if before is None else healthy
@@ -93,9 +93,9 @@ def judge_wear(
 
 
 def recent(readings: Sequence[WearReading], *, now: datetime) -> list[WearReading]:
-    """Return the readings that a trend is made of: the lately ones, what they began from, and now.
+    """Return the readings for a trend: recent ones, the one before them, and now.
 
-    A GPU that has not worn since its last reading has lasted until now: that is part of its rate.
+    The time since the last reading counts too: the GPU has not worn since.
     """
     if not readings:
         return []
@@ -106,11 +106,10 @@ def recent(readings: Sequence[WearReading], *, now: datetime) -> list[WearReadin
 
 
 def days_left(readings: Sequence[WearReading]) -> DaysLeft | None:
-    """Return how long the spares last; None where nothing wears, or too little is known.
+    """Return how long the spare rows last; None without wear, or with too few readings.
 
-    Bad rows cluster: it is the worst bank that runs out, not the average one. So the steps that the
-    worst bank has left are set against the rate at which all banks together advance, as if all
-    further wear hit that one: a warning that comes too early rather than too late.
+    Bad rows cluster, so the worst bank runs out first, not the average one. The estimate assumes
+    that all further wear hits the worst bank: it warns too early rather than too late.
     """
     seen = sorted(readings, key=lambda reading: reading.at)
     if not seen:

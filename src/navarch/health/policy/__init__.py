@@ -1,1 +1,1 @@
-"""What the findings of checks mean here: rules in CEL, first match per event, worst wins."""
+"""Policies: rules in CEL that decide what a finding means. The first match decides."""

@@ -1,4 +1,4 @@
-"""What history would have seen under another policy."""
+"""Compare two policies over the findings in the journal."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,8 @@ from navarch.health.policy.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one policy makes of one event."""
+class PolicyOutcome:
+    """The verdict of one policy on one event."""
 
     health: Health
     fatal: bool
@@ -24,10 +24,10 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """The outcome as an operator would say it."""
+        """The outcome for operators, such as `unhealthy, fatal, reset gpu`."""
         word = f"{self.health}, fatal" if self.fatal else str(self.health)
-        asked = "" if self.action in ("", "none") else f", {self.action.replace('_', ' ')}"
-        return f"{word}{asked}"
+        action = "" if self.action in ("", "none") else f", {self.action.replace('_', ' ')}"
+        return f"{word}{action}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,46 +37,46 @@ class Difference:
     at: datetime
     node: NodeId
     what: str
-    old: Outcome
-    new: Outcome
+    old: PolicyOutcome
+    new: PolicyOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """What one policy makes of all of history."""
+class PolicyTally:
+    """The verdicts of one policy over the whole history."""
 
     verdicts: Mapping[str, int] = field(default_factory=dict)
-    """How often each health was the verdict."""
+    """The number of verdicts by health."""
     actions: Mapping[str, int] = field(default_factory=dict)
-    """How often each action was asked for."""
+    """The number of verdicts by action."""
     fatal: int = 0
-    """Verdicts that are acted on at once."""
+    """The number of verdicts that are acted on at once."""
     nodes_out: int = 0
-    """Different nodes that were taken out of service."""
+    """The number of nodes taken out of service."""
     broken: int = 0
-    """Events for which a rule could not be evaluated."""
+    """The number of events for which a rule could not be evaluated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class PolicyComparison:
     """Two policies side by side, over the same history."""
 
-    old: Tally
-    new: Tally
+    old: PolicyTally
+    new: PolicyTally
     events: int
     since: datetime | None
-    """When the oldest of the events happened."""
+    """When the oldest event happened."""
     differences: tuple[Difference, ...]
 
 
 def compare_policies(
     old: Policy, new: Policy, events: Iterable[Event], *, start: datetime | None = None
-) -> Comparison:
-    """Return what `events`, oldest first, would have come to under each of two policies.
+) -> PolicyComparison:
+    """Return how two policies judge `events`, oldest first.
 
-    Each event is judged under the circumstances of its time, as the journal has kept them, and
-    windows fill as they would have: also with what was written down before `start`, which is not
-    compared. What an action would have changed about later events is not known, and not guessed at.
+    Each event is judged in the circumstances that the journal recorded for it. Events before
+    `start` fill the rules' windows but are not compared. The effect that an action would have had
+    on later events is unknown and ignored.
     """
     before, after = _Replay(old), _Replay(new)
     differences: list[Difference] = []
@@ -98,7 +98,7 @@ def compare_policies(
             differences.append(
                 Difference(at=occurrence.at, node=node, what=event.reason, old=one, new=other)
             )
-    return Comparison(
+    return PolicyComparison(
         old=before.tally(),
         new=after.tally(),
         events=count,
@@ -116,7 +116,7 @@ class _Replay:
         self._fatal = 0
         self._broken = 0
 
-    def judge(self, node: NodeId, verdict: Verdict) -> Outcome:
+    def judge(self, node: NodeId, verdict: Verdict) -> PolicyOutcome:
         self.engine.note(verdict)
         self._verdicts[str(verdict.health)] += 1
         self._actions[verdict.action or "none"] += 1
@@ -124,12 +124,12 @@ class _Replay:
         self._broken += bool(verdict.broken)
         if verdict.health is Health.UNHEALTHY:
             self._out.add(node)
-        return Outcome(
+        return PolicyOutcome(
             health=verdict.health, fatal=verdict.fatal, action=verdict.action, rule=verdict.rule
         )
 
-    def tally(self) -> Tally:
-        return Tally(
+    def tally(self) -> PolicyTally:
+        return PolicyTally(
             verdicts=dict(sorted(self._verdicts.items())),
             actions=dict(sorted(self._actions.items())),
             fatal=self._fatal,

@@ -1,60 +1,113 @@
-"""The engine: a policy, compiled, and what it makes of occurrences."""
+"""The engine: a compiled policy that judges occurrences."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
 from navarch.core.drafting import drafted
 from navarch.core.evolve import evolve
-from navarch.core.health import UNHEALTHY, CheckResult, Health
+from navarch.core.health import CheckResult, Health
+from navarch.core.ids import PoolName
 from navarch.health.policy.expression import (
     Expressions,
-    asks_when,
+    depends_on_moment,
     find_flaw,
-    speaks_of,
+    variables_used,
 )
 from navarch.health.policy.occurrence import Occurrence, variables
-from navarch.health.policy.policy import Policy, Rule, Scope
-from navarch.health.policy.windows import Match, Windows
+from navarch.health.policy.policy import COUNT_MAX, Policy, Rule, Scope
 
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 0, Health.DEGRADED: 1, Health.UNHEALTHY: 2}
+
+
+MatchKey = tuple[str, str, str]
+"""A node, a rule, and the GPU (empty for the node as a whole)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """One event for which a rule's condition held."""
+
+    key: MatchKey
+    at: datetime
+    times: int = 1
+    value: str = ""
+    """The value to count, for rules that count distinct values."""
+
+
+class Windows:
+    """The recent matches of rules that count, for as long as their windows last."""
+
+    def __init__(self) -> None:
+        self._matches: dict[str, dict[MatchKey, deque[Match]]] = {}
+        """Keyed by node, so that a node can be forgotten quickly."""
+
+    def count(
+        self, match: Match, *, within: timedelta, distinct: bool, beside: Iterable[Match] = ()
+    ) -> int:
+        """Return the count within the window that ends with `match`, including it.
+
+        `beside` are matches of the same report that are not stored yet.
+        """
+        since = match.at - within
+        alike = (m for m in beside if m.key == match.key)
+        before = self._matches.get(match.key[0], {}).get(match.key, ())
+        seen = dict.fromkeys((*before, *alike, match))
+        kept = [m for m in seen if since < m.at <= match.at]
+        if distinct:
+            return len({m.value for m in kept if m.value})
+        return sum(m.times for m in kept)
+
+    def note(self, match: Match, *, within: timedelta) -> None:
+        """Store a match; a repeated match is stored once."""
+        of_node = self._matches.setdefault(match.key[0], {})
+        kept = of_node.setdefault(match.key, deque(maxlen=COUNT_MAX))
+        while kept and kept[0].at <= match.at - within:
+            kept.popleft()
+        if match not in kept:
+            kept.append(match)
+
+    def forget(self, node: str) -> None:
+        """Drop the matches of a node."""
+        self._matches.pop(node, None)
 
 
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a policy makes of one occurrence, and by which rule."""
+    """A policy's decision about one occurrence, and the rule it comes from."""
 
     health: Health
     fatal: bool
     action: str
     rule: str = ""
-    """Empty when no rule matched, and the check's own judgement stands."""
+    """Empty if no rule matched; then the check's own result stands."""
     broken: tuple[str, ...] = ()
     """Rules that could not be evaluated, each with the reason."""
     matches: tuple[Match, ...] = ()
-    """What to remember for rules that count."""
+    """The matches to store for rules that count."""
     steady: bool = True
-    """Whether the same thing on the same node means the same at any other moment: no rule that
-    had a say asked what time it is, what the machine is at, or how often it has been so."""
+    """Whether the same finding on the same node always gets this verdict. False if a rule that was
+    considered depends on the time, on the machine's phase or on a count."""
 
 
 @dataclass(slots=True)
 class Engine:
-    """Judges by one policy. It remembers only what its windows need, and only when told to."""
+    """Judges occurrences by one policy. Only `note` changes its state."""
 
     policy: Policy
     windows: Windows = field(default_factory=Windows)
     remembers: bool = field(init=False)
-    """Whether its verdicts depend on what happened before."""
+    """Whether verdicts depend on earlier occurrences."""
     revision: str = field(init=False)
-    """A name for exactly these rules: another for any change of one."""
+    """An identifier of exactly these rules; it changes with any rule."""
     _conditions: Expressions = field(init=False)
-    _speaks_of: frozenset[str] = field(init=False)
-    _ask_when: list[bool] = field(init=False)
+    _variables_used: frozenset[str] = field(init=False)
+    _time_dependent: list[bool] = field(init=False)
 
     def __post_init__(self) -> None:
         for rule in self.policy.rules:
@@ -65,22 +118,22 @@ class Engine:
         rules = hashlib.sha256(msgspec.json.encode(self.policy)).hexdigest()[:8]
         self.revision = f"{self.policy.name}@{rules}"
         self._conditions = Expressions(conditions)
-        self._speaks_of = speaks_of(conditions)
-        self._ask_when = [asks_when(rule.condition) for rule in self.policy.rules]
+        self._variables_used = variables_used(conditions)
+        self._time_dependent = [depends_on_moment(rule.condition) for rule in self.policy.rules]
 
     def judge(self, occurrence: Occurrence, *, beside: Sequence[Match] = ()) -> Verdict:
-        """Return what the first rule that matches says.
+        """Return the verdict of the first rule that matches.
 
-        What others of the same report have matched counts too: it lies `beside`. A rule that
-        cannot be evaluated must not hide what happened: the other rules are tried, and what
-        they say counts only where it is no milder than what the check said itself.
+        `beside` are the matches of other occurrences in the same report, which count too. A rule
+        that cannot be evaluated must not hide a fault: the other rules are tried, and their verdict
+        stands only if it is at least as severe as the check's own.
         """
         broken: list[str] = []
         matches: list[Match] = []
         steady = True
         decided: Verdict | None = None
-        holding = self._holding(occurrence)
-        for rule, when, holds in zip(self.policy.rules, self._ask_when, holding, strict=True):
+        results = self._evaluate_conditions(occurrence)
+        for rule, when, holds in zip(self.policy.rules, self._time_dependent, results, strict=True):
             if holds is False and not when:
                 continue
             counts = holds is True and (rule.within is not None or bool(rule.phases))
@@ -88,23 +141,25 @@ class Engine:
             if isinstance(holds, str):
                 broken.append(f"{rule.name}: {holds}")
             elif holds and self._enough(rule, occurrence, matches, beside):
-                decided = _decided(rule, occurrence.result)
+                decided = _verdict_of(rule, occurrence.result)
                 break
-        if decided is None or (broken and _rank(_own(occurrence.result)) > _rank(decided)):
-            decided = _own(occurrence.result)
+        if decided is None or (
+            broken and _rank(_default_verdict(occurrence.result)) > _rank(decided)
+        ):
+            decided = _default_verdict(occurrence.result)
         if steady and not broken and not matches:
             return decided
         return evolve(decided, broken=tuple(broken), matches=tuple(matches), steady=steady)
 
-    def _holding(self, occurrence: Occurrence) -> Iterable[bool | str]:
-        """Return for each rule whether its condition holds, or, as text, why that is not known."""
+    def _evaluate_conditions(self, occurrence: Occurrence) -> Iterable[bool | str]:
+        """Return for each rule whether its condition holds, or the error as text."""
         try:
-            return self._conditions.hold(variables(occurrence, self._speaks_of))
+            return self._conditions.hold(variables(occurrence, self._variables_used))
         except Exception as error:  # noqa: BLE001 - a finding may hold what no variable can
             return [f"{type(error).__name__}: {error}"] * len(self.policy.rules)
 
     def note(self, verdict: Verdict) -> None:
-        """Remember what `verdict` rests on, now that it stands."""
+        """Store the matches of a verdict that has been committed."""
         if not verdict.matches:
             return
         within = {rule.name: rule.within for rule in self.policy.rules}
@@ -137,8 +192,28 @@ class Engine:
         return counted >= rule.count
 
 
-def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult:
-    """Return `result` as the policy sees it, with a word about it where that differs."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicySet:
+    """The policy of the fleet, and those of pools with their own."""
+
+    fleet: Engine
+    pools: Mapping[PoolName, Engine] = field(default_factory=dict)
+
+    def of(self, pool: PoolName | None) -> Engine:
+        """Return the engine for the nodes of `pool`; None means nodes without a pool."""
+        return self.fleet if pool is None else self.pools.get(pool, self.fleet)
+
+
+def compile_policies(fleet: Policy, pools: Mapping[PoolName, Policy] | None = None) -> PolicySet:
+    """Return the engines for these policies, each compiled once."""
+    return PolicySet(
+        fleet=Engine(fleet),
+        pools={name: Engine(policy) for name, policy in (pools or {}).items()},
+    )
+
+
+def apply_verdict(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult:
+    """Return `result` with the policy's verdict, and the rule in the reason if it differs."""
     facts = {**result.facts, "rule": verdict.rule} if verdict.rule else dict(result.facts)
     reason = result.reason
     if (verdict.health, verdict.fatal) != (result.health, result.fatal):
@@ -148,7 +223,7 @@ def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult
         reason += f" (policy {policy.name} could not be applied: {'; '.join(verdict.broken)})"
     return evolve(
         result,
-        # A condition is about a code on a GPU; which process met it is no part of its name.
+        # A condition is named by code and GPU; the process is not part of its name.
         check="/".join(result.check.split("/")[:3]) if result.lasting else result.check,
         health=verdict.health,
         fatal=verdict.fatal,
@@ -158,19 +233,19 @@ def judged(result: CheckResult, verdict: Verdict, policy: Policy) -> CheckResult
     )
 
 
-def _decided(rule: Rule, result: CheckResult) -> Verdict:
+def _verdict_of(rule: Rule, result: CheckResult) -> Verdict:
     fatal = rule.fatal
     if fatal is None:
         fatal = result.fatal or result.lasting
     return Verdict(
         health=rule.result,
-        fatal=fatal and rule.result is UNHEALTHY,
+        fatal=fatal and rule.result is Health.UNHEALTHY,
         action=result.action if rule.action is None else rule.action,
         rule=rule.name,
     )
 
 
-def _own(result: CheckResult) -> Verdict:
+def _default_verdict(result: CheckResult) -> Verdict:
     return Verdict(health=result.health, fatal=result.fatal, action=result.action)
 
 

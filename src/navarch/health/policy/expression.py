@@ -1,4 +1,4 @@
-"""Conditions: CEL, compiled once and checked before it is ever used."""
+"""Conditions in CEL: compiled once, and validated before use."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ CONDITION_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flaw:
-    """What is wrong with a condition, and where in it."""
+    """An error in a condition, and its position."""
 
     message: str
     remedy: str = ""
@@ -26,52 +26,50 @@ class Flaw:
 
 
 KNOWN_MAX = 1_000
-"""So many answers are remembered of one policy."""
+"""The most results that are cached for one policy."""
 
 
 class Expressions:
-    """Several conditions, asked at once: that takes a third of the time of asking each.
+    """Several conditions evaluated together, which takes a third of the time of each by itself.
 
-    A condition holds by what it is told and nothing else. Where all of them speak of nothing but
-    what a check has found and what the machine is at, there is little that they can be told, and
-    the same is told again with the next machine of a thousand: that answer is remembered, since
-    to be asked takes longer than all else that is made of a report.
+    Results are cached if the conditions use nothing but `check` and `phase`: those take few values,
+    which recur across the nodes of a fleet, and evaluation is the most expensive step of a report.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._recurs = speaks_of(texts) <= {"check", "phase"}
+        self._cacheable = variables_used(texts) <= {"check", "phase"}
         self._known: dict[str, Sequence[bool | str]] = {}
-        # Each on lines of its own: a condition may end with a comment.
+        # Each on its own lines: a condition may end with a comment.
         together = ",".join(f"(\n{text}\n)" for text in texts)
         self._each = [_environment().compile(text) for text in texts]
         self._together = _compiled(f"[{together}]")
 
     def hold(self, values: Mapping[str, Any]) -> Iterable[bool | str]:
-        """Return for each condition whether it holds, or, as text, why that cannot be said."""
-        if not self._recurs:
-            return self._ask(values)
-        told = repr(values)
-        answer = self._known.get(told)
-        if answer is None:
+        """Return for each condition whether it holds, or the error as text."""
+        if not self._cacheable:
+            return self._evaluate(values)
+        key = repr(values)
+        results = self._known.get(key)
+        if results is None:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            answer = self._known[told] = tuple(self._ask(values))
-        return answer
+            results = self._known[key] = tuple(self._evaluate(values))
+        return results
 
-    def _ask(self, values: Mapping[str, Any]) -> Iterator[bool | str]:
+    def _evaluate(self, values: Mapping[str, Any]) -> Iterator[bool | str]:
         activation = _environment().Activation(values)
         if self._together is not None:
             found = _evaluated(self._together, activation)
             if isinstance(found, list):
                 return (item.value() for item in found)
-        # One of them cannot be evaluated; the others can.
+        # At least one condition fails to evaluate; evaluate the others by themselves.
         return (_truth(_evaluated(each, activation)) for each in self._each)
 
 
 def _evaluated(condition: cel.Expression, activation: cel.Activation) -> object:
-    """Return the value of a condition, or, as text, why it has none.
+    """Return the value of a condition, or the error as text.
 
-    CEL returns most errors as values. It raises when a condition takes more steps than it allows.
+    CEL returns most errors as values, and raises if a condition exceeds its step limit.
     """
     try:
         return condition.eval(activation).value()
@@ -87,13 +85,13 @@ def _compiled(text: str) -> cel.Expression | None:
     try:
         return _environment().compile(text)
     except RuntimeError:
-        return None  # Too much at once for the compiler, which each by itself was not.
+        return None  # The compiler rejects the combined size, though each condition is accepted.
 
 
 def find_flaw(text: str) -> Flaw | None:
-    """Return the first thing that is wrong with a condition; None if it can be used."""
+    """Return the first error in a condition; None if it is valid."""
     if len(text) > CONDITION_MAX:
-        return Flaw(message="the condition is too long", remedy="make several rules of it")
+        return Flaw(message="the condition is too long", remedy="split it into several rules")
     try:
         compiled = _environment().compile(text)
     except RuntimeError as error:
@@ -115,25 +113,25 @@ _WORD = re.compile(r"\w+")
 _WHEN = re.compile(r"timestamp|\bphase\b|\bevent\b(?!\s*\.)")
 
 
-def asks_when(text: str) -> bool:
-    """Return whether a condition may hold at one moment and not at another, all else being equal.
+def depends_on_moment(text: str) -> bool:
+    """Return whether a condition may give different results at different times.
 
-    One that speaks of an event as a whole is taken to speak of its date as well.
+    A condition that uses `event` as a whole is taken to use its timestamp.
     """
     return _WHEN.search(text) is not None
 
 
-def speaks_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the variables that conditions may speak of: the others need not be worked out.
+def variables_used(texts: Iterable[str]) -> frozenset[str]:
+    """Return the variables that occur in conditions; the others need not be computed.
 
-    One that only stands in quotes counts as well, which does no harm.
+    A name inside quotes counts as well, which is harmless.
     """
     return frozenset(word for text in texts for word in _WORD.findall(text)).intersection(VARIABLES)
 
 
 @cache
 def constant(text: str) -> bool | None:
-    """Return what a condition always is, whatever happens; None if that depends."""
+    """Return the value of a condition that is always true or always false; else None."""
     try:
         value = _nothing_known().compile(text).eval(data={}).value()
     except RuntimeError:
@@ -148,7 +146,7 @@ _TYPES = {
     "STRING": "text",
     "MAP": "a map",
     "LIST": "a list",
-    "DYN": "something that may be anything",
+    "DYN": "of unknown type",
 }
 
 
@@ -168,10 +166,10 @@ _UNDECLARED = re.compile(r"undeclared reference to '([^']*)'")
 _OVERLOAD = re.compile(r"found no matching overload for '([^']*)' applied to '\((.*)\)'")
 
 
-def _flaw(text: str, said: str) -> Flaw:
-    found = _WHERE.search(said)
+def _flaw(text: str, error: str) -> Flaw:
+    found = _WHERE.search(error)
     if found is None:
-        return Flaw(message=said.partition("\n")[0])
+        return Flaw(message=error.partition("\n")[0])
     line, column, message = int(found[1]), int(found[2]), found[3].strip()
     undeclared = _UNDECLARED.search(message)
     if undeclared is not None:
@@ -204,7 +202,7 @@ def _undeclared(name: str, line: int, column: int, *, is_called: bool) -> Flaw:
     head = name.partition(".")[0]
     known = _FUNCTIONS if is_called else (*FIELDS, "phase")
     close = get_close_matches(head, known, n=1, cutoff=0.6)
-    # The compiler points behind some names; people look at their beginning.
+    # The compiler points behind some names; report their beginning.
     behind = is_called or "." in name
     return Flaw(
         message=f'unknown {"function" if is_called else "variable"} "{head}"',
@@ -223,7 +221,7 @@ _TOKEN = re.compile(
 
 
 def _unknown_fields(text: str) -> Iterator[Flaw]:
-    """Yield every field that no event, GPU or node has: CEL itself would find out too late."""
+    """Yield fields that no event, check, GPU or node has: CEL reports them at run time only."""
     for found in _TOKEN.finditer(text):
         variable, field = found["variable"], found["field"]
         if variable is None or field in FIELDS[variable]:

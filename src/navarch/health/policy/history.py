@@ -1,4 +1,4 @@
-"""What the journal keeps of an occurrence, so that another policy can be tried on it later."""
+"""Findings in the journal, with all that another policy needs to judge them later."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -11,18 +11,17 @@ from navarch.core.node import Node, Phase
 from navarch.core.offering import Offering
 from navarch.health.policy.engine import Verdict
 from navarch.health.policy.occurrence import Occurrence
-from navarch.health.policy.phase import MachinePhase
-from navarch.health.policy.policy import Policy
+from navarch.health.policy.policy import MachinePhase, Policy
 
 FINDING = "health.finding"
-"""The kind of the event."""
+"""The event kind of a journalled finding."""
 
 CONDITIONS_MAX = 20
 
 LABELS_MAX = 32
 LABEL_MAX = 200
-"""A policy of tomorrow may ask for labels that today's does not, so all are kept; but agents say
-what they like about themselves, and the journal must not be filled with it."""
+"""All labels are kept, since another policy may use any of them, but within limits: agents set
+their labels freely and must not fill the journal."""
 
 _FACT = "fact."
 _LABEL = "label."
@@ -35,7 +34,7 @@ _has_value = itemgetter(1)
 def finding_event(
     occurrence: Occurrence, verdict: Verdict, policy: Policy, *, now: datetime, incident: str = ""
 ) -> Event:
-    """Return what to write down about an occurrence and its verdict."""
+    """Return the journal event for an occurrence and its verdict."""
     result, node = occurrence.result, occurrence.node
     place = node.place or _NOWHERE
     facts = {
@@ -78,7 +77,7 @@ def finding_event(
 
 
 def occurrence_of(event: Event) -> Occurrence | None:
-    """Return the occurrence that an event tells of, or None if it tells of none."""
+    """Return the occurrence that an event records, or None if it is of another kind."""
     facts = event.facts
     if event.kind != FINDING or "check" not in facts or "said" not in facts:
         return None
@@ -100,7 +99,7 @@ def occurrence_of(event: Event) -> Occurrence | None:
 
 
 def _node(name: NodeId, facts: Mapping[str, str], at: datetime) -> Node:
-    """Return the node as far as a policy could have asked about it."""
+    """Return the node with the fields that a policy can use."""
     return Node(
         id=name,
         pool=PoolName(facts["pool"]) if "pool" in facts else None,
@@ -147,7 +146,7 @@ def _written(condition: Condition) -> str:
 def _condition(written: str, at: datetime) -> Condition:
     health, check, *rest = written.split(" ")
     if not rest:
-        # As it was written before codes and GPUs were: they are part of an error's name.
+        # The format before codes and GPUs were written: take them from an XID's name.
         name, _, place = check.partition("/")
         code, _, gpu = place.partition("/")
         rest = [code, gpu] if name == "xid" and gpu else []

@@ -1,4 +1,4 @@
-"""Occurrences: what a policy judges, one at a time, in words that rules can ask about."""
+"""Occurrences: findings with their circumstances, as variables for rules."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from navarch.core.drafting import drafted
-from navarch.core.health import HEALTHY, TESTING, CheckResult, Health
+from navarch.core.health import TESTING, CheckResult, Health
 from navarch.core.node import Node
-from navarch.health.policy.phase import MachinePhase
+from navarch.health.policy.policy import MachinePhase
 
 EVENT_FIELDS = (
     "timestamp",
@@ -24,7 +24,7 @@ EVENT_FIELDS = (
     "sources",
     "process",
 )
-"""The first seven are the reference's."""
+"""The first seven have the names that the Go system uses."""
 CHECK_FIELDS = ("name", "health", "fatal", "action", "lasting")
 GPU_FIELDS = ("health", "checks", "codes")
 NODE_FIELDS = (
@@ -58,9 +58,8 @@ _TYPES = {
     "count": ("driver_error", "DRIVER"),
     "recovery": ("driver_error", "DRIVER"),
 }
-"""The reference's words for what our checks find."""
+"""Event type and system for the results of our checks, in the Go system's terms."""
 
-_UNKNOWN = Health.UNKNOWN
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"-?\d+\.\d*(e-?\d+)?", re.ASCII | re.IGNORECASE)
 _WORDS = {"true": True, "false": False}
@@ -70,7 +69,7 @@ SXIDS_FROM = 10_000
 @drafted
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """A finding, and the circumstances under which it was made."""
+    """A finding, and the state of its node at that time."""
 
     result: CheckResult
     node: Node
@@ -79,34 +78,34 @@ class Occurrence:
 
     @property
     def gpu(self) -> str:
-        """The GPU it is about; empty if it is about the node."""
+        """The GPU's UUID; empty if the finding is about the node."""
         return self.result.facts.get("gpu", "")
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Who saw it."""
+        """The names of the sources that saw it."""
         return tuple(filter(None, self.result.facts.get("sources", "").split(",")))
 
     def fact(self, name: str) -> str:
-        """Return a fact; a process' number only means something within one boot."""
+        """Return a fact, or "". A pid is unique within one boot only, so it gets the boot's id."""
         value = self.result.facts.get(name, "")
         return f"{self.node.boot_id}/{value}" if name == "pid" and value else value
 
 
 def is_occurrence(result: CheckResult) -> bool:
-    """Return whether there is something to judge: something is wrong, or something happened.
+    """Return whether a policy should judge a result.
 
-    That a check could not look says nothing about the hardware, that all is well is no event,
-    and that an agent tests its GPUs is for the scheduler to know: no rule may overrule it.
+    A result that could not be obtained is no evidence about the hardware, and a healthy one is no
+    event. The `testing` check informs the scheduler, and rules must not override it.
     """
     health = result.health
-    if health is _UNKNOWN or result.check == TESTING:
+    if health is Health.UNKNOWN or result.check == TESTING:
         return False
-    return health is not HEALTHY or result.lasting or "event_type" in result.facts
+    return health is not Health.HEALTHY or result.lasting or "event_type" in result.facts
 
 
 def variables(occurrence: Occurrence, names: Collection[str] = VARIABLES) -> dict[str, Any]:
-    """Return what an expression may speak of, as far as it does."""
+    """Return the variables called `names` for an expression."""
     return {name: _VARIABLES[name](occurrence) for name in names}
 
 
@@ -138,7 +137,7 @@ _NOT_MEASURED = frozenset(
 
 
 def _metrics(facts: Mapping[str, str]) -> dict[str, Any]:
-    """Return what was measured. Numbers travel as text, and are numbers again here."""
+    """Return the measured values, converted from text to numbers."""
     measured = {
         name.removeprefix("metrics."): value_of(text)
         for name, text in facts.items()
@@ -162,7 +161,7 @@ def _check(occurrence: Occurrence) -> dict[str, Any]:
 
 
 def _gpu(occurrence: Occurrence) -> dict[str, Any]:
-    """Return what is wrong with the GPU already, before this."""
+    """Return the conditions that the GPU had before this finding."""
     gpu = occurrence.gpu
     wrong = [c for c in occurrence.node.conditions if gpu and c.facts.get("gpu") == gpu]
     words = {str(condition.health) for condition in wrong}
@@ -206,7 +205,7 @@ _VARIABLES: dict[str, Callable[[Occurrence], Any]] = {
 
 
 def value_of(text: str) -> int | float | bool | str:
-    """Return a measurement as a whole number, else as a number, else as a truth, else as text."""
+    """Return a measurement as int, float or bool if possible, else as text."""
     if _INTEGER.fullmatch(text):
         return int(text)
     if _DECIMAL.fullmatch(text):

@@ -1,1 +1,1 @@
-"""XIDs and SXids: what the driver's error numbers mean, and what we do about each."""
+"""XIDs and SXids: what the driver's error codes mean, and the action for each."""

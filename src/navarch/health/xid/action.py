@@ -1,10 +1,10 @@
-"""What an error asks for, mildest first."""
+"""The actions that errors call for, mildest first."""
 
 from enum import StrEnum
 
 
 class Action(StrEnum):
-    """What to do about an error. `DYNAMIC` leaves it to the driver's recovery action."""
+    """The action for an error. `DYNAMIC` means the driver's recovery action decides."""
 
     NONE = "none"
     RESTART_APP = "restart_app"
@@ -16,7 +16,7 @@ class Action(StrEnum):
 
     @property
     def words(self) -> str:
-        """The action as an operator would say it."""
+        """The action in words, for operators."""
         return _WORDS[self]
 
 
@@ -34,5 +34,5 @@ _RANK = {action: rank for rank, action in enumerate(Action)}
 
 
 def strongest(*actions: Action) -> Action:
-    """Return the one that asks for most."""
+    """Return the most drastic of the actions."""
     return max(actions, key=_RANK.__getitem__, default=Action.NONE)

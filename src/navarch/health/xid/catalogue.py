@@ -1,48 +1,110 @@
-"""The one table of XIDs and SXids: agent, control plane, simulator and command line ask here."""
+"""The catalogue of XIDs and SXids, used by agent, control plane, simulator and CLI."""
 
 import csv
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from importlib import resources
 
+from navarch.core.health import Health
 from navarch.health.xid.action import Action
-from navarch.health.xid.entry import Entry, Kind, Origin
 
 RENUMBERED_AT = 550
-"""From this branch on, drivers use other SXid numbers for multicast and reduction errors."""
+"""Since this driver branch, multicast and reduction errors have other SXids."""
+
+
+class Kind(StrEnum):
+    """The device that reports the code: a GPU or an NVSwitch."""
+
+    XID = "xid"
+    SXID = "sxid"
+
+    @property
+    def label(self) -> str:
+        """The kind in NVIDIA's spelling."""
+        return "XID" if self is Kind.XID else "SXid"
+
+
+class Origin(StrEnum):
+    """The likely origin of an error, from its code alone."""
+
+    APP = "app"
+    DRIVER = "driver"
+    FIRMWARE = "firmware"
+    HARDWARE = "hardware"
+    FABRIC = "fabric"
+    MIXED = "mixed"
+    INFO = "info"
+    UNUSED = "unused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """The meaning of one code, before the line's text is read."""
+
+    kind: Kind
+    code: int
+    mnemonic: str
+    meaning: str
+    origin: Origin
+    severity: str
+    action: Action
+    fatal: bool
+    """Whether the GPU must not be used until the action has been taken."""
+    since: int | None = None
+    """The first driver branch that prints it, if known, such as 565."""
+    until: int | None = None
+    advice: str = ""
+
+    def known_to(self, branch: int | None) -> bool:
+        """Return whether drivers of `branch` use the code with this meaning."""
+        if branch is None:
+            return True
+        return (self.since or 0) <= branch <= (self.until or branch)
+
+
+def health_of(origin: Origin, severity: str, *, fatal: bool) -> Health:
+    """Return the health of hardware that reports such an error."""
+    if fatal:
+        return Health.UNHEALTHY
+    if severity == "info" or origin in (Origin.APP, Origin.INFO):
+        return Health.HEALTHY
+    return Health.DEGRADED
 
 
 @cache
 def xids() -> Mapping[int, Entry]:
-    """Return every XID by its number."""
+    """Return every XID by its code."""
     return {entry.code: entry for entry in map(_xid, rows("xid.csv"))}
 
 
 @cache
 def sxids() -> Mapping[int, Entry]:
-    """Return every SXid by the number that drivers since R550 give it."""
+    """Return every SXid by its code since R550."""
     return {entry.code: entry for entry in map(_sxid, rows("sxid.csv"))}
 
 
 def find_xid(code: int, *, branch: int | None = None) -> Entry:
-    """Return what an XID means; one that the table or the driver does not know is a mystery."""
+    """Return the entry of an XID; `unknown` if the catalogue or the driver lacks it."""
     entry = xids().get(code)
     return entry if entry is not None and entry.known_to(branch) else unknown(Kind.XID, code)
 
 
 def find_sxid(code: int, *, text: str = "", branch: int | None = None) -> Entry:
-    """Return what an SXid means, whichever driver printed it."""
-    return sxids().get(_today(code, text, branch)) or unknown(Kind.SXID, code)
+    """Return the entry of an SXid, for any driver."""
+    return sxids().get(_current_code(code, text, branch)) or unknown(Kind.SXID, code)
 
 
 @cache
 def unknown(kind: Kind, code: int) -> Entry:
-    """Return the entry for a number nobody has described: worth a warning, never a cordon."""
+    """Return the entry for an undescribed code: a warning, never a cordon."""
     return Entry(
         kind=kind,
         code=code,
         mnemonic="",
-        meaning="not in our catalogue",
+        meaning="not in the catalogue",
         origin=Origin.UNKNOWN,
         severity="warning",
         action=Action.DYNAMIC if kind is Kind.XID else Action.NONE,
@@ -52,23 +114,23 @@ def unknown(kind: Kind, code: int) -> Entry:
 
 
 def driver_branch(version: str) -> int | None:
-    """Return the branch of a driver version, such as 580 of 580.159.04."""
+    """Return the branch of a driver version: 580 for 580.159.04."""
     head = version.partition(".")[0]
     return int(head) if head.isascii() and head.isdecimal() else None
 
 
 def rows(name: str) -> Iterator[dict[str, str]]:
-    """Yield the rows of one of the package's tables."""
+    """Yield the rows of one of the package's CSV files."""
     file = resources.files("navarch.health.xid").joinpath("data", name)
     with file.open(encoding="utf-8") as lines:
         yield from csv.DictReader(lines)
 
 
-def _today(code: int, text: str, branch: int | None) -> int:
-    """Return the number that drivers since R550 use for what `code` meant.
+def _current_code(code: int, text: str, branch: int | None) -> int:
+    """Return the code since R550 for what `code` meant.
 
-    Before, multicast errors were 28000 to 28006 and reduction errors 29000 to 29006: a thousand
-    less than now. The text tells them apart; where it does not, the driver's branch does.
+    Before, multicast errors were 28000 to 28006 and reduction errors 29000 to 29006, a thousand
+    less than now. The text distinguishes them, else the driver's branch.
     """
     if not 28000 <= code <= 29006:
         return code

@@ -1,28 +1,28 @@
-"""One event out of what several witnesses saw of it.
+"""Fuse the observations of several sources into single events.
 
-The kernel log is first and complete, but may be unreadable or overrun. NVML comes tens of
-milliseconds later, without a text, and loses causes in a burst. The tracepoint is complete, on
-new drivers. What any of them saw has happened; what two of them saw has happened once.
+The kernel log is first and complete, but may be unreadable or overrun. NVML follows tens of
+milliseconds later, without text, and loses causes in a burst. The tracepoint is complete, on new
+drivers. An error seen by any source has happened; seen by two, it has happened once.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from navarch.health.xid.entry import Kind
-from navarch.health.xid.ruling import decisive
+from navarch.health.xid.assessment import decisive
+from navarch.health.xid.catalogue import Kind
 from navarch.ports.checks import EventSource
 
 WINDOW = timedelta(seconds=2)
-"""Sightings closer than this may be of one event. NVML has been measured 110 ms behind the log."""
+"""Observations within this time may be of one event. NVML was measured 110 ms after the log."""
 BURST = timedelta(milliseconds=250)
-"""One source that speaks again sooner than this is still speaking of the same event: an exception
-takes up to four lines, a few milliseconds apart. Later, it has happened again."""
+"""Repeated lines of one source within this time belong to one event: an exception takes up to four
+lines, a few milliseconds apart. Later lines are a new event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """What one witness saw."""
+class Observation:
+    """One source's report of an error."""
 
     source: str
     at: datetime
@@ -33,47 +33,47 @@ class Sighting:
     process: str = ""
     pci: str = ""
     place: int = 0
-    """Where its source keeps it, so that the source can be told when it is dealt with."""
+    """The position in its source, to acknowledge it once it is processed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """Something that happened once, and everything that was seen of it."""
+class XidEvent:
+    """One error, with all its observations."""
 
     number: int
     at: datetime
     device: str
     code: int
     text: str
-    sightings: tuple[Sighting, ...]
+    observations: tuple[Observation, ...]
 
     @property
     def sources(self) -> frozenset[str]:
-        """Who saw it."""
-        return frozenset(sighting.source for sighting in self.sightings)
+        """The sources that saw it."""
+        return frozenset(observation.source for observation in self.observations)
 
     @property
     def pid(self) -> int | None:
-        """The process it happened to; of an exception's lines only the last may name it."""
-        return next((s.pid for s in self.sightings if s.pid is not None), None)
+        """The affected process. Only the last line of an exception may name it."""
+        return next((s.pid for s in self.observations if s.pid is not None), None)
 
     @property
     def process(self) -> str:
-        """That process' name."""
-        return next((s.process for s in self.sightings if s.process), "")
+        """The name of that process."""
+        return next((s.process for s in self.observations if s.process), "")
 
     @property
     def pci(self) -> str:
-        """The device's address, where a source gave it."""
-        return next((s.pci for s in self.sightings if s.pci), "")
+        """The device's PCI address, if a source gave it."""
+        return next((s.pci for s in self.observations if s.pci), "")
 
 
 class Fusion:
-    """Takes sightings in the order in which they come in, and keeps the events apart.
+    """Groups observations, in the order in which they arrive, into events.
 
-    An event is made by its first sighting, so that nobody waits for a second opinion. Later
-    ones join it, or, when they bring the text that decides and the first had none, renew it.
-    What happened before everybody listened, at `began`, nobody is blamed for having missed.
+    The first observation creates the event, without waiting for other sources. Later ones join it,
+    or update it if they bring the text that decides and the first had none. Events before `began`,
+    when not all sources were open, do not count as missed.
     """
 
     def __init__(
@@ -85,68 +85,72 @@ class Fusion:
     ) -> None:
         self._window = window
         self._began = began
-        self._recent: list[Event] = []
+        self._recent: list[XidEvent] = []
         self._made = 0
         self._sources = {source: EventSource(name=source) for source in sources}
 
     @property
     def sources(self) -> tuple[EventSource, ...]:
-        """Every source, and how well it sees."""
+        """Every source, with its counts of seen and missed events."""
         return tuple(self._sources.values())
 
-    def see(self, sightings: Sequence[Sighting], *, now: datetime) -> list[Event]:
-        """Return the events that `sightings` make, and those that they change."""
-        touched: dict[int, Event] = {}
-        for sighting in sightings:
-            event = self._join(sighting) or self._make(sighting)
+    def see(self, observations: Sequence[Observation], *, now: datetime) -> list[XidEvent]:
+        """Return the events that `observations` create or change."""
+        touched: dict[int, XidEvent] = {}
+        for observation in observations:
+            event = self._join(observation) or self._make(observation)
             touched[event.number] = event
         self._close(now)
         return list(touched.values())
 
-    def _join(self, sighting: Sighting) -> Event | None:
-        """Add a sighting to the event nearest to it that it can be of, if there is one."""
-        same = [event for event in self._recent if self._same(event, sighting)]
+    def _join(self, observation: Observation) -> XidEvent | None:
+        """Add an observation to the nearest matching event, if there is one."""
+        same = [event for event in self._recent if self._same(event, observation)]
         if not same:
             return None
-        event = min(same, key=lambda event: (abs(sighting.at - event.at), event.number))
+        event = min(same, key=lambda event: (abs(observation.at - event.at), event.number))
         joined = replace(
-            event, text=event.text or sighting.text, sightings=(*event.sightings, sighting)
+            event,
+            text=event.text or observation.text,
+            observations=(*event.observations, observation),
         )
         self._recent[self._recent.index(event)] = joined
-        is_first = sighting.source not in event.sources
-        self._count(sighting.source, lines=1, events=int(is_first), last_at=sighting.at)
+        is_first = observation.source not in event.sources
+        self._count(observation.source, lines=1, events=int(is_first), last_at=observation.at)
         return joined
 
-    def _same(self, event: Event, sighting: Sighting) -> bool:
-        if (event.device, event.code) != (sighting.device, sighting.code):
+    def _same(self, event: XidEvent, observation: Observation) -> bool:
+        if (event.device, event.code) != (observation.device, observation.code):
             return False
-        if abs(sighting.at - event.at) > self._window:
+        if abs(observation.at - event.at) > self._window:
             return False
-        earlier = [s.at for s in event.sightings if s.source == sighting.source]
-        if earlier and sighting.at - earlier[-1] > BURST:
+        earlier = [s.at for s in event.observations if s.source == observation.source]
+        if earlier and observation.at - earlier[-1] > BURST:
             return False
-        if not event.text or not sighting.text:
+        if not event.text or not observation.text:
             return True
         kind = Kind.SXID if event.code >= 10_000 else Kind.XID
         # Two links that go down, or two recovery actions, are two events however close.
-        return decisive(kind, event.code, event.text) == decisive(kind, event.code, sighting.text)
+        return decisive(kind, event.code, event.text) == decisive(
+            kind, event.code, observation.text
+        )
 
-    def _make(self, sighting: Sighting) -> Event:
+    def _make(self, observation: Observation) -> XidEvent:
         self._made += 1
-        event = Event(
+        event = XidEvent(
             number=self._made,
-            at=sighting.at,
-            device=sighting.device,
-            code=sighting.code,
-            text=sighting.text,
-            sightings=(sighting,),
+            at=observation.at,
+            device=observation.device,
+            code=observation.code,
+            text=observation.text,
+            observations=(observation,),
         )
         self._recent.append(event)
-        self._count(sighting.source, lines=1, events=1, last_at=sighting.at)
+        self._count(observation.source, lines=1, events=1, last_at=observation.at)
         return event
 
     def _close(self, now: datetime) -> None:
-        """Let go of events that no further sighting can join, and note who missed them."""
+        """Drop events that can no longer be joined, and count the sources that missed them."""
         over = [event for event in self._recent if now - event.at > self._window]
         self._recent = [event for event in self._recent if now - event.at <= self._window]
         for event in over:

@@ -1,26 +1,28 @@
-"""Lines of the kernel log in which the driver reports an XID or an SXid.
+"""Parse kernel log lines in which the driver reports an XID or an SXid.
 
-Formats of NVRM since before 2012, of the tracepoint `nvidia:nvidia_dev_xid` and of NVSwitch
-drivers, behind whatever prefix dmesg, journald, syslog or `/dev/kmsg` put in front. A line that
-somebody else wrote does not count, however much it looks like one: the driver's name must be
-where the kernel puts it, and a priority, where there is one, must be the kernel's.
+The formats are those of NVRM since before 2012, of the tracepoint `nvidia:nvidia_dev_xid` and of
+NVSwitch drivers, with any prefix of dmesg, journald, syslog or `/dev/kmsg`. Lines written by user
+space do not count, however similar: the driver's name must be where the kernel puts it, and the
+priority, if there is one, must be the kernel's.
 """
 
 import re
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from navarch.health.xid.entry import Kind
+from navarch.health.xid.catalogue import Kind
+from navarch.ports.host import KernelRecord
 
 OFF_THE_BUS = 79
 
 
 class XidLine(NamedTuple):
-    """One error as the driver printed it. A tuple, because there may be millions."""
+    """One error as the driver printed it. A tuple, since a log may hold millions."""
 
     kind: Kind
     code: int
     pci: str | None
-    """The device, as printed; None where the line was too short to say."""
+    """The device as printed; None if the line was cut off before it."""
     pid: int | None = None
     name: str | None = None
     text: str = ""
@@ -29,14 +31,14 @@ class XidLine(NamedTuple):
 
     @property
     def caused_by(self) -> int | None:
-        """The XID that this one follows, where the driver says so (R575 and later)."""
+        """The XID that caused this one, if the driver names it (R575 and later)."""
         found = _CAUSE.search(self.text)
         return None if found is None else int(found[1])
 
 
 _CAUSE = re.compile(r"caused by previous Xid (\d+)")
 ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?"
-"""A PCI address, as drivers print it."""
+"""A PCI address as drivers print it."""
 _XID = re.compile(rf"Xid \((?:PCI:)?({ADDRESS})(?: GPU-I:(\d+))?(?: GPU-CI:(\d+))?\): ")
 _SXID = re.compile(r"Xid \((?:PCI:)?([0-9a-fA-F]+:[0-9a-fA-F:.]+)(?: [^()]*)?\): ")
 _XID_DETAILS = re.compile(
@@ -63,13 +65,13 @@ _QUOTES = "'\" "
 
 
 class LineReader:
-    """Reads lines in order; in order, because one message of the driver has three of them."""
+    """Reads lines in order: one driver message spans three lines."""
 
     def __init__(self) -> None:
         self._named: str | None = None
 
     def read(self, line: str) -> XidLine | None:
-        """Return what `line` reports, or None if that is nothing."""
+        """Return the error that `line` reports, if any."""
         if "\x1b" in line:
             line = _COLOURS.sub("", line)
         at = line.find("Xid (")
@@ -78,11 +80,11 @@ class LineReader:
         if at >= 0:
             return _read_xid(line, at)
         if "NVRM: " in line:
-            return self._read_words(line)
+            return self._read_lost_gpu(line)
         return None
 
-    def _read_words(self, line: str) -> XidLine | None:
-        """Read the messages that tell of a lost GPU without a number."""
+    def _read_lost_gpu(self, line: str) -> XidLine | None:
+        """Read the messages about a lost GPU that have no XID."""
         at = line.find(_DRIVER)
         named = _NAMED.match(line, at)
         if named is not None:
@@ -100,14 +102,14 @@ class LineReader:
 
 
 def parse_line(line: str) -> XidLine | None:
-    """Return what one line by itself reports, or None if that is nothing."""
+    """Return the error that a single line reports, if any."""
     return LineReader().read(line)
 
 
 def read_details(
     kind: Kind, words: str, at: int = 0
 ) -> tuple[int, int | None, str | None, str] | None:
-    """Return code, pid, name and text as the words behind the address give them; None for none."""
+    """Return code, pid, name and text behind the address; None if there is no code."""
     if kind is Kind.SXID:
         found = _SXID_DETAILS.match(words, at)
         return None if found is None else (int(found[1]), None, None, found[2].strip())
@@ -164,14 +166,35 @@ def _read_sxid(line: str, at: int) -> XidLine | None:
 
 
 def _from_kernel(prefix: str) -> bool:
-    """Return whether `prefix` is what the kernel, or a reader of its log, puts before a line."""
+    """Return whether `prefix` is one that the kernel or a log reader puts before a line."""
     if not prefix or _SECONDS.fullmatch(prefix):
         return True
     found = _PREFIX.fullmatch(prefix)
     if found is None:
         return False
     priority, record, facility, inner = found.group("priority", "record", "facility", "inner")
-    # The lower three bits are the level; above them the facility, of which zero is the kernel's.
+    # The lower three bits are the level, the others the facility; the kernel's is zero.
     return all(int(number) < 8 for number in (priority, record, inner) if number) and (
         facility in (None, "kern")
+    )
+
+
+def parse_record(raw: bytes, *, now: datetime, uptime_s: float | None) -> KernelRecord | None:
+    """Return a record of `/dev/kmsg` (`priority,sequence,usec,flags;text`); None if invalid.
+
+    With `uptime_s` the time is computed from the record's own; without, it is `now`.
+    """
+    header, semicolon, rest = raw.decode("utf-8", "replace").partition(";")
+    fields = header.split(",")
+    if not semicolon or len(fields) < 3 or not all(f.isdecimal() for f in fields[:3]):
+        return None
+    priority, sequence, written_us = (int(field) for field in fields[:3])
+    age_s = 0.0 if uptime_s is None else max(0.0, uptime_s - written_us / 1e6)
+    text = rest.partition("\n")[0]  # The lines after it describe the device for udev.
+    return KernelRecord(
+        sequence=sequence,
+        at=now - timedelta(seconds=min(age_s, 10 * 365 * 86400.0)),
+        text=text,
+        from_kernel=priority < 8,
+        raw=f"{header};{text}",
     )

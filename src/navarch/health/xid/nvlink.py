@@ -1,4 +1,4 @@
-"""What the registers printed with NVLink errors mean: XIDs 144 to 150, and 74."""
+"""Decode the registers printed with NVLink errors: XIDs 144 to 150, and 74."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from navarch.health.xid.action import Action, strongest
 from navarch.health.xid.catalogue import rows
 
 NEW_LAYOUT_AT = 575
-"""From this branch on the first register holds its sub-code in bits 6:0, before in 9:5."""
+"""Since this branch the first register has its sub-code in bits 6:0, before in 9:5."""
 FOLLOWS_154 = "follow_154_else_restart_app"
 
 _LINE = re.compile(
@@ -22,14 +22,14 @@ _LINK_OF_74 = re.compile(r"\blink (\d+)\s*\(")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvlinkRule:
-    """One rule: which registers it is for, and what they ask for."""
+    """One rule: the registers it matches, and the action they need."""
 
     xid: int
     names: tuple[str, ...]
     masks: tuple[tuple[int, int], tuple[int, int]]
     """Mask and value of the first register, in the old layout and in the new one."""
     statuses: tuple[int, ...]
-    """Values of the second register; none for any."""
+    """Values of the second register; empty for any."""
     action: Action
     follows_recovery: bool
     worse: tuple[tuple[int, int], tuple[int, int]] | None
@@ -39,21 +39,21 @@ class NvlinkRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NvlinkReading:
-    """What a line about an NVLink says."""
+    """The decoded content of an NVLink error line."""
 
     unit: str
     fatal: bool
     link: int | None
     action: Action
     decoded: bool
-    """Whether a rule fitted the registers; without one, only the severity word was used."""
+    """Whether a rule matched the registers; else only the severity word was used."""
     down_reason: int | None = None
-    """Why the link went down, for XID 149, as the driver numbers it."""
+    """The driver's code for why the link went down (XID 149)."""
 
 
 @cache
 def nvlink_rules() -> Mapping[int, tuple[NvlinkRule, ...]]:
-    """Return the rules of each XID."""
+    """Return the rules by XID."""
     table: dict[int, list[NvlinkRule]] = {}
     for row in rows("nvlink5.csv"):
         table.setdefault(int(row["xid"]), []).append(_rule(row))
@@ -61,7 +61,7 @@ def nvlink_rules() -> Mapping[int, tuple[NvlinkRule, ...]]:
 
 
 def read_nvlink5(code: int, text: str, *, branch: int | None = None) -> NvlinkReading | None:
-    """Return what the text of an XID from 144 to 150 says, or None where it says nothing."""
+    """Return the decoded text of an XID from 144 to 150, or None if it has no details."""
     line = _LINE.search(text)
     if line is None:
         return None
@@ -82,7 +82,7 @@ def read_nvlink5(code: int, text: str, *, branch: int | None = None) -> NvlinkRe
 def _decide(
     code: int, unit: str, fatal: bool, registers: tuple[int, ...], branch: int | None
 ) -> tuple[Action, bool]:
-    """Return the action, and whether a rule fitted. A failing link says the same all day."""
+    """Return the action, and whether a rule matched. Cached: a failing link repeats its line."""
     rule, layout = _fitting(code, unit, registers, branch)
     if rule is None:
         return _without_rule(fatal), False
@@ -96,7 +96,7 @@ def read_registers(text: str) -> tuple[int, ...]:
 
 
 def explain_74(text: str) -> str:
-    """Return what the seven registers of an XID 74 point to, in a few words."""
+    """Return a short explanation of the seven registers of an XID 74."""
     registers = read_registers(text)
     link = _LINK_OF_74.search(text)
     where = f"link {link[1]}: " if link else ""
@@ -123,7 +123,7 @@ _HINTS: Mapping[int, Sequence[tuple[str, frozenset[int]]]] = {
         ("a threshold only", frozenset({20, 23, 26, 29})),
     ),
 }
-"""By register, counted from one as the documentation does."""
+"""Keyed by register, counted from one as in NVIDIA's documentation."""
 
 
 def _hints(registers: Sequence[int]) -> Iterator[str]:
@@ -135,10 +135,10 @@ def _hints(registers: Sequence[int]) -> Iterator[str]:
 def _fitting(
     code: int, unit: str, registers: Sequence[int], branch: int | None
 ) -> tuple[NvlinkRule | None, int]:
-    """Return the rule for `registers` and the layout it was read in.
+    """Return the rule for `registers`, and the layout they were read in.
 
-    The branch tells the layout where it is known. Otherwise both are tried, and the one whose
-    sub-code has the name that is printed wins.
+    The driver's branch decides the layout. If it is unknown both are tried, and the one whose
+    sub-code matches the printed name wins.
     """
     if not registers:
         return None, 0
@@ -154,7 +154,7 @@ def _fitting(
     if named:
         return max(named, key=lambda pair: _weight(pair[0]))
     if branch is None and any(unit in rule.names for rule in rules):
-        return None, 0  # The name is one we know and its registers are not: do not guess.
+        return None, 0  # The name is known but its registers are not: do not guess.
     others = [(rule, layout) for _, layout, rule in found]
     return max(others, key=lambda pair: _weight(pair[0]), default=(None, 0))
 
@@ -169,7 +169,7 @@ def _fits(rule: NvlinkRule, layout: int, registers: Sequence[int]) -> bool:
     status = registers[1] if len(registers) > 1 else 0
     if status in rule.statuses:
         return True
-    # Below 149 the second register is a set of bits, of which several may be raised.
+    # Below 149 the second register is a bit set, so several may be raised.
     return rule.xid < 149 and any(status & bit for bit in rule.statuses)
 
 

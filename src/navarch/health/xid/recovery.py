@@ -1,6 +1,6 @@
-"""What the driver itself says a GPU needs: XID 154, NVML's field 230 and event 0x8000.
+"""The driver's recovery action for a GPU: XID 154, NVML field 230 and event 0x8000.
 
-Always by its number. The words next to it changed between R565 and R610, and will again.
+It is read by number only: the text changed between R565 and R610, and will again.
 """
 
 import re
@@ -13,7 +13,7 @@ FIELD = 230
 EVENT = 0x8000
 
 
-class Recovery(IntEnum):
+class RecoveryCode(IntEnum):
     """The driver's recovery actions."""
 
     NONE = 0
@@ -27,31 +27,39 @@ class Recovery(IntEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What a recovery action means for us."""
+class RequiredRecovery:
+    """The action, severity and description of a recovery code."""
 
     action: Action
     fatal: bool
     words: str
 
 
-_DEMANDS: dict[int, Demand] = {
-    Recovery.NONE: Demand(action=Action.NONE, fatal=False, words="nothing more is needed"),
-    Recovery.RESET_GPU: Demand(action=Action.RESET_GPU, fatal=True, words="a GPU reset"),
-    Recovery.REBOOT_NODE: Demand(action=Action.REBOOT_NODE, fatal=True, words="a reboot"),
-    # Work that keeps to one GPU may go on until the reset.
-    Recovery.DRAIN_P2P: Demand(
+_REQUIRED: dict[int, RequiredRecovery] = {
+    RecoveryCode.NONE: RequiredRecovery(
+        action=Action.NONE, fatal=False, words="nothing more is needed"
+    ),
+    RecoveryCode.RESET_GPU: RequiredRecovery(
+        action=Action.RESET_GPU, fatal=True, words="a GPU reset"
+    ),
+    RecoveryCode.REBOOT_NODE: RequiredRecovery(
+        action=Action.REBOOT_NODE, fatal=True, words="a reboot"
+    ),
+    # Work on a single GPU may continue until the reset.
+    RecoveryCode.DRAIN_P2P: RequiredRecovery(
         action=Action.RESET_GPU, fatal=False, words="an end of peer-to-peer work, then a reset"
     ),
-    Recovery.DRAIN_AND_RESET: Demand(
+    RecoveryCode.DRAIN_AND_RESET: RequiredRecovery(
         action=Action.RESET_GPU, fatal=True, words="a drain and a GPU reset"
     ),
-    Recovery.RECOVER_IMEX: Demand(
+    RecoveryCode.RECOVER_IMEX: RequiredRecovery(
         action=Action.CHECK_FABRIC, fatal=False, words="a recovery of the IMEX domain"
     ),
-    # Tenants cannot reset a bus; a reboot does it for them.
-    Recovery.RESET_BUS: Demand(action=Action.REBOOT_NODE, fatal=True, words="a bus reset"),
-    Recovery.REBOOT_SYSTEM: Demand(
+    # Tenants cannot reset the bus; a reboot does.
+    RecoveryCode.RESET_BUS: RequiredRecovery(
+        action=Action.REBOOT_NODE, fatal=True, words="a bus reset"
+    ),
+    RecoveryCode.REBOOT_SYSTEM: RequiredRecovery(
         action=Action.REBOOT_NODE, fatal=True, words="a reboot of the whole system"
     ),
 }
@@ -59,13 +67,15 @@ _DEMANDS: dict[int, Demand] = {
 _CHANGED = re.compile(r"\bto\s+(0x[0-9a-fA-F]+|\d+)\b")
 
 
-def demand(number: int) -> Demand:
-    """Return what recovery action `number` means; one we do not know decides nothing."""
-    unknown = Demand(action=Action.DYNAMIC, fatal=False, words=f"recovery action {number}")
-    return _DEMANDS.get(number, unknown)
+def required_recovery(number: int) -> RequiredRecovery:
+    """Return what a recovery code requires; an unknown code decides nothing."""
+    unknown = RequiredRecovery(
+        action=Action.DYNAMIC, fatal=False, words=f"recovery action {number}"
+    )
+    return _REQUIRED.get(number, unknown)
 
 
 def parse_recovery(text: str) -> int | None:
-    """Return the new number in the text of an XID 154, or None where it was cut off."""
+    """Return the new code in the text of an XID 154, or None if it was cut off."""
     found = _CHANGED.search(text)
     return None if found is None else int(found[1], 0 if found[1].startswith("0x") else 10)

@@ -1,1 +1,1 @@
-"""Metadata services: what a machine's provider tells the machine itself."""
+"""Metadata services: notices that the provider gives the machine itself."""

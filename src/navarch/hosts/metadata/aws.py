@@ -4,22 +4,22 @@ import json
 from collections.abc import Iterator, Sequence
 
 from navarch.core.notice import Notice, NoticeKind
-from navarch.hosts.metadata.http import UNAUTHORIZED, Answer, ask
+from navarch.hosts.metadata.http import UNAUTHORIZED, Response, request
 from navarch.ports.metadata import MetadataError
 
 ADDRESS = "http://169.254.169.254"
 TOKEN_S = 21_600
-"""How long a session token lasts: the longest that the service gives."""
+"""The lifetime of a session token: the longest that the service grants."""
 OVER = frozenset({"completed", "canceled"})
-"""States of a scheduled event that is no longer to come."""
+"""States of a scheduled event that is over."""
 OK = 200
 
 
 class AwsMetadata:
-    """Looks every few seconds, as the service has no way to wait for news.
+    """Polls every few seconds, since the service has no long poll.
 
-    The notice for a spot machine comes two minutes before its end. A rebalance recommendation
-    may come earlier: the machine is likely to go, so there is time to replace it first.
+    The notice for a spot instance comes two minutes before its end. A rebalance recommendation may
+    come earlier: the instance is likely to be reclaimed, so it can be replaced first.
     """
 
     name = "aws"
@@ -31,7 +31,7 @@ class AwsMetadata:
         self._token = ""
 
     def look(self) -> Sequence[Notice]:
-        """Ask about the machine's end, its risks, and work on its host."""
+        """Return notices of reclaim, of the risk of one, and of scheduled maintenance."""
         return (*self._reclaim(), *self._rebalance(), *self._scheduled())
 
     def _reclaim(self) -> Iterator[Notice]:
@@ -57,39 +57,39 @@ class AwsMetadata:
             yield Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
 
     def _get(self, path: str) -> object:
-        """Return what the service says, None if it has nothing to say."""
-        answer = self._ask(path)
-        if answer is not None and answer.status == UNAUTHORIZED:
-            # Tokens end, and with a machine that was stopped they end early.
+        """Return the decoded value at `path`; None if there is none."""
+        response = self._request(path)
+        if response is not None and response.status == UNAUTHORIZED:
+            # Tokens expire, early if the instance was stopped.
             self._token = ""
-            answer = self._ask(path)
-        if answer is None or not answer.text.strip():
+            response = self._request(path)
+        if response is None or not response.text.strip():
             return None
-        if answer.status != OK:
-            raise MetadataError(f"{path}: the service answers {answer.status}")
+        if response.status != OK:
+            raise MetadataError(f"{path}: the service returned {response.status}")
         try:
-            found: object = json.loads(answer.text)
+            found: object = json.loads(response.text)
         except ValueError as error:
-            raise MetadataError(f"{path}: {answer.text[:80]!r} is no JSON") from error
+            raise MetadataError(f"{path}: {response.text[:80]!r} is not JSON") from error
         return found
 
-    def _ask(self, path: str) -> Answer | None:
+    def _request(self, path: str) -> Response | None:
         if not self._token:
             self._token = self._new_token()
-        return ask(
+        return request(
             f"{self._address}/latest/meta-data/{path}",
             headers={"X-aws-ec2-metadata-token": self._token},
             within_s=self._within_s,
         )
 
     def _new_token(self) -> str:
-        answer = ask(
+        response = request(
             f"{self._address}/latest/api/token",
             headers={"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_S), "Content-Length": "0"},
             within_s=self._within_s,
             method="PUT",
         )
-        if answer is None or answer.status != OK:
-            said = "not found" if answer is None else answer.status
-            raise MetadataError(f"no session token: the service answers {said}")
-        return answer.text.strip()
+        if response is None or response.status != OK:
+            status = "not found" if response is None else response.status
+            raise MetadataError(f"no session token: the service returned {status}")
+        return response.text.strip()

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 
 from navarch.core.notice import Notice, NoticeKind
-from navarch.hosts.metadata.http import ask
+from navarch.hosts.metadata.http import request
 from navarch.ports.metadata import MetadataError
 
 ADDRESS = "http://metadata.google.internal"
 FLAVOR = "metadata-flavor"
 WAIT_S = 30
-"""How long the server keeps a question about news open. A machine has 30 seconds from the notice
-to its end, so waiting for the answer beats asking every so often."""
+"""How long the server holds a long poll. An instance ends 30 seconds after its notice, so a long
+poll beats periodic polling."""
 OK = 200
 
 
 class GcpKey:
-    """Follows one value of the metadata server: the first answer at once, then every change."""
+    """Follows one metadata value: returns the current value first, then every change."""
 
     pause_s = 0.0
 
@@ -36,35 +36,39 @@ class GcpKey:
         self._etag = ""
 
     def look(self) -> Sequence[Notice]:
-        """Return what stands, once it has changed or the server is tired of waiting."""
+        """Return the current notices, after a change or when the long poll expires."""
         query, within_s = "", self._within_s
         if self._etag:
             query = f"?wait_for_change=true&timeout_sec={self._wait_s}&last_etag={self._etag}"
             within_s += self._wait_s
-        answer = ask(self._url + query, headers={"Metadata-Flavor": "Google"}, within_s=within_s)
-        if answer is None:
-            # A machine of a kind that has no such value. The server would not wait for it either.
+        response = request(
+            self._url + query, headers={"Metadata-Flavor": "Google"}, within_s=within_s
+        )
+        if response is None:
+            # Instances of this kind have no such value, and the server would not hold the poll.
             self._etag = ""
-            raise MetadataError(f"{self._url}: there is no such value")
-        if answer.status != OK or answer.headers.get(FLAVOR, "").lower() != "google":
+            raise MetadataError(f"{self._url}: not found")
+        if response.status != OK or response.headers.get(FLAVOR, "").lower() != "google":
             self._etag = ""
-            raise MetadataError(f"{self._url}: no answer of a metadata server ({answer.status})")
-        self._etag = answer.headers.get("etag", "")
-        notice = self._read(answer.text.strip())
+            raise MetadataError(
+                f"{self._url}: not a response of a metadata server ({response.status})"
+            )
+        self._etag = response.headers.get("etag", "")
+        notice = self._read(response.text.strip())
         return () if notice is None else (notice,)
 
 
 def preempted(value: str) -> Notice | None:
-    """Return what `instance/preempted` announces."""
+    """Return the notice for a value of `instance/preempted`."""
     if value.upper() != "TRUE":
         return None
     return Notice(kind=NoticeKind.RECLAIM, reason="preempted; the machine ends within 30 seconds")
 
 
 def maintenance_event(value: str) -> Notice | None:
-    """Return what `instance/maintenance-event` announces.
+    """Return the notice for a value of `instance/maintenance-event`.
 
-    A machine that is moved while it runs loses nothing; machines with GPUs cannot be.
+    Live migration loses nothing, but instances with GPUs cannot be migrated.
     """
     if not value.upper().startswith("TERMINATE"):
         return None
@@ -74,7 +78,7 @@ def maintenance_event(value: str) -> Notice | None:
 def gcp_sources(
     address: str = ADDRESS, *, within_s: float = 2.0, wait_s: int = WAIT_S
 ) -> tuple[GcpKey, GcpKey]:
-    """Return who follows the two values that matter."""
+    """Return the sources for preemption and for maintenance."""
     return (
         GcpKey("preempted", preempted, address, within_s=within_s, wait_s=wait_s),
         GcpKey("maintenance-event", maintenance_event, address, within_s=within_s, wait_s=wait_s),

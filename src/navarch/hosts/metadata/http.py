@@ -1,7 +1,7 @@
-"""One small HTTP request to an address on the same machine's network.
+"""A small HTTP client for the metadata service.
 
-No proxy is asked, whatever the environment says: a metadata service answers the machine that
-asks, and must not be asked by another.
+It uses no proxy, whatever the environment sets: the service identifies the machine by its
+connection.
 """
 
 import http.client
@@ -18,18 +18,18 @@ UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What a service said."""
+class Response:
+    """The response of a metadata service."""
 
     status: int
     text: str
     headers: Mapping[str, str]
 
 
-def ask(
+def request(
     url: str, *, headers: Mapping[str, str], within_s: float, method: str = "GET"
-) -> Answer | None:
-    """Return the answer; None for "not found". Raises MetadataError for anything but an answer."""
+) -> Response | None:
+    """Return the response; None for "not found". Raise MetadataError if there is none."""
     parts = urlsplit(url)
     assert parts.hostname, url
     connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=within_s)
@@ -39,7 +39,7 @@ def ask(
         reply = connection.getresponse()
         body = reply.read(BYTES_MAX + 1)
     except (OSError, http.client.HTTPException) as error:
-        what = "no answer in time" if isinstance(error, TimeoutError | socket.timeout) else error
+        what = "no response in time" if isinstance(error, TimeoutError | socket.timeout) else error
         raise MetadataError(f"{method} {url}: {what}") from error
     finally:
         connection.close()
@@ -48,4 +48,4 @@ def ask(
     if len(body) > BYTES_MAX:
         raise MetadataError(f"{method} {url}: more than {BYTES_MAX} bytes")
     found = {name.lower(): word for name, word in reply.getheaders()}
-    return Answer(status=reply.status, text=body.decode(errors="replace"), headers=found)
+    return Response(status=reply.status, text=body.decode(errors="replace"), headers=found)

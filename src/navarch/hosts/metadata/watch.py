@@ -1,25 +1,29 @@
-"""Following metadata services on threads of their own.
+"""Watch metadata services on background threads.
 
-A service that hangs keeps one of these threads, and nobody else. They are daemons: the process
-does not wait for them when it ends.
+A service that hangs blocks only its own thread. The threads are daemons: the process does not wait
+for them when it ends.
 """
 
 import threading
 from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
 
 import structlog
 
 from navarch.core.notice import Notice
+from navarch.hosts.metadata import aws, gcp
+from navarch.hosts.sysfs import word
 from navarch.ports.metadata import MetadataError, NoticeSource
 
 log = structlog.get_logger("navarch.agent")
 
 RETRY_S = (1.0, 60.0)
-"""How long to leave a service alone that failed: at first, and at most."""
+"""The first and the longest pause after a failure."""
 
 
 class SourceWatch:
-    """Asks each source again and again, and keeps the last answer of each."""
+    """Polls each source repeatedly and holds its latest notices."""
 
     def __init__(
         self, sources: Sequence[NoticeSource], *, retry_s: tuple[float, float] = RETRY_S
@@ -30,7 +34,7 @@ class SourceWatch:
         self._over = threading.Event()
 
     def start(self, on_change: Callable[[], None]) -> None:
-        """Begin, one thread for each source."""
+        """Start one thread per source."""
         for source in self._sources:
             threading.Thread(
                 target=self._follow,
@@ -40,14 +44,14 @@ class SourceWatch:
             ).start()
 
     def notices(self) -> Sequence[Notice] | None:
-        """Return what stands, as far as anybody has answered."""
+        """Return the current notices; None if no source has responded yet."""
         known = dict(self._known)
         if not known:
             return None
         return [x for name in sorted(known) for x in known[name]]
 
     def stop(self) -> None:
-        """Let every thread end when it next looks up."""
+        """Stop each thread at its next poll."""
         self._over.set()
 
     def _follow(self, source: NoticeSource, on_change: Callable[[], None]) -> None:
@@ -63,7 +67,7 @@ class SourceWatch:
                 self._over.wait(min(first * 2 ** min(failures - 1, 16), longest))
                 continue
             except Exception:
-                # One answer that nobody foresaw must not end the watch.
+                # An unexpected response must not end the watch.
                 failures += 1
                 log.exception("agent.metadata_broken", source=source.name)
                 self._over.wait(self._retry_s[1])
@@ -73,3 +77,34 @@ class SourceWatch:
                 self._known[source.name] = found
                 on_change()
             self._over.wait(source.pause_s)
+
+
+DMI = Path("/sys/class/dmi/id")
+
+
+class Service(StrEnum):
+    """The supported metadata services."""
+
+    AUTO = "auto"
+    """The service that the firmware's vendor indicates; none if it indicates none."""
+    AWS = "aws"
+    GCP = "gcp"
+    NONE = "none"
+
+
+def detect(dmi: Path = DMI) -> Service:
+    """Return the service of this machine from its DMI vendor, without network access."""
+    vendor = word(dmi / "sys_vendor").lower()
+    if vendor.startswith("amazon"):
+        return Service.AWS
+    return Service.GCP if vendor.startswith("google") else Service.NONE
+
+
+def watch_service(service: Service, address: str = "", *, dmi: Path = DMI) -> SourceWatch | None:
+    """Return the watch of a service, at its default address unless one is given."""
+    match detect(dmi) if service is Service.AUTO else service:
+        case Service.AWS:
+            return SourceWatch([aws.AwsMetadata(address or aws.ADDRESS)])
+        case Service.GCP:
+            return SourceWatch(gcp.gcp_sources(address or gcp.ADDRESS))
+    return None

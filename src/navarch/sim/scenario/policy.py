@@ -7,7 +7,7 @@ from navarch.config.policy import parse_policy
 from navarch.config.problem import ConfigError
 from navarch.config.reading import Scope
 from navarch.config.tree import Tree
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.policy.engine import PolicySet, compile_policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,9 @@ class PolicyFile:
     path: str
     text: str
 
-    def book(self) -> PolicyBook:
+    def book(self) -> PolicySet:
         """Return what the control plane judges by."""
-        return policy_book(parse_policy(self.text, source=self.path))
+        return compile_policies(parse_policy(self.text, source=self.path))
 
 
 class PolicyPath:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from navarch.core.health import BOOT, CheckResult, Health
-from navarch.health.checks.xid import judge_xid, label, say
+from navarch.health.checks.xid import assess_xid, describe_xid, label
 from navarch.health.xid.action import Action
-from navarch.health.xid.ruling import Ruling
+from navarch.health.xid.assessment import Assessment
 from navarch.sim.scenario.words import FailureType
 
 HOT_C = 95
@@ -28,15 +28,15 @@ class Failure:
     """What the check says, for a failure that is just that."""
 
     @cached_property
-    def _ruling(self) -> Ruling:
+    def _assessment(self) -> Assessment:
         assert self.xid is not None, self
-        return judge_xid(self.xid, self.message)
+        return assess_xid(self.xid, self.message)
 
     @cached_property
     def harm(self) -> Health:
         """What a sound judge would say of the machine: by the catalogue, for an XID."""
         if self.kind is FailureType.XID_ERROR:
-            return self._ruling.health
+            return self._assessment.health
         if self.said is not None:
             return self.said.health
         return Health.DEGRADED if self.kind in _ONLY_WORSE else Health.UNHEALTHY
@@ -44,14 +44,14 @@ class Failure:
     @cached_property
     def fatal(self) -> bool:
         """Whether it is an XID that does not pass by itself."""
-        return self.kind is FailureType.XID_ERROR and self._ruling.fatal
+        return self.kind is FailureType.XID_ERROR and self._assessment.fatal
 
     @cached_property
     def stops_work(self) -> bool:
         """Whether the program on the machine ends with it."""
         match self.kind:
             case FailureType.XID_ERROR:
-                return self._ruling.action is not Action.NONE
+                return self._assessment.action is not Action.NONE
             case FailureType.TEMPERATURE | FailureType.NVLINK_ERROR | FailureType.STRAGGLER:
                 return False
             case FailureType.NVML_FAILURE | FailureType.BACKEND_ERROR:
@@ -71,11 +71,12 @@ class Failure:
                 assert self.xid is not None, self
                 return CheckResult(
                     check=f"xid/{self.xid}/{self.gpu}",
-                    health=self._ruling.health,
-                    reason=f"{label(self.xid)} on {self._where}: {say(self._ruling, text)}",
-                    fatal=self._ruling.fatal,
+                    health=self._assessment.health,
+                    reason=f"{label(self.xid)} on {self._where}: "
+                    + describe_xid(self._assessment, text),
+                    fatal=self._assessment.fatal,
                     lasting=True,
-                    action=str(self._ruling.action),
+                    action=str(self._assessment.action),
                     facts={"code": str(self.xid), "gpu": str(self.gpu)},
                 )
             case FailureType.TEMPERATURE:

@@ -1,4 +1,4 @@
-"""What is done about an incident, as its nodes and their recoveries say."""
+"""The state of an incident follows from its nodes and recoveries."""
 
 from dataclasses import fields, replace
 from datetime import timedelta
@@ -12,8 +12,13 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import IncidentState
 from navarch.core.node import Node, Phase, Retirement, Told
 from navarch.core.recovery import Attempt, Recovery, RecoveryState, RecoveryStep
-from navarch.health.incidents.ending import ended
-from navarch.health.incidents.standing import linked, seen_by_incidents, standing, words
+from navarch.health.incidents.status import (
+    close_if_over,
+    describe_state,
+    incident_inputs,
+    link_recoveries,
+    with_current_state,
+)
 from navarch.testing.worlds import NOW, a_node
 
 BROKEN = Condition(check=CHECK, health=Health.UNHEALTHY, reason="XID 79", since=NOW, lasting=True)
@@ -49,22 +54,22 @@ def broken(**facts: object) -> Node:
     ],
     ids=["open", "held", "released", "replaced", "surplus", "mended", "another"],
 )
-def test_an_incident_stands_as_its_node_does(node: Node, state: IncidentState) -> None:
-    assert standing(INCIDENT, [node], {RECOVERY.id: RECOVERY}).state is state
+def test_the_state_of_an_incident_follows_from_its_node(node: Node, state: IncidentState) -> None:
+    assert with_current_state(INCIDENT, [node], {RECOVERY.id: RECOVERY}).state is state
 
 
-def test_a_recovery_and_its_incident_name_each_other() -> None:
+def test_a_recovery_and_its_incident_reference_each_other() -> None:
     recoveries = {RECOVERY.id: RECOVERY}
 
-    stands = standing(INCIDENT, [broken(recovery=RECOVERY.id)], recoveries)
+    stands = with_current_state(INCIDENT, [broken(recovery=RECOVERY.id)], recoveries)
 
     assert stands.recovery == RECOVERY.id
-    assert [each.incident for each in linked([stands], recoveries)] == [INCIDENT.id]
+    assert [each.incident for each in link_recoveries([stands], recoveries)] == [INCIDENT.id]
     known = {RECOVERY.id: replace(RECOVERY, incident="inc-0")}
-    assert linked([stands], known) == [], "the first incident keeps it"
+    assert link_recoveries([stands], known) == [], "the first incident keeps it"
 
 
-def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> None:
+def test_an_incident_ends_when_its_recovery_has_succeeded() -> None:
     going = replace(INCIDENT, recovery=RECOVERY.id, state=IncidentState.RECOVERING)
     done = replace(
         RECOVERY,
@@ -75,14 +80,14 @@ def test_an_incident_ends_with_the_recovery_that_mended_it_and_not_before() -> N
     well = broken(conditions=(), health=Health.HEALTHY)
     later = NOW + timedelta(days=1)
 
-    assert ended(going, [well], {RECOVERY.id: RECOVERY}, now=later) is None
-    stands = standing(going, [well], {RECOVERY.id: done})
-    over = ended(stands, [well], {RECOVERY.id: done}, now=NOW)
+    assert close_if_over(going, [well], {RECOVERY.id: RECOVERY}, now=later) is None
+    stands = with_current_state(going, [well], {RECOVERY.id: done})
+    over = close_if_over(stands, [well], {RECOVERY.id: done}, now=NOW)
     assert over is not None
     assert (over.state, over.note) == (IncidentState.RESOLVED, "mended: the boot check passes")
 
 
-def test_what_incidents_do_not_see_in_a_node_changes_none_of_them() -> None:
+def test_fields_outside_incident_inputs_change_no_incident() -> None:
     unseen: dict[str, object] = {
         "phase": Phase.TERMINATING,
         "since": NOW + timedelta(hours=1),
@@ -114,12 +119,12 @@ def test_what_incidents_do_not_see_in_a_node_changes_none_of_them() -> None:
 
     for node in (broken(), broken(held=HELD), broken(retiring=Retirement(reason="x"))):
         other = replace(node, **unseen)  # type: ignore[arg-type]
-        assert seen_by_incidents(other) == seen_by_incidents(node)
-        stands = [standing(INCIDENT, [each], {}) for each in (node, other)]
+        assert incident_inputs(other) == incident_inputs(node)
+        stands = [with_current_state(INCIDENT, [each], {}) for each in (node, other)]
         assert stands[0] == stands[1]
-        assert words(stands[0], {NAME: node}) == words(stands[1], {NAME: other})
+        assert describe_state(stands[0], {NAME: node}) == describe_state(stands[1], {NAME: other})
         later = NOW + timedelta(days=1)
-        ends = [ended(INCIDENT, [each], {}, now=later) for each in (node, other)]
+        ends = [close_if_over(INCIDENT, [each], {}, now=later) for each in (node, other)]
         assert ends[0] == ends[1]
     gone = replace(broken(), phase=Phase.GONE)
-    assert seen_by_incidents(gone) != seen_by_incidents(broken())
+    assert incident_inputs(gone) != incident_inputs(broken())

@@ -1,9 +1,9 @@
-"""From what checks report to what is wrong with a node."""
+"""Check results evaluated into a node's conditions."""
 
 from datetime import timedelta
 
 from navarch.core.health import CheckResult, Condition, Health
-from navarch.health.judgement import TIMES_MAX, explain, weigh, worst
+from navarch.health.conditions import TIMES_MAX, evaluate, explain, worst
 from navarch.testing.worlds import NOW
 
 BAD = CheckResult(check="gpu", health=Health.UNHEALTHY, reason="lost")
@@ -15,11 +15,11 @@ BOOT_OK = CheckResult(check="boot", health=Health.HEALTHY)
 def after(*rounds: CheckResult, boot_id: str = "b1") -> tuple[Condition, ...]:
     conditions: tuple[Condition, ...] = ()
     for result in rounds:
-        conditions = weigh(conditions, [result], now=NOW, boot_id=boot_id)
+        conditions = evaluate(conditions, [result], now=NOW, boot_id=boot_id)
     return conditions
 
 
-def test_nothing_wrong_is_healthy() -> None:
+def test_no_condition_is_healthy() -> None:
     assert worst(after(GOOD)) is Health.HEALTHY
 
 
@@ -29,48 +29,48 @@ def test_the_worst_condition_is_the_nodes_health() -> None:
     assert worst(after(warm, BAD)) is Health.UNHEALTHY
 
 
-def test_reports_in_a_row_are_counted_from_when_it_began() -> None:
-    first = weigh((), [BAD], now=NOW, boot_id="b")
-    (second,) = weigh(first, [BAD], now=NOW + timedelta(minutes=1), boot_id="b")
+def test_consecutive_reports_are_counted_and_keep_the_first_date() -> None:
+    first = evaluate((), [BAD], now=NOW, boot_id="b")
+    (second,) = evaluate(first, [BAD], now=NOW + timedelta(minutes=1), boot_id="b")
     assert (second.times, second.since) == (2, NOW)
 
 
-def test_counting_stops_so_that_an_old_fault_is_no_news() -> None:
+def test_counting_stops_so_that_an_old_fault_no_longer_changes() -> None:
     many = after(*[BAD] * (TIMES_MAX + 5))
     assert many[0].times == TIMES_MAX
-    assert weigh(many, [BAD], now=NOW + timedelta(days=1), boot_id="b1") == many
+    assert evaluate(many, [BAD], now=NOW + timedelta(days=1), boot_id="b1") == many
 
 
-def test_a_passing_check_takes_back_what_it_said() -> None:
+def test_a_passing_check_clears_its_condition() -> None:
     assert after(BAD, GOOD) == ()
 
 
-def test_a_check_that_fails_again_after_passing_is_counted_from_one() -> None:
+def test_a_check_that_fails_again_after_passing_counts_from_one() -> None:
     assert after(BAD, BAD, GOOD, BAD)[0].times == 1
 
 
-def test_another_check_that_passes_takes_nothing_back() -> None:
+def test_another_check_that_passes_clears_nothing() -> None:
     assert len(after(BAD, BOOT_OK)) == 1
 
 
-def test_a_thing_that_happened_outlasts_quiet_rounds() -> None:
+def test_a_lasting_condition_survives_healthy_results() -> None:
     quiet = CheckResult(check=XID.check, health=Health.HEALTHY)
     assert worst(after(XID, quiet, quiet)) is Health.UNHEALTHY
 
 
-def test_a_thing_that_happened_is_over_after_a_reboot_that_passes_the_boot_check() -> None:
-    same_boot = weigh(after(XID), [BOOT_OK], now=NOW, boot_id="b1")
-    next_boot = weigh(after(XID), [BOOT_OK], now=NOW, boot_id="b2")
+def test_a_lasting_condition_ends_when_the_boot_check_passes_after_a_reboot() -> None:
+    same_boot = evaluate(after(XID), [BOOT_OK], now=NOW, boot_id="b1")
+    next_boot = evaluate(after(XID), [BOOT_OK], now=NOW, boot_id="b2")
     assert len(same_boot) == 1
     assert next_boot == ()
 
 
 def test_a_failing_boot_check_after_a_reboot_clears_nothing() -> None:
     failing = CheckResult(check="boot", health=Health.UNHEALTHY, reason="7 of 8 GPUs")
-    assert len(weigh(after(XID), [failing], now=NOW, boot_id="b2")) == 2
+    assert len(evaluate(after(XID), [failing], now=NOW, boot_id="b2")) == 2
 
 
-def test_a_milder_report_does_not_soften_a_thing_that_happened() -> None:
+def test_a_milder_result_does_not_soften_a_lasting_condition() -> None:
     milder = CheckResult(check=XID.check, health=Health.DEGRADED, lasting=True)
     assert worst(after(XID, milder)) is Health.UNHEALTHY
 
@@ -81,12 +81,12 @@ def test_an_unknown_result_changes_nothing() -> None:
     assert after(unknown) == ()
 
 
-def test_the_explanation_names_the_worst_first() -> None:
+def test_the_explanation_lists_the_worst_first() -> None:
     warm = CheckResult(check="heat", health=Health.DEGRADED, reason="86 C")
     assert explain(after(warm, BAD, BAD)) == "gpu: lost (2 times in a row); heat: 86 C"
 
 
-def test_an_old_fault_that_shows_again_after_a_reboot_is_not_cleared_by_the_boot_check() -> None:
+def test_a_fault_that_recurs_after_a_reboot_is_not_cleared_by_the_boot_check() -> None:
     old = after(*[XID] * TIMES_MAX, boot_id="b1")
-    (found,) = weigh(old, [XID, BOOT_OK], now=NOW, boot_id="b2")
+    (found,) = evaluate(old, [XID, BOOT_OK], now=NOW, boot_id="b2")
     assert found.boot_id == "b2"

@@ -1,28 +1,29 @@
-"""From what checks report to what is wrong with a node."""
+"""Conditions of a node: check results evaluated into what is currently wrong with it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 
 from navarch.core.evolve import evolve
-from navarch.core.health import BOOT, HEALTHY, POLICY, CheckResult, Condition, Health
+from navarch.core.health import BOOT, POLICY, CheckResult, Condition, Health
 
 TIMES_MAX = 10
-"""Reports in a row are counted up to here; after that a condition that goes on is no news."""
+"""The highest count of consecutive reports. A condition that persists longer no longer changes."""
 
 _health_of = attrgetter("health")
 _WRONG = (Health.DEGRADED, Health.UNHEALTHY)
 _SEVERITY = {Health.HEALTHY: 0, Health.UNKNOWN: 1, Health.DEGRADED: 2, Health.UNHEALTHY: 3}
 
 
-def weigh(
+def evaluate(
     conditions: Sequence[Condition], results: Iterable[CheckResult], *, now: datetime, boot_id: str
 ) -> tuple[Condition, ...]:
-    """Return what is wrong after `results`, given what was wrong before.
+    """Return the conditions after `results`, given the conditions before.
 
-    A check that passes takes back what it said, except for things that happened: those
-    last until somebody overrides them, or until the boot check passes on a later boot. That a check
-    could not look is no condition; that a policy could not judge is one.
+    A check that passes clears its condition. A lasting condition, which records an event, stays
+    until an operator overrides it or the boot check passes on a later boot. A check that could not
+    run (UNKNOWN) leaves conditions as they are; a policy that could not be applied is a condition
+    itself.
     """
     wrong = {condition.check: condition for condition in conditions}
     for result in results:
@@ -30,7 +31,7 @@ def weigh(
         if health in _WRONG or (health is Health.UNKNOWN and check.startswith(POLICY)):
             wrong[check] = _condition(wrong.get(check), result, now, boot_id)
             continue
-        if not wrong or health is not HEALTHY:
+        if not wrong or health is not Health.HEALTHY:
             continue
         if check in wrong and (not wrong[check].lasting or check.startswith(POLICY)):
             del wrong[check]
@@ -44,27 +45,27 @@ def weigh(
 
 
 def worst(conditions: Iterable[Condition]) -> Health:
-    """Return the one word for a node with `conditions`."""
-    return max(map(_health_of, conditions), key=_SEVERITY.__getitem__, default=HEALTHY)
+    """Return the worst health among `conditions`; healthy if there are none."""
+    return max(map(_health_of, conditions), key=_SEVERITY.__getitem__, default=Health.HEALTHY)
 
 
 def is_proven(condition: Condition, unhealthy_after: int) -> bool:
-    """Return whether something is wrong for certain: it is fatal, or was seen often enough."""
+    """Return whether a condition is certain: fatal, or reported often enough."""
     if condition.health is not Health.UNHEALTHY:
         return False
     return condition.fatal or condition.times >= unhealthy_after
 
 
 def explain(conditions: Sequence[Condition]) -> str:
-    """Return what is wrong, worst first, as one line."""
+    """Return the conditions as one line, worst first."""
     if len(conditions) > 1:
         conditions = sorted(
             conditions, key=lambda c: (-_SEVERITY[c.health], not c.fatal, c.since, c.check)
         )
-    return "; ".join(map(_what, conditions))
+    return "; ".join(map(_describe, conditions))
 
 
-def _what(condition: Condition) -> str:
+def _describe(condition: Condition) -> str:
     kind = condition.check.partition("/")[0]
     reason = condition.reason or str(condition.health)
     if not reason.lower().startswith(kind.lower()):
@@ -93,7 +94,7 @@ def _condition(
     if before.health is not result.health or before.fatal is not result.fatal:
         return after
     if before.times >= TIMES_MAX:
-        # It is no news, but it is true of the boot that is running now.
+        # The condition is unchanged except that it now applies to the current boot.
         return evolve(before, boot_id=boot_id)
     return evolve(after, since=before.since, times=before.times + 1)
 

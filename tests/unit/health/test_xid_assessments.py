@@ -1,4 +1,4 @@
-"""The catalogue, and what the text of a line adds to it."""
+"""The XID catalogue, and the assessment of a line's text."""
 
 import csv
 from pathlib import Path
@@ -9,20 +9,19 @@ from hypothesis import strategies as st
 
 from navarch.core.health import Health
 from navarch.health.xid.action import Action, strongest
-from navarch.health.xid.catalogue import driver_branch, find_sxid, find_xid, sxids, xids
-from navarch.health.xid.entry import Kind
+from navarch.health.xid.assessment import Assessment, assess, decisive, is_application_fault
+from navarch.health.xid.catalogue import Kind, driver_branch, find_sxid, find_xid, sxids, xids
 from navarch.health.xid.line import parse_line
 from navarch.health.xid.nvlink import nvlink_rules, read_nvlink5
-from navarch.health.xid.recovery import demand, parse_recovery
-from navarch.health.xid.ruling import Ruling, decisive, is_application_fault, rule
+from navarch.health.xid.recovery import parse_recovery, required_recovery
 
 SHARED = Path(__file__).parents[4] / "shared" / "data" / "xid"
 
 
-def ruled(line: str, *, branch: int | None = None) -> Ruling:
+def assessed(line: str, *, branch: int | None = None) -> Assessment:
     found = parse_line(f"NVRM: Xid (PCI:0000:3b:00): {line}")
     assert found is not None
-    return rule(found.kind, found.code, found.text, branch=branch)
+    return assess(found.kind, found.code, found.text, branch=branch)
 
 
 def test_the_catalogue_is_complete() -> None:
@@ -32,7 +31,7 @@ def test_the_catalogue_is_complete() -> None:
     assert all(entry.meaning and entry.mnemonic for entry in (*xids().values(), *sxids().values()))
 
 
-def test_the_catalogue_says_what_its_sources_say() -> None:
+def test_the_catalogue_agrees_with_its_sources() -> None:
     for name, table in (("xid_catalog.csv", xids()), ("sxid_catalog.csv", sxids())):
         file = SHARED / name
         if not file.exists():
@@ -44,19 +43,19 @@ def test_the_catalogue_says_what_its_sources_say() -> None:
                 assert facts == (row["class"], row["severity"], row["action"], row["fatal"])
 
 
-def test_no_fault_of_a_program_is_fatal() -> None:
-    programs = [code for code in xids() if is_application_fault(rule(Kind.XID, code))]
+def test_no_application_fault_is_fatal() -> None:
+    programs = [code for code in xids() if is_application_fault(assess(Kind.XID, code))]
 
     assert {13, 31, 43, 45, 69, 108, 137} <= set(programs)
-    assert all(rule(Kind.XID, code).health is Health.HEALTHY for code in programs)
+    assert all(assess(Kind.XID, code).health is Health.HEALTHY for code in programs)
 
 
-def test_a_number_that_nobody_knows_is_a_warning_and_never_a_cordon() -> None:
-    for ruling in (rule(Kind.XID, 999), rule(Kind.SXID, 99999)):
-        assert (ruling.fatal, ruling.health) == (False, Health.DEGRADED)
+def test_an_unknown_code_is_a_warning_and_never_a_cordon() -> None:
+    for assessment in (assess(Kind.XID, 999), assess(Kind.SXID, 99999)):
+        assert (assessment.fatal, assessment.health) == (False, Health.DEGRADED)
 
 
-def test_a_number_that_the_driver_does_not_use_yet_means_nothing() -> None:
+def test_a_code_newer_than_the_driver_is_unknown() -> None:
     assert find_xid(174, branch=595).mnemonic
     assert not find_xid(174, branch=615).mnemonic
     assert not find_xid(154, branch=550).mnemonic
@@ -86,10 +85,10 @@ def test_a_number_that_the_driver_does_not_use_yet_means_nothing() -> None:
         ("43, Ch 7", Action.NONE, False),
     ],
 )
-def test_the_text_decides_where_the_number_cannot(line: str, action: Action, fatal: bool) -> None:
-    ruling = ruled(line)
+def test_the_text_decides_if_the_code_does_not(line: str, action: Action, fatal: bool) -> None:
+    assessment = assessed(line)
 
-    assert (ruling.action, ruling.fatal) == (action, fatal)
+    assert (assessment.action, assessment.fatal) == (action, fatal)
 
 
 @pytest.mark.parametrize(
@@ -106,20 +105,22 @@ def test_the_text_decides_where_the_number_cannot(line: str, action: Action, fat
         (9, Action.DYNAMIC, False, Health.DEGRADED),
     ],
 )
-def test_the_drivers_own_word_counts_by_its_number(
+def test_the_drivers_recovery_action_is_read_by_number(
     number: int, action: Action, fatal: bool, health: Health
 ) -> None:
     for words in ("GPU Reset Required", "PF FLR", "no such words"):
-        ruling = ruled(f"154, GPU recovery action changed from 0x1 (x) to 0x{number:x} ({words})")
-        assert (ruling.action, ruling.fatal, ruling.health) == (action, fatal, health)
-    assert demand(number).action is action
+        assessment = assessed(
+            f"154, GPU recovery action changed from 0x1 (x) to 0x{number:x} ({words})"
+        )
+        assert (assessment.action, assessment.fatal, assessment.health) == (action, fatal, health)
+    assert required_recovery(number).action is action
 
 
 @given(st.text())
-def test_no_text_of_a_recovery_action_breaks_its_reader(text: str) -> None:
+def test_any_recovery_text_can_be_parsed(text: str) -> None:
     assert parse_recovery(f"GPU recovery action changed from 0x0 ({text}") in (None, *range(10**6))
-    rule(Kind.XID, 154, text)
-    rule(Kind.XID, 149, text)
+    assess(Kind.XID, 154, text)
+    assess(Kind.XID, 149, text)
 
 
 def test_every_nvlink_rule_is_reached_by_registers_of_both_layouts() -> None:
@@ -135,7 +136,7 @@ def test_every_nvlink_rule_is_reached_by_registers_of_both_layouts() -> None:
                 assert reading.action is wanted.action, text
 
 
-def test_the_layout_is_told_by_the_name_where_the_driver_is_unknown() -> None:
+def test_the_printed_name_selects_the_layout_if_the_driver_is_unknown() -> None:
     old = read_nvlink5(145, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 16 (0x040a08e2 0x00000010)")
     new = read_nvlink5(145, "RLW_SRC_TRACK Nonfatal XC1 i0 Link 16 (0x04000007 0x00000010)")
 
@@ -145,16 +146,16 @@ def test_the_layout_is_told_by_the_name_where_the_driver_is_unknown() -> None:
     assert (new.decoded, new.action) == (True, Action.RESET_GPU)
 
 
-def test_registers_without_a_rule_leave_it_to_the_severity() -> None:
-    assert ruled("149, NETIR_LINK_EVT Fatal XC 1 i 2 Link 01 [0x0000000a]").fatal
-    assert not ruled("149, NETIR_LINK_DOWN Nonfatal XC1 i2 Link 17 (0xdeadbeef)").fatal
-    assert not ruled("149, NETIR_LI").fatal
+def test_registers_without_a_rule_fall_back_to_the_severity() -> None:
+    assert assessed("149, NETIR_LINK_EVT Fatal XC 1 i 2 Link 01 [0x0000000a]").fatal
+    assert not assessed("149, NETIR_LINK_DOWN Nonfatal XC1 i2 Link 17 (0xdeadbeef)").fatal
+    assert not assessed("149, NETIR_LI").fatal
 
 
-def test_the_registers_of_an_old_nvlink_error_are_put_into_words() -> None:
+def test_the_registers_of_an_xid_74_are_explained() -> None:
     line = "74, NVLink: fatal error detected on link 6(0x10000, 0x0, 0x0, 0x0, 0x0, 0x0, 0x0)"
 
-    assert "link 6: contact or link hardware" in ruled(line).why
+    assert "link 6: contact or link hardware" in assessed(line).why
 
 
 @pytest.mark.parametrize(
@@ -166,13 +167,15 @@ def test_the_registers_of_an_old_nvlink_error_are_put_into_words() -> None:
         ("Severity 1 Engine instance 60 Sub-engine instance 00", Action.CHECK_FABRIC, True),
     ],
 )
-def test_a_switchs_own_word_beats_the_table(text: str, action: Action, fatal: bool) -> None:
-    ruling = rule(Kind.SXID, 20034, text)
+def test_the_severity_that_a_switch_prints_overrides_the_catalogue(
+    text: str, action: Action, fatal: bool
+) -> None:
+    assessment = assess(Kind.SXID, 20034, text)
 
-    assert (ruling.action, ruling.fatal) == (action, fatal)
+    assert (assessment.action, assessment.fatal) == (action, fatal)
 
 
-def test_renumbered_switch_errors_are_told_apart_by_text_or_by_driver() -> None:
+def test_renumbered_sxids_are_distinguished_by_text_or_driver() -> None:
     crumbs = "Non-fatal, Link 46 MC TS crumbstore MCTO (First)"
     assert find_sxid(28006, text=crumbs) == find_sxid(29006, branch=580)
     assert find_sxid(29002, text="Red TS tag store fatal ECC") == find_sxid(30002)
@@ -185,7 +188,7 @@ def test_the_strongest_action_wins() -> None:
     assert strongest() is Action.NONE
 
 
-def test_what_is_left_out_of_a_decision_does_not_change_it() -> None:
+def test_text_outside_the_decisive_part_does_not_change_the_assessment() -> None:
     file = SHARED / "xid_dmesg_samples.txt"
     if not file.exists():
         pytest.skip(f"no {file}")
@@ -193,11 +196,11 @@ def test_what_is_left_out_of_a_decision_does_not_change_it() -> None:
         found = parse_line(sample.partition("\t")[2])
         assert found is not None
         kind, code, text = found.kind, found.code, found.text
-        whole, part = rule(kind, code, text), rule(kind, code, decisive(kind, code, text))
+        whole, part = assess(kind, code, text), assess(kind, code, decisive(kind, code, text))
         assert (whole.action, whole.fatal) == (part.action, part.fatal), text
 
 
-def test_the_reference_lists_what_the_catalogue_says() -> None:
+def test_the_reference_page_matches_the_catalogue() -> None:
     reference = Path(__file__).parents[3] / "docs" / "reference" / "xid.md"
     text = reference.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Reports on their way to verdicts and incidents: twice, late, at once, and across restarts."""
+"""Reports evaluated into verdicts and incidents: repeated, late, concurrent, across restarts."""
 
 import asyncio
 import json
@@ -20,9 +20,9 @@ from navarch.core.incident import SILENCE, Incident, IncidentState
 from navarch.core.node import Node, Phase
 from navarch.core.ownership import Cluster
 from navarch.fleet.verdicts import overridden
-from navarch.health.checks.xid import judge_xid
-from navarch.health.judgement import TIMES_MAX
-from navarch.health.policy.book import PolicyBook, policy_book
+from navarch.health.checks.xid import assess_xid
+from navarch.health.conditions import TIMES_MAX
+from navarch.health.policy.engine import PolicySet, compile_policies
 from navarch.health.policy.policy import Policy
 from navarch.service.agents import AgentService
 from navarch.sim.clock import SimClock
@@ -35,23 +35,23 @@ NODE = NodeId("training-0")
 
 
 class Site:
-    """A store, and whoever receives agents around it."""
+    """A store, and the services that receive reports."""
 
     def __init__(self) -> None:
         self.clock = SimClock()
         self.store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
         self.columns = Columns(self.clock, timeout=timedelta(minutes=5))
-        self.book = policy_book(default_policy())
+        self.policies = compile_policies(default_policy())
         self.agents = self.receive()
         self.reconciler = IncidentReconciler(self.clock, self.store)
 
     def receive(self) -> AgentService:
-        """Return a control plane that knows what the store knows, and no more."""
+        """Return a control plane with the store's state only."""
         return AgentService(
             self.clock,
             self.store,
             self.columns,
-            policies=lambda: self.book,
+            policies=lambda: self.policies,
             utilization=self.columns.utilization,
         )
 
@@ -68,21 +68,21 @@ class Site:
         return a_node(name, pool, **known)  # type: ignore[arg-type]
 
     def xid(self, code: int, *, gpu: int = 0, pid: int | None = None) -> CheckResult:
-        ruling = judge_xid(code)
-        harmless = ruling.health is Health.HEALTHY and pid is not None
+        assessment = assess_xid(code)
+        harmless = assessment.health is Health.HEALTHY and pid is not None
         facts = {
             "code": str(code),
             "gpu": f"GPU-{gpu}",
-            "class": str(ruling.entry.origin),
+            "class": str(assessment.entry.origin),
             "at": self.clock.now().isoformat(),
         }
         return CheckResult(
             check=f"xid/{code}/GPU-{gpu}" + (f"/{pid}" if harmless else ""),
-            health=ruling.health,
+            health=assessment.health,
             reason=f"XID {code}",
-            fatal=ruling.fatal,
+            fatal=assessment.fatal,
             lasting=True,
-            action=str(ruling.action),
+            action=str(assessment.action),
             facts=facts | ({"pid": str(pid)} if pid is not None else {}),
         )
 
@@ -111,11 +111,11 @@ def play(story: Callable[[Site], Awaitable[None]]) -> None:
         runner.run(main())
 
 
-def book(policy: Mapping[str, object], pool: str | None = None) -> PolicyBook:
+def policies(policy: Mapping[str, object], pool: str | None = None) -> PolicySet:
     made: Policy = parse_policy(json.dumps(policy))
     if pool is None:
-        return policy_book(made)
-    return policy_book(default_policy(), {PoolName(pool): made})
+        return compile_policies(made)
+    return compile_policies(default_policy(), {PoolName(pool): made})
 
 
 HOT = CheckResult(check="temperature", health=Health.DEGRADED, reason="95 C")
@@ -150,7 +150,7 @@ THREE: dict[str, object] = {
 }
 
 
-def test_a_fatal_error_is_a_verdict_a_condition_and_an_incident_in_one_commit() -> None:
+def test_a_fatal_error_commits_verdict_condition_and_incident_together() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         await site.report(site.xid(79))
@@ -167,7 +167,7 @@ def test_a_fatal_error_is_a_verdict_a_condition_and_an_incident_in_one_commit() 
     play(story)
 
 
-def test_a_report_that_comes_twice_and_a_finding_that_is_told_again_change_nothing() -> None:
+def test_repeated_reports_and_findings_change_nothing() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         crash, fatal = site.xid(31, pid=7), site.xid(79, gpu=1)
@@ -184,7 +184,7 @@ def test_a_report_that_comes_twice_and_a_finding_that_is_told_again_change_nothi
     play(story)
 
 
-def test_a_report_that_is_said_again_and_again_is_judged_once() -> None:
+def test_an_identical_report_is_judged_once() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         report = HealthReport(results=(HOT,))
@@ -194,7 +194,7 @@ def test_a_report_that_is_said_again_and_again_is_judged_once() -> None:
         before = site.store.fleet()
 
         assert site.agents.is_foregone(NODE, report)
-        site.book = book(STRICT)
+        site.policies = policies(STRICT)
         assert not site.agents.is_foregone(NODE, report), "another policy may see it differently"
         await site.agents.report_health(NODE, report)
         assert site.agents.is_foregone(NODE, report)
@@ -218,11 +218,11 @@ def test_a_report_that_is_said_again_and_again_is_judged_once() -> None:
     ],
     ids=["counts", "phases", "phase", "timestamp", "whole event", "broken"],
 )
-def test_what_depends_on_the_moment_is_judged_every_time(rule: Mapping[str, object]) -> None:
+def test_time_dependent_findings_are_judged_every_time(rule: Mapping[str, object]) -> None:
     asking = {"name": "asking", "condition": "true", "result": "degraded", **rule}
 
     async def story(site: Site) -> None:
-        site.book = book({"rules": [asking]})
+        site.policies = policies({"rules": [asking]})
         await site.fill()
         for _ in range(TIMES_MAX + 2):
             await site.report(HOT)
@@ -231,7 +231,7 @@ def test_what_depends_on_the_moment_is_judged_every_time(rule: Mapping[str, obje
     play(story)
 
 
-def test_a_crash_that_is_told_again_is_news_once_its_incident_is_over() -> None:
+def test_a_repeated_crash_is_new_once_its_incident_is_over() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         report = HealthReport(results=(site.xid(31, pid=7),))
@@ -245,7 +245,7 @@ def test_a_crash_that_is_told_again_is_news_once_its_incident_is_over() -> None:
         assert not site.agents.is_foregone(NODE, report)
 
 
-def test_a_crash_that_is_told_again_when_it_is_long_over_opens_no_second_incident() -> None:
+def test_a_late_repeat_of_a_crash_opens_no_second_incident() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         crash = site.xid(31, pid=7)
@@ -271,7 +271,7 @@ def test_a_crash_that_is_told_again_when_it_is_long_over_opens_no_second_inciden
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_what_is_not_judged_again_would_have_come_to_nothing(seed: int) -> None:
+def test_skipping_identical_reports_does_not_change_the_journal(seed: int) -> None:
     def journal(*, forgetful: bool) -> list[Recorded]:
         written: list[Recorded] = []
 
@@ -286,24 +286,29 @@ def test_what_is_not_judged_again_would_have_come_to_nothing(seed: int) -> None:
 
 
 async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> None:
-    """Repeat few reports often, under policies that come and go, and with people in between."""
+    """Repeat few reports often, with changes of policy and overrides in between."""
     await site.fill()
     dated = site.xid(31, pid=7), site.xid(79), site.xid(63, gpu=1)
     undated = tuple(replace(x, facts={"code": x.facts["code"]}) for x in dated)
-    books = [book(STRICT), book(THREE), book(BOOTING), policy_book(default_policy())]
+    policy_sets = [
+        policies(STRICT),
+        policies(THREE),
+        policies(BOOTING),
+        compile_policies(default_policy()),
+    ]
     for _ in range(80):
         match chance.choice(["report"] * 9 + ["policy", "healthy", "settle", "cordon"]):
             case "report":
-                said = chance.choice(
+                results = chance.choice(
                     [(HOT,), (HOT, dated[0]), (dated[1],), undated, dated, (WARM,)]
                 )
                 for _ in range(chance.randrange(1, 14)):
                     if forgetful:
                         site.agents._weighing._familiar.clear()
-                    await site.report(*said)
+                    await site.report(*results)
                     await site.clock.sleep(chance.choice([0, 1, 30]))
             case "policy":
-                site.book = chance.choice(books)
+                site.policies = chance.choice(policy_sets)
             case "healthy":
                 node = site.store.fleet().nodes[NODE]
                 after, events = overridden(node, "looked at", now=site.clock.now())
@@ -316,14 +321,14 @@ async def reports_by_chance(site: Site, chance: Random, *, forgetful: bool) -> N
                 await site.commit(Change(nodes=[replace(node, cordoned="by hand")]))
 
 
-def test_a_count_goes_on_after_the_control_plane_was_restarted() -> None:
+def test_a_count_continues_after_a_restart_of_the_control_plane() -> None:
     async def story(site: Site) -> None:
         await site.fill()
-        site.book = book(THREE)
+        site.policies = policies(THREE)
         for pid in (7, 8):
             await site.report(site.xid(31, pid=pid))
             await site.clock.sleep(600)
-        site.book = book(THREE)
+        site.policies = policies(THREE)
         site.agents = site.receive()
 
         await site.report(site.xid(31, pid=9))
@@ -334,10 +339,10 @@ def test_a_count_goes_on_after_the_control_plane_was_restarted() -> None:
     play(story)
 
 
-def test_a_count_forgets_what_lies_before_its_window() -> None:
+def test_a_count_drops_events_before_its_window() -> None:
     async def story(site: Site) -> None:
         await site.fill()
-        site.book = book(THREE)
+        site.policies = policies(THREE)
         for pid in (7, 8, 9):
             await site.report(site.xid(31, pid=pid))
             await site.clock.sleep(1801)
@@ -346,11 +351,11 @@ def test_a_count_forgets_what_lies_before_its_window() -> None:
     play(story)
 
 
-def test_a_pool_is_judged_by_its_own_policy_and_the_others_by_the_fleets() -> None:
+def test_a_pool_with_a_policy_uses_it_and_other_pools_the_fleets() -> None:
     async def story(site: Site) -> None:
         other = NodeId("other-0")
         await site.fill(site.node(), site.node("other-0", "other"))
-        site.book = book(STRICT, "other")
+        site.policies = policies(STRICT, "other")
         for name in (NODE, other):
             await site.report(site.xid(31, pid=7), node=name)
 
@@ -362,7 +367,7 @@ def test_a_pool_is_judged_by_its_own_policy_and_the_others_by_the_fleets() -> No
     play(story)
 
 
-def test_a_rule_that_fails_on_the_way_loses_nothing_and_the_journal_says_so() -> None:
+def test_a_failing_rule_loses_no_finding_and_is_journalled() -> None:
     failing = {
         "rules": [
             {"name": "hot", "condition": "event.metrics.temperature > 90", "result": "degraded"},
@@ -372,7 +377,7 @@ def test_a_rule_that_fails_on_the_way_loses_nothing_and_the_journal_says_so() ->
 
     async def story(site: Site) -> None:
         await site.fill()
-        site.book = book(failing)
+        site.policies = policies(failing)
         await site.report(site.xid(79))
 
         assert site.health() is Health.UNHEALTHY
@@ -384,7 +389,7 @@ def test_a_rule_that_fails_on_the_way_loses_nothing_and_the_journal_says_so() ->
     play(story)
 
 
-def test_nodes_of_one_nvlink_domain_that_report_at_once_open_one_incident() -> None:
+def test_concurrent_reports_from_one_nvlink_domain_open_one_incident() -> None:
     async def story(site: Site) -> None:
         trays = [site.node(f"training-{i}", labels={"nvlink_domain": "rack-1"}) for i in range(72)]
         await site.fill(*trays)
@@ -424,7 +429,7 @@ def test_a_crash_is_over_after_three_minutes_and_a_broken_gpu_is_not() -> None:
     play(story)
 
 
-def test_incidents_are_forgotten_in_the_end_and_a_restart_remembers_when() -> None:
+def test_incidents_expire_on_the_same_date_after_a_restart() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         await site.report(site.xid(31, pid=7))
@@ -440,7 +445,7 @@ def test_incidents_are_forgotten_in_the_end_and_a_restart_remembers_when() -> No
     play(story)
 
 
-def test_a_storm_does_not_fill_the_memory() -> None:
+def test_the_number_of_closed_incidents_is_limited() -> None:
     async def story(site: Site) -> None:
         await site.fill()
         await site.report(site.xid(31, pid=7))
@@ -471,7 +476,7 @@ GREEDY: dict[str, object] = {
         {"name": "calm", "condition": "true", "result": "healthy"},
     ],
 }
-"""Its first rule takes CEL more steps than it allows where a finding has 25 sources."""
+"""Its first rule exceeds CEL's step limit for a finding with 25 sources."""
 
 MENDED: dict[str, object] = {
     "metadata": {"name": "mended"},
@@ -480,7 +485,7 @@ MENDED: dict[str, object] = {
 
 
 def crowded(result: CheckResult) -> CheckResult:
-    """Return `result` as 25 sources saw it."""
+    """Return `result` as seen by 25 sources."""
     sources = ",".join(f"source-{i}" for i in range(25))
     return replace(result, facts={**result.facts, "sources": sources})
 
@@ -490,11 +495,11 @@ QUIET = CheckResult(check="health_events", health=Health.HEALTHY)
 
 
 @pytest.mark.parametrize("kind", ["happened", "is so", "degraded"])
-def test_what_no_rule_can_judge_makes_a_node_unknown_at_the_mildest_and_names_the_rule(
+def test_a_finding_that_no_rule_can_judge_makes_the_node_at_least_unknown(
     kind: str,
 ) -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill(site.node(health=Health.HEALTHY))
         results = {"happened": site.xid(31, pid=7), "is so": EVENT, "degraded": HOT}
         await site.report(crowded(results[kind]))
@@ -516,9 +521,9 @@ def test_what_no_rule_can_judge_makes_a_node_unknown_at_the_mildest_and_names_th
     play(story)
 
 
-def test_a_rule_that_can_be_evaluated_outweighs_one_that_cannot() -> None:
+def test_a_rule_that_evaluates_overrides_one_that_fails() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         await site.report(crowded(site.xid(119)), crowded(site.xid(31, pid=7)))
 
@@ -531,11 +536,11 @@ def test_a_rule_that_can_be_evaluated_outweighs_one_that_cannot() -> None:
 
 
 @pytest.mark.parametrize("kind", ["happened", "is so"])
-def test_a_node_that_could_not_be_judged_recovers_with_the_first_report_to_another_policy(
+def test_a_node_that_could_not_be_judged_recovers_with_its_next_report_under_another_policy(
     kind: str,
 ) -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         await site.report(crowded(site.xid(31, pid=7) if kind == "happened" else EVENT))
         assert site.health() is Health.UNKNOWN
@@ -543,7 +548,7 @@ def test_a_node_that_could_not_be_judged_recovers_with_the_first_report_to_anoth
         await site.report(WARM)
         assert site.health() is Health.UNKNOWN, "a restart with the same rules mends no rule"
 
-        site.book = book(MENDED)
+        site.policies = policies(MENDED)
         await site.report(WARM)
 
         assert site.health() is Health.HEALTHY
@@ -552,9 +557,9 @@ def test_a_node_that_could_not_be_judged_recovers_with_the_first_report_to_anoth
     play(story)
 
 
-def test_a_state_that_could_not_be_judged_is_over_when_its_check_passes_and_no_sooner() -> None:
+def test_an_unjudged_state_ends_when_its_check_passes() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         await site.report(crowded(EVENT))
         await site.report(WARM)
@@ -568,9 +573,9 @@ def test_a_state_that_could_not_be_judged_is_over_when_its_check_passes_and_no_s
     play(story)
 
 
-def test_an_event_that_could_not_be_judged_is_not_taken_back_by_a_quiet_round() -> None:
+def test_an_unjudged_event_is_not_cleared_by_a_healthy_round() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         await site.report(crowded(site.xid(31, pid=7)))
         await site.report(CheckResult(check="xid", health=Health.HEALTHY))
@@ -582,9 +587,9 @@ def test_an_event_that_could_not_be_judged_is_not_taken_back_by_a_quiet_round() 
     play(story)
 
 
-def test_a_state_that_cannot_be_judged_again_is_dated_by_the_first_time() -> None:
+def test_an_unjudged_state_keeps_its_first_date() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         since = site.clock.now()
         for _ in range(3):
@@ -596,9 +601,9 @@ def test_a_state_that_cannot_be_judged_again_is_dated_by_the_first_time() -> Non
     play(story)
 
 
-def test_an_override_stands_though_the_agent_tells_again_of_what_could_not_be_judged() -> None:
+def test_an_override_holds_when_an_unjudged_finding_is_repeated() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         crash = crowded(site.xid(31, pid=7))
         await site.report(crash)
@@ -612,13 +617,13 @@ def test_an_override_stands_though_the_agent_tells_again_of_what_could_not_be_ju
     play(story)
 
 
-def test_another_policy_that_fails_on_an_event_told_again_leaves_its_node_unknown() -> None:
+def test_a_new_policy_that_fails_on_a_repeated_event_leaves_the_node_unknown() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         crash = crowded(site.xid(31, pid=7))
         await site.report(crash)
-        site.book = book({**GREEDY, "metadata": {"name": "greedier"}})
+        site.policies = policies({**GREEDY, "metadata": {"name": "greedier"}})
         await site.report(crash)
         (condition,) = site.store.fleet().nodes[NODE].conditions
         assert (site.health(), condition.health) == (Health.UNKNOWN, Health.UNKNOWN)
@@ -627,9 +632,9 @@ def test_another_policy_that_fails_on_an_event_told_again_leaves_its_node_unknow
     play(story)
 
 
-def test_a_rule_that_fails_again_and_again_alerts_people_once() -> None:
+def test_a_rule_that_fails_repeatedly_alerts_once() -> None:
     async def story(site: Site) -> None:
-        site.book = book(GREEDY)
+        site.policies = policies(GREEDY)
         await site.fill()
         for gpu in range(3):
             await site.report(crowded(EVENT), crowded(site.xid(31, gpu=gpu, pid=7)))
@@ -638,7 +643,7 @@ def test_a_rule_that_fails_again_and_again_alerts_people_once() -> None:
     play(story)
 
 
-def test_a_check_that_could_not_look_says_nothing_about_the_hardware_as_before() -> None:
+def test_a_check_that_could_not_run_changes_nothing() -> None:
     async def story(site: Site) -> None:
         await site.fill(site.node(health=Health.HEALTHY))
         blind = CheckResult(check="temperature", health=Health.UNKNOWN, reason="not looked at")

@@ -1,4 +1,4 @@
-"""What goes through the pipe between the agent and the process that talks to the driver."""
+"""The messages between the agent and the child process that calls the driver."""
 
 import struct
 from dataclasses import dataclass, field
@@ -11,11 +11,11 @@ from navarch.core.metrics import GpuMetrics
 from navarch.ports.gpu import GpuEvent, GpuHealth
 
 LENGTH = struct.Struct("<I")
-"""Every message has its length before it."""
+"""Every message is preceded by its length."""
 
 
-class Topic(StrEnum):
-    """What can be asked."""
+class Query(StrEnum):
+    """The readings that can be requested."""
 
     GPUS = "gpus"
     METRICS = "metrics"
@@ -24,30 +24,30 @@ class Topic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """Why there is no answer about a GPU, or about any."""
+class ReadFailure:
+    """Why a GPU, or all of them, could not be read."""
 
-    words: str
+    text: str
     lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the driver said: of every GPU at once, by uuid, where each was asked."""
+class Reply:
+    """The readings of all GPUs, by UUID."""
 
-    trouble: Trouble | None = None
+    failure: ReadFailure | None = None
     gpus: tuple[Gpu, ...] = ()
     metrics: dict[str, GpuMetrics] = field(default_factory=dict)
     health: dict[str, GpuHealth] = field(default_factory=dict)
-    troubles: dict[str, Trouble] = field(default_factory=dict)
-    """Of the GPUs that could not be read."""
+    failures: dict[str, ReadFailure] = field(default_factory=dict)
+    """The GPUs that could not be read."""
     events: tuple[GpuEvent, ...] = ()
 
 
 def frame(body: bytes) -> bytes:
-    """Return a message as it is written."""
+    """Return a message with its length."""
     return LENGTH.pack(len(body)) + body
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Answer).decode
+decode = msgspec.msgpack.Decoder(Reply).decode

@@ -1,4 +1,4 @@
-"""Is the machine's clock right?"""
+"""Check that the machine's clock is right."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from navarch.ports.checks import MachineView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DriftCheck:
-    """Asks the kernel by how much the clock may be wrong.
+class ClockCheck:
+    """Compares the kernel's estimate of the clock error with a limit.
 
-    A clock that nobody corrects may still be right, as in machines whose host keeps it: that
-    is said, and not held against the machine.
+    A clock without NTP may still be right, as in virtual machines whose host keeps the time. That
+    is reported as healthy, with a note.
     """
 
     name: str = "clock"
@@ -21,11 +21,11 @@ class DriftCheck:
     wrong_s_max: float = 0.5
 
     def run(self, view: MachineView) -> Iterator[CheckResult]:
-        """Look once."""
+        """Check the clock once."""
         wrong_s = view.host.clock_error_s()
         health, reason = Health.HEALTHY, ""
         if wrong_s == float("inf"):
-            reason = "nobody corrects the clock"
+            reason = "the clock is not synchronised"
         elif wrong_s is not None and wrong_s > self.wrong_s_max:
             health, reason = Health.DEGRADED, f"the clock may be {wrong_s:.1f} s wrong"
         yield CheckResult(check=self.name, health=health, reason=reason)

@@ -1,4 +1,4 @@
-"""What becomes of an incident is written with what becomes of its node."""
+"""Incidents are updated in the commit that changes their node."""
 
 import asyncio
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from navarch.core.ids import NodeId, RecoveryId
 from navarch.core.incident import Incident, IncidentKind, IncidentState
 from navarch.core.node import Node, Phase, Retirement
 from navarch.core.ownership import Cluster
-from navarch.health.incidents.settling import settled
+from navarch.health.incidents.status import update_incident
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
@@ -32,8 +32,8 @@ HELD = Held(action="replace", reason="r", because="b", by=HeldBy.BUDGET, since=N
 LEAVING = replace(NODE, phase=Phase.DRAINING, retiring=Retirement(reason="XID 79"))
 
 
-def followed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentReconciler]:
-    """Return the change that makes `node` of NODE, as it is committed, and who followed it."""
+def committed(node: Node, incident: Incident = INCIDENT) -> tuple[Change, IncidentReconciler]:
+    """Return the committed change that makes `node` of NODE, and its reconciler."""
 
     async def story() -> tuple[Change, IncidentReconciler]:
         store = MemoryStore(Cluster(id="c", secret=b"x" * 32))
@@ -52,8 +52,8 @@ def kinds(events: Iterable[Event]) -> list[str]:
     return [event.kind for event in events]
 
 
-def test_that_a_node_is_replaced_and_that_its_incident_recovers_is_one_commit() -> None:
-    change, reconciler = followed(LEAVING)
+def test_replacing_a_node_updates_its_incident_in_the_same_commit() -> None:
+    change, reconciler = committed(LEAVING)
 
     assert kinds(change.events) == ["node.moved", "incident.recovering"]
     assert [each.state for each in change.incidents] == [IncidentState.RECOVERING]
@@ -62,7 +62,7 @@ def test_that_a_node_is_replaced_and_that_its_incident_recovers_is_one_commit() 
 
 
 def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
-    change, _ = followed(replace(LEAVING, phase=Phase.GONE))
+    change, _ = committed(replace(LEAVING, phase=Phase.GONE))
 
     assert kinds(change.events) == ["node.moved", "incident.closed"]
     assert [each.note for each in change.incidents] == ["its node is gone"]
@@ -76,17 +76,17 @@ def test_an_incident_closes_in_the_commit_in_which_its_node_is_gone() -> None:
     ],
     ids=["several nodes", "fabric"],
 )
-def test_an_incident_that_others_may_be_writing_waits_for_its_own_round(incident: Incident) -> None:
-    """Commits about the nodes of one rack must not stand in each other's way in a storm."""
-    change, reconciler = followed(LEAVING, incident)
+def test_a_shared_incident_is_left_to_the_incident_reconciler(incident: Incident) -> None:
+    """Commits about the nodes of one rack must not conflict in a storm."""
+    change, reconciler = committed(LEAVING, incident)
 
     assert (kinds(change.events), change.incidents) == (["node.moved"], ())
     assert reconciler.agenda.due_at() == LONG_AGO
 
 
-def test_an_incident_whose_node_is_being_mended_waits_for_its_own_round() -> None:
+def test_an_incident_with_a_recovery_is_left_to_the_incident_reconciler() -> None:
     """It has a recovery to be named in, and that to be named in it."""
-    change, reconciler = followed(replace(LEAVING, recovery=RecoveryId("r-1")))
+    change, reconciler = committed(replace(LEAVING, recovery=RecoveryId("r-1")))
 
     assert kinds(change.events) == ["node.moved"]
     assert reconciler.agenda.due_at() == LONG_AGO
@@ -100,7 +100,7 @@ def test_an_incident_whose_node_is_being_mended_waits_for_its_own_round() -> Non
     phase=st.sampled_from(list(Phase)),
     minutes=st.integers(0, 30),
 )
-def test_what_was_settled_once_for_a_change_is_settled_when_it_is_written(
+def test_an_incident_updated_with_a_change_is_not_updated_again(
     state: IncidentState,
     conditions: tuple[Condition, ...],
     retiring: Retirement | None,
@@ -112,7 +112,7 @@ def test_what_was_settled_once_for_a_change_is_settled_when_it_is_written(
     node = replace(NODE, conditions=conditions, retiring=retiring, held=held, phase=phase)
     now = NOW + timedelta(minutes=minutes)
 
-    news = settled(incident, {NAME: node}, {}, now=now)
+    news = update_incident(incident, {NAME: node}, {}, now=now)
 
     if news is not None and news[0].is_open:
-        assert settled(news[0], {NAME: node}, {}, now=now) is None
+        assert update_incident(news[0], {NAME: node}, {}, now=now) is None
