@@ -23,6 +23,10 @@ from urllib.parse import urlencode
 
 import botocore.session
 from botocore.config import Config
+from tests.support.compute_server import PROJECT, local_compute
+from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
+from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
+from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.api.collector import settle_collector
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -56,10 +60,6 @@ from navarch.sim.clock import InlineOffload
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
-from navarch.testing.compute_server import PROJECT, local_compute
-from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
-from navarch.testing.ec2_server import ACCESS, Ec2Server, ec2_server
-from navarch.testing.lambda_server import KEY, local_lambda
 
 CLUSTER = Cluster(id="bench", secret=b"nobody else knows")
 POOL = PoolName("training")

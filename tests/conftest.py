@@ -7,7 +7,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from navarch.testing.ec2_server import ACCESS, Ec2Server, ec2_server
+from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
 
 # Stories break things on purpose, thousands of times; what they log would drown what matters.
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))

@@ -8,6 +8,8 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+from tests.support.compute_server import PROJECT, LocalCompute, local_compute
+from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -28,8 +30,6 @@ from navarch.sim.incarnation import Tripwire
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, live_through, sweep_once
-from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute
-from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
 from navarch.testing.loopback_server import LOSE_ANSWER, Asked, Trouble
 
 CHUNKS = 8

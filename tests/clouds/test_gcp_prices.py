@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.support.compute_server import PROJECT, local_compute, refusal
+from tests.support.price_list_server import LocalPriceList, local_price_list, sku
 
 from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import nobody
@@ -14,9 +16,7 @@ from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.compute_server import PROJECT, local_compute, refusal
 from navarch.testing.loopback_server import Told
-from navarch.testing.price_list_server import LocalPriceList, local_price_list, sku
 
 US = ("us-central1", "us-east5")
 

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.compute_server import PROJECT, LocalCompute, local_compute, refusal
+from tests.support.google_discovery import Discovery
+from tests.support.metadata_service import metadata_service
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -33,11 +36,8 @@ from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute, refusal
-from navarch.testing.google_discovery import Discovery
 from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
-from navarch.testing.metadata_service import metadata_service
 from navarch.testing.provider_contract import Story
 
 Tale = Callable[[GcpCloud, LocalCompute], Awaitable[None]]

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -27,7 +28,6 @@ from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, 
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
 from navarch.testing.loopback_contract import LoopbackContract
 from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
 from navarch.testing.provider_contract import Story

@@ -7,13 +7,13 @@ import pytest
 from test_gcp_provider import SETTINGS, a_request, tell
 from test_lambda_provider import a_request as a_request_at_lambda
 from test_lambda_provider import tell as tell_at_lambda
+from tests.support.compute_server import LocalCompute, Machine
+from tests.support.lambda_server import LocalLambda
 
 from navarch.core.errors import CapacityError, RegionQuotaError
 from navarch.core.instance import InstanceStatus
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.lambdalabs.provider import LambdaCloud
-from navarch.testing.compute_server import LocalCompute, Machine
-from navarch.testing.lambda_server import LocalLambda
 
 
 @pytest.mark.parametrize(

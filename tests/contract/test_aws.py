@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from tests.support.ec2_server import Ec2Server
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -18,7 +19,6 @@ from navarch.core.errors import (
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.testing.ec2_server import Ec2Server
 from navarch.testing.provider_contract import ProviderContract, Story
 
 CODES: dict[type[ProviderError], tuple[str, int]] = {

@@ -7,6 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.ssh_machines import (
+    SshMachine,
+    a_key,
+    keep_connections,
+    lose_connections,
+    real_sshd,
+    ssh_servers,
+    sshd_missing,
+)
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -24,15 +33,6 @@ from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.ssh.client import SshShells
 from navarch.testing.provider_contract import ProviderContract, Story
-from navarch.testing.ssh_machines import (
-    SshMachine,
-    a_key,
-    keep_connections,
-    lose_connections,
-    real_sshd,
-    ssh_servers,
-    sshd_missing,
-)
 
 STRANGE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 CLEAN = "rm -rf work && echo cleaned >> history"

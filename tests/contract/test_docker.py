@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 from navarch.core.errors import (
     CredentialError,
@@ -20,7 +21,6 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine, engine_at
 from navarch.providers.docker.provider import container_name
-from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 from navarch.testing.provider_contract import ProviderContract, Story
 
 SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -19,7 +20,6 @@ from navarch.providers.docker import Containers, Docker, Engine
 from navarch.providers.docker.engine import Answer, target
 from navarch.sim.incarnation import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
-from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 OFFERING = Offering(provider=ProviderName("docker"), instance_type="box", region="here")
 SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")

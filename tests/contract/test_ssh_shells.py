@@ -6,16 +6,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-
-from navarch.ports.shell import ShellError
-from navarch.ssh.client import SshShells
-from navarch.testing.ssh_machines import (
+from tests.support.ssh_machines import (
     SshMachine,
     lose_connections,
     real_sshd,
     ssh_servers,
     sshd_missing,
 )
+
+from navarch.ports.shell import ShellError
+from navarch.ssh.client import SshShells
 
 WITHIN = timedelta(seconds=10)
 SERVERS = [

@@ -10,6 +10,8 @@ from typing import Any
 
 import botocore.session
 import pytest
+from tests.support.ec2_server import Ec2Server
+from tests.support.metadata_service import metadata_service
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -26,8 +28,6 @@ from navarch.core.notice import NoticeKind
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.testing.ec2_server import Ec2Server
-from navarch.testing.metadata_service import metadata_service
 
 REQUEST = ProvisionRequest(
     token=Token("t-1"),

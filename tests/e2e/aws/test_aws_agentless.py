@@ -9,6 +9,7 @@ from pathlib import Path
 
 import botocore.session
 import pytest
+from tests.support.ec2_server import Ec2Server
 
 from navarch import ControlPlane
 from navarch.app.server import Running
@@ -23,7 +24,6 @@ from navarch.core.pool import Pool
 from navarch.core.version import VERSION
 from navarch.ports.api import PoolSpec
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.ec2_server import Ec2Server
 
 CONFIG = """
 server:

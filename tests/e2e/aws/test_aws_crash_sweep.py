@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+from tests.support.ec2_server import Ec2Server
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -13,7 +14,6 @@ from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.sim.incarnation import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, sweep_once
-from navarch.testing.ec2_server import Ec2Server
 
 OFFERING = Offering(
     provider=ProviderName("aws"),

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from tests.support.ec2_server import Ec2Server
+
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
 from navarch.ports.clock import Clock
@@ -11,7 +13,6 @@ from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.sim.clock import InlineOffload
 from navarch.testing.adapter_sweep import CLUSTER, SweptFleet, live_through
-from navarch.testing.ec2_server import Ec2Server
 
 OWNER = Owner(node=NodeId("lost-0"), pool=PoolName("lost"), token=Token("launch-lost"))
 PLAIN = ProvisionRequest(

@@ -3,11 +3,12 @@
 import asyncio
 from pathlib import Path
 
+from tests.support.ec2_server import Ec2Server
+
 from navarch import ControlPlane
 from navarch.app.server import Running
 from navarch.config import parse_config
 from navarch.ports.api import Offer
-from navarch.testing.ec2_server import Ec2Server
 
 CONFIG = """
 server: {{address: "127.0.0.1:0", grpc_address: "127.0.0.1:0"}}

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from navarch.testing.docker_engine import (
+from tests.support.docker_engine import (
     EngineDidNotStartError,
     docker_engine,
     engine_missing,
     namespace_of,
 )
-from navarch.testing.python_image import NoWheelsError, fetch_wheels, import_python
+from tests.support.python_image import NoWheelsError, fetch_wheels, import_python
 
 pytestmark = pytest.mark.long
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings, build_provider, renew_provider
@@ -18,7 +19,6 @@ from navarch.config.secret import Secret
 from navarch.core.errors import CredentialError
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import IMAGE, NETWORK
-from navarch.testing.lambda_server import KEY, local_lambda
 
 
 def surroundings(path: Path, closing: ExitStack) -> Surroundings:

@@ -112,7 +112,7 @@ async def ssh_servers(
 
         async def handle(process: "asyncssh.SSHServerProcess[bytes]", home: Path = home) -> None:
             if command_s is not None:
-                await asyncio.sleep(command_s)  # noqa: TID251 - a machine takes real time
+                await asyncio.sleep(command_s)
                 process.exit(0)
                 return
             command = process.command or "true"

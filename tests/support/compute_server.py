@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.support.google_discovery import Call, Discovery
+
 from navarch.sim.loop import EPOCH
-from navarch.testing.google_discovery import Call, Discovery
 from navarch.testing.loopback_server import Asked, Told, Wire, served
 
 PROJECT = "navarch-test"

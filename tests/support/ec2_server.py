@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 from xml.sax.saxutils import escape
@@ -571,10 +572,11 @@ def ec2_server() -> Iterator[Ec2Server]:
     """Run EC2 in a process of its own until the tests are over."""
     environment = {**os.environ, **ACCESS, "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true"}
     with subprocess.Popen(
-        [sys.executable, "-m", "navarch.testing.ec2_server"],
+        [sys.executable, "-m", "tests.support.ec2_server"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
+        cwd=Path(__file__).parents[2],
         text=True,
     ) as process:
         assert process.stdout is not None

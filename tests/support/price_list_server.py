@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from navarch.testing.compute_server import refusal
-from navarch.testing.google_discovery import Discovery
+from tests.support.compute_server import refusal
+from tests.support.google_discovery import Discovery
+
 from navarch.testing.loopback_server import Asked, Told, Wire, served
 
 COMPUTE_ENGINE = "services/6F81-5844-456A"
