@@ -19,10 +19,10 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import nobody
+from navarch.providers.gcp.credentials import anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
-from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
+from navarch.providers.lambdalabs.account import LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.service.views import pool_spec
 from navarch.sim.clock import SimClock
@@ -66,7 +66,7 @@ def now_and_then() -> Callable[[Asked], Trouble]:
 
 def build_gcp(local: LocalCompute, clock: Clock, offload: Offload) -> Provider:
     local.now_s = asyncio.get_running_loop().time
-    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, credentials=nobody)
+    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, credentials=anonymous)
     return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
 
 
@@ -88,7 +88,7 @@ def build_lambda(local: LocalLambda, clock: Clock, offload: Offload) -> Provider
     account = LambdaAccount(
         clock,
         offload,
-        lambda_paces(clock.monotonic()),
+        lambda_rate_limits(clock.monotonic()),
         api_key=KEY,
         endpoint=local.url,
         within_s=5.0,

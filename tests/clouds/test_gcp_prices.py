@@ -10,8 +10,8 @@ from tests.support.compute_server import PROJECT, local_compute, refusal
 from tests.support.price_list_server import LocalPriceList, local_price_list, sku
 
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import nobody
-from navarch.providers.gcp.pricelist import AGAIN, FRESH, PriceList
+from navarch.providers.gcp.credentials import anonymous
+from navarch.providers.gcp.pricelist import REFRESH_INTERVAL, RETRY_INTERVAL, PriceList
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.sim.clock import InlineOffload, SimClock
@@ -86,9 +86,9 @@ def tell(tale: Tale, skus: Sequence[dict[str, Any]]) -> None:
 
     async def main() -> None:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, credentials=nobody, endpoint=compute.url
+            InlineOffload(), project=PROJECT, credentials=anonymous, endpoint=compute.url
         )
-        prices = PriceList(SimClock(), InlineOffload(), nobody, endpoint=listed.url)
+        prices = PriceList(SimClock(), InlineOffload(), anonymous, endpoint=listed.url)
         settings = GcpSettings(name="gcp", project=PROJECT)
         await tale(GcpCloud(SimClock(), client, settings, prices=prices), listed)
 
@@ -172,7 +172,7 @@ def test_the_list_is_read_a_few_times_a_day_and_not_whenever_somebody_asks() -> 
             assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("88.4900")
         listed.skus[0] = sku("Nvidia H100 80GB GPU running in Americas", "10.796551", regions=US)
         assert len(listed.wire.asked) == 2
-        await asyncio.sleep(FRESH.total_seconds())
+        await asyncio.sleep(REFRESH_INTERVAL.total_seconds())
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("96.4900")
 
     tell(tale, A3)
@@ -195,7 +195,7 @@ def test_a_list_that_cannot_be_read_leaves_prices_to_the_catalogue_and_is_tried_
         listed.refuse = None
         await prices_at(cloud)
         assert len(listed.wire.asked) == 1, "not at once"
-        await asyncio.sleep(AGAIN.total_seconds())
+        await asyncio.sleep(RETRY_INTERVAL.total_seconds())
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("88.4900")
 
     tell(tale, A3)
@@ -215,7 +215,7 @@ def test_nonsense_is_no_list_and_what_was_read_before_stands() -> None:
     async def tale(cloud: GcpCloud, listed: LocalPriceList) -> None:
         await prices_at(cloud)
         for nonsense in (b"{}", b"<html>", b'{"skus": 3}'):
-            await asyncio.sleep(FRESH.total_seconds())
+            await asyncio.sleep(REFRESH_INTERVAL.total_seconds())
             listed.refuse = Told(200, nonsense)
             assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("88.4900")
 

@@ -31,7 +31,7 @@ from navarch.core.instance import InstanceStatus
 from navarch.core.notice import NoticeKind
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import COMPUTE, credentials_for, nobody
+from navarch.providers.gcp.credentials import COMPUTE, anonymous, credentials_for
 from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
 from navarch.sim.clock import InlineOffload, SimClock
@@ -50,7 +50,7 @@ def tell(tale: Tale, settings: GcpSettings = SETTINGS, **local: Any) -> LocalCom
     async def main(compute: LocalCompute) -> None:
         compute.now_s = asyncio.get_running_loop().time
         client = ComputeClient(
-            InlineOffload(), project=settings.project, endpoint=compute.url, credentials=nobody
+            InlineOffload(), project=settings.project, endpoint=compute.url, credentials=anonymous
         )
         await tale(GcpCloud(SimClock(), client, settings), compute)
 
@@ -370,7 +370,7 @@ def test_every_name_is_one_that_compute_engine_takes(readable: str) -> None:
 def test_a_project_without_a_connection_has_sold_nothing() -> None:
     async def main() -> None:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", credentials=nobody
+            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", credentials=anonymous
         )
         with pytest.raises(TransientError):
             await GcpCloud(SimClock(), client, SETTINGS).provision(a_request())
@@ -471,7 +471,7 @@ def test_each_of_two_providers_of_one_project_sees_its_own_machines() -> None:
     async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
         await cloud.provision(a_request())
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint=compute.url, credentials=nobody
+            InlineOffload(), project=PROJECT, endpoint=compute.url, credentials=anonymous
         )
         other = GcpCloud(SimClock(), client, replace(SETTINGS, name="flex"))
         assert list(await other.list_instances()) == []
@@ -570,7 +570,9 @@ def test_calls_on_real_threads_with_one_token_buy_one_machine() -> None:
     threads = ThreadOffload("gcp", at_once=4)
 
     async def main(compute: LocalCompute) -> None:
-        client = ComputeClient(threads, project=PROJECT, endpoint=compute.url, credentials=nobody)
+        client = ComputeClient(
+            threads, project=PROJECT, endpoint=compute.url, credentials=anonymous
+        )
         cloud = GcpCloud(SystemClock(), client, SETTINGS)
         same = await asyncio.gather(*(cloud.provision(a_request()) for _ in range(4)))
         assert len({one.id for one in same}) == 1

@@ -24,7 +24,7 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus
 from navarch.ports.provider import Provider, ProvisionRequest
-from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, lambda_paces
+from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
@@ -44,7 +44,7 @@ def tell(tale: Tale, *, key: str = KEY, **settings: Any) -> LocalLambda:
         account = LambdaAccount(
             clock,
             InlineOffload(),
-            lambda_paces(clock.monotonic()),
+            lambda_rate_limits(clock.monotonic()),
             api_key=key,
             endpoint=local.url,
             within_s=2.0,
@@ -177,7 +177,7 @@ def test_a_server_that_cannot_be_reached_has_sold_nothing() -> None:
         account = LambdaAccount(
             clock,
             InlineOffload(),
-            lambda_paces(clock.monotonic()),
+            lambda_rate_limits(clock.monotonic()),
             api_key=KEY,
             endpoint="http://127.0.0.1:9/api/v1",
         )
@@ -386,7 +386,12 @@ def test_a_hung_call_on_a_real_thread_is_an_unknown_outcome_and_not_a_hung_loop(
     async def main(url: str) -> None:
         clock = SystemClock()
         account = LambdaAccount(
-            clock, threads, lambda_paces(clock.monotonic()), api_key=KEY, endpoint=url, within_s=0.2
+            clock,
+            threads,
+            lambda_rate_limits(clock.monotonic()),
+            api_key=KEY,
+            endpoint=url,
+            within_s=0.2,
         )
         with pytest.raises(OutcomeUnknownError, match="timed out"):
             await LambdaCloud(clock, account, name="lambda").terminate(InstanceId("i"))

@@ -292,7 +292,7 @@ def test_one_machine_that_does_not_let_us_in_is_passed_over_and_not_our_keys_fau
         provider = a_provider([replace(machines[0], login=locked), machines[1]], folder / "leases")
         bought = await provider.provision(a_request())
         assert bought.public_address == machines[1].login.address
-        with pytest.raises(CredentialError, match=r"rack1-0.*does not let root in"):
+        with pytest.raises(CredentialError, match=r"rack1-0.*refuses the key of root"):
             await provider.provision(a_request(2))
 
     with_machines(2, story)

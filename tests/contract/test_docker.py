@@ -152,7 +152,7 @@ def test_a_container_that_was_created_and_never_started_is_started_by_its_token(
         provider = Docker(engine, SLEEPING)
         name = container_name(request_of())
         description = provider._description(request_of())
-        answer = await engine.ask(
+        answer = await engine.request(
             "POST", "/containers/create", query={"name": name}, body=description
         )
         assert answer.status == 201
@@ -175,7 +175,7 @@ def test_what_the_agent_is_told_is_in_its_environment(host: str) -> None:
             environment=lambda request: {"NAVARCH_NODE_ID": request.name},
         )
         bought = await Docker(engine, told).provision(request_of())
-        found = (await engine.ask("GET", f"/containers/{bought.id}/json")).json()
+        found = (await engine.request("GET", f"/containers/{bought.id}/json")).json()
         environment = set(found["Config"]["Env"])
         assert environment >= {
             "NAVARCH_NODE_ID=training-0",

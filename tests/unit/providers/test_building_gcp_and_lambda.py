@@ -12,7 +12,7 @@ from tests.support.lambda_server import KEY, local_lambda
 from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.app.providers.gcp import to_settings
-from navarch.app.providers.lambdalabs import paces_of
+from navarch.app.providers.lambdalabs import rate_limits_of
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config.provider import GcpConfig, LambdaConfig
 from navarch.config.secret import Secret
@@ -58,9 +58,9 @@ def test_an_account_without_a_key_does_not_start(tmp_path: Path) -> None:
 
 
 def test_providers_with_one_key_share_one_pace() -> None:
-    mine = paces_of("https://cloud.lambda.ai/api/v1", "key", 0.0)
-    assert paces_of("https://cloud.lambda.ai/api/v1", "key", 5.0) is mine
-    assert paces_of("https://cloud.lambda.ai/api/v1", "another", 0.0) is not mine
+    mine = rate_limits_of("https://cloud.lambda.ai/api/v1", "key", 0.0)
+    assert rate_limits_of("https://cloud.lambda.ai/api/v1", "key", 5.0) is mine
+    assert rate_limits_of("https://cloud.lambda.ai/api/v1", "another", 0.0) is not mine
 
 
 def test_what_a_project_leaves_out_has_a_sensible_value() -> None:
