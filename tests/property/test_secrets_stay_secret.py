@@ -40,7 +40,7 @@ from navarch.service.views import pool_spec
 from navarch.sim.clock import InlineOffload
 from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.loopback_server import Asked, Told, Wire, served
+from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 from navarch.testing.provider_contract import ProviderContract
 from navarch.testing.worlds import a_pool
 
@@ -92,13 +92,13 @@ def ask_everything(provider: Provider, request: ProvisionRequest) -> list[BaseEx
 def spiteful(status: int) -> Iterator[str]:
     """Serve refusals that repeat every header of the request."""
 
-    def answer(asked: Asked) -> Told:
-        shown = " ".join(asked.headers.values())
+    def answer(request: HttpRequest) -> HttpResponse:
+        shown = " ".join(request.headers.values())
         code = "instance-operations/launch/insufficient-capacity"
         error = {"error": {"code": code, "message": f"You sent {shown}", "suggestion": shown}}
-        return Told(status, json.dumps(error).encode(), {"Location": f"/{asked.path}"})
+        return HttpResponse(status, json.dumps(error).encode(), {"Location": f"/{request.path}"})
 
-    with served(answer, Wire()) as url:
+    with serve(answer, Wire()) as url:
         yield url
 
 

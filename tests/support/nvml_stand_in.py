@@ -1,4 +1,4 @@
-"""A library that stands in for NVIDIA's where there is no driver, with faults to ask for."""
+"""A fake NVML library for machines without a driver, with faults on demand."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Mood(StrEnum):
-    """How the stand-in behaves from now on, in every process that uses it."""
+    """The behaviour of the library, in every process that uses it."""
 
     WELL = " "
     HANG = "h"
@@ -17,7 +17,7 @@ class Mood(StrEnum):
 
 
 def build_stand_in(folder: Path) -> Path | None:
-    """Return the library, compiled into `folder`; None where there is no C compiler."""
+    """Compile the library into `folder` and return it; None without a C compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
@@ -29,6 +29,6 @@ def build_stand_in(folder: Path) -> Path | None:
 
 
 def set_mood(file: Path, mood: Mood) -> None:
-    """Change how the stand-in behaves. The file stays the same one: it is mapped into memory."""
+    """Change the library's behaviour. The file is written in place: processes have it mapped."""
     with file.open("r+b" if file.exists() else "w+b") as handle:
         handle.write(mood.encode())

@@ -1,4 +1,4 @@
-"""What is described in the same words as before is not read again."""
+"""Listed machines with unchanged bytes are not parsed again."""
 
 import msgspec
 import pytest
@@ -9,7 +9,7 @@ from navarch.providers.listing_cache import ListingCache
 
 
 class Reader:
-    """Reads a name, and counts how often it had to."""
+    """Parses an entry and counts its calls."""
 
     def __init__(self) -> None:
         self.read: list[bytes] = []
@@ -28,7 +28,7 @@ def entries(*names: str) -> list[msgspec.Raw]:
     return [msgspec.Raw(msgspec.json.encode(name)) for name in names]
 
 
-def test_only_what_is_described_differently_is_read() -> None:
+def test_only_changed_entries_are_parsed() -> None:
     reader = Reader()
     cache = ListingCache(reader)
     first = cache.take(entries("a", "b"))
@@ -38,7 +38,7 @@ def test_only_what_is_described_differently_is_read() -> None:
     assert reader.read == [b'"a"', b'"b"', b'"c"']
 
 
-def test_a_machine_that_was_away_is_read_again_and_nothing_piles_up() -> None:
+def test_a_machine_that_returns_is_parsed_again_and_the_cache_stays_small() -> None:
     reader = Reader()
     cache = ListingCache(reader)
     for name in ("a", "b", "a"):
@@ -46,7 +46,7 @@ def test_a_machine_that_was_away_is_read_again_and_nothing_piles_up() -> None:
     assert reader.read == [b'"a"', b'"b"', b'"a"']
 
 
-def test_a_listing_that_cannot_be_read_is_not_half_remembered() -> None:
+def test_an_unreadable_listing_leaves_the_cache_unchanged() -> None:
     reader = Reader()
     cache = ListingCache(reader)
     cache.take(entries("a"))
