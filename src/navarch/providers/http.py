@@ -1,4 +1,4 @@
-"""HTTP calls whose errors distinguish unsent requests from lost responses.
+"""HTTP calls with separate errors for unsent requests and lost responses.
 
 For clouds without a suitable client. A call blocks, so it belongs on a thread. Every call opens a
 new connection: when a kept connection has died, it is unknown whether the server received the

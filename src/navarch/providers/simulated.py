@@ -229,7 +229,7 @@ class SimulatedCloud:
     def take_over(
         self, machines: Mapping[InstanceId, Machine], tokens: Mapping[Token, InstanceId]
     ) -> None:
-        """Adopt the machines of a simulated cloud whose process has ended."""
+        """Adopt the machines of a simulated cloud from an earlier process."""
         self.machines.update(machines)
         self.tokens.update(tokens)
         for machine in machines.values():
@@ -374,7 +374,7 @@ class SimulatedCloud:
             raise
 
     def _arrive_soon(self, what: str, arrive: Callable[[], object]) -> None:
-        """Schedule the arrival of a request whose caller was cancelled.
+        """Schedule the arrival of a cancelled caller's request.
 
         Callers that are cancelled together have no deterministic order, so their requests are
         carried out in the order of their names, after all cancellations.
@@ -431,7 +431,7 @@ class SimulatedCloud:
                 self._listed.put(name, self._described(machine, status))
 
     def _described(self, machine: Machine, status: InstanceStatus) -> Instance:
-        """Return the new listing entry of a machine whose status changed."""
+        """Return a machine's listing entry with a new status."""
         known = self._listed.get(machine.id)
         if known is None:
             return self._instance(machine, status)

@@ -54,7 +54,7 @@ class TrippedOffload:
 
 @dataclass(slots=True)
 class SweptFleet:
-    """One pool on one adapter, whose control plane restarts after each crash."""
+    """One pool on one adapter; its control plane restarts after each crash."""
 
     clock: SimClock
     store: MemoryStore

@@ -85,7 +85,7 @@ def build_doors(
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
     policies: Callable[[], PolicyBook] | None = None,
 ) -> Doors:
-    """Return a control plane whose servers are not started yet."""
+    """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
     store = store or MemoryStore(Cluster(id="test", secret=bytes(32)))
     columns = Columns(clock, timeout=timedelta(seconds=90))

@@ -415,7 +415,7 @@ class HurriedClock(SystemClock):
 
 
 def send(ec2: Ec2Server, kind: str, instance: str, **more: str) -> None:
-    """Send an EC2 event to EventBridge, whose rule forwards it to the queue."""
+    """Send an EC2 event to EventBridge; its rule forwards the event to the queue."""
     events = client_of(ec2, "events")
     detail = {"instance-id": instance, **more}
     answer = events.put_events(

@@ -88,11 +88,11 @@ class BareMetal:
         """Lease one machine; raise CapacityError if none is free."""
         lease = await self._offload.run(lambda: self._lease_of(request.token))
         if lease is not None and lease.state is LeaseState.CLEANING:
-            raise RejectedError(f"{lease.host} was already given back under this token")
+            raise RejectedError(f"{lease.host} was already returned under this token")
         if lease is not None and lease.state is LeaseState.LENT:
             return self._instance(lease)
         if request.spot or request.reservation:
-            raise RejectedError("machines of one's own are neither spot nor reserved")
+            raise RejectedError("bare metal machines are neither spot nor reserved")
         fitting = self._inventory.fitting(request.instance_type, request.region, request.zone)
         if not fitting:
             raise RejectedError(
@@ -105,7 +105,7 @@ class BareMetal:
         """Clean one machine and end its lease. The lease stays until the clean-up succeeds."""
         lease = await self._offload.run(lambda: self._lease_named(instance))
         if lease is None:
-            raise InstanceNotFoundError(f"{instance} is not lent")
+            raise InstanceNotFoundError(f"{instance} is not leased")
         host = self._inventory.hosts.get(lease.host)
         if lease.state is not LeaseState.CLEANING:
             marked = replace(lease, state=LeaseState.CLEANING)
@@ -191,7 +191,7 @@ class BareMetal:
             raise _combined(troubles, CapacityError)
         if request.group and len(lent) < len(fitting):
             raise CapacityError(f"no block has room for the group {request.group}")
-        raise CapacityError(f"all {len(fitting)} machines of this kind are lent")
+        raise CapacityError(f"all {len(fitting)} machines of this type are leased")
 
     def _in_one_block(
         self, request: ProvisionRequest, free: Sequence[Host], leases: Sequence[Lease]
@@ -242,9 +242,9 @@ class BareMetal:
         if ran.exit_code == TAKEN:
             before = ran.stdout.strip()
             if before.partition(" ")[0] != _cluster(lease):
-                raise CapacityError(f"{host.name} is claimed by {before or 'somebody else'}")
-            # The claim of an earlier lease of this cluster, whose file was lost. The machine
-            # was not cleaned.
+                raise CapacityError(f"{host.name} is claimed by {before or 'another owner'}")
+            # A claim of this cluster without a lease file: the file was lost. The machine was
+            # not cleaned.
             await self._clean_in(shell, host, before)
             ran = await _run_claim(shell, command)
         if ran.exit_code:
@@ -272,7 +272,7 @@ class BareMetal:
             ran = await shell.run(command, within=self._clean_up_within)
             if ran.exit_code:
                 raise TransientError(
-                    f"{host.name} is not clean: {command!r} left with {ran.exit_code}: "
+                    f"{host.name} is not clean: {command!r} ended with exit code {ran.exit_code}: "
                     f"{ran.stderr.strip()[-200:]}"
                 )
 
@@ -307,7 +307,7 @@ class BareMetal:
 async def _run_claim(shell: Shell, command: str) -> Ran:
     ran = await shell.run(command, within=COMMAND_WITHIN)
     if ran.timed_out:
-        raise ShellError(f"no answer within {COMMAND_WITHIN.total_seconds():.0f} s")
+        raise ShellError(f"no response within {COMMAND_WITHIN.total_seconds():.0f} s")
     return ran
 
 

@@ -44,7 +44,7 @@ GPUS: Mapping[str, str] = {
 """Accelerator types by the list's names of GPUs."""
 
 SLICES = frozenset({"nvidia-b200"})
-"""GPUs whose price includes their share of the whole machine."""
+"""GPUs with a price that includes their share of the whole machine."""
 
 _CORE_OR_MEMORY = re.compile(
     r"(?P<spot>Spot Preemptible )?(?P<family>\w+) Instance (?P<part>Core|Ram) running in .+"

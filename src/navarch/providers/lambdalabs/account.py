@@ -56,7 +56,7 @@ class RateLimits:
 
 
 def lambda_rate_limits(now_s: float) -> RateLimits:
-    """Return the rate limits of an account whose earlier calls are unknown.
+    """Return the rate limits of an account with unknown earlier calls.
 
     Only the leader calls Lambda, so servers need not share limits. A new leader does not know
     the last calls of its predecessor, so each limit starts with one interval without calls.
@@ -146,7 +146,7 @@ class LambdaAccount:
         return await self._call("POST", path, body)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
-        """Make a call whose slot is acquired; return the response's data."""
+        """Make a call, after its slot was acquired; return the response's data."""
         answer = await self._answer(method, path, body)
         try:
             return json.loads(answer.body)["data"]
@@ -157,7 +157,7 @@ class LambdaAccount:
     async def _answer(
         self, method: str, path: str, body: Mapping[str, Json] | None = None
     ) -> Answer:
-        """Make a call whose slot is acquired; return the response if it is a success."""
+        """Make a call, after its slot was acquired; return a successful response."""
         what = f"{method} {path}"
         if not self._key.isascii() or not self._key.isprintable():
             raise CredentialError(f"{what}: the API key holds a character that cannot be sent")

@@ -37,9 +37,9 @@ class LambdaCloud:
     """The machines of one Lambda account.
 
     Lambda has no idempotency tokens, so every launch carries Navarch's token as a tag. The provider
-    searches the account's machines for the tag before a launch, and after a launch whose response
-    was lost. Listings can lag, so one token may still buy two machines: `buys_once_per_token` is
-    not set, and the control plane waits for the listings before it retries.
+    searches the account's machines for the tag before a launch, and again if the response to the
+    launch was lost. Listings can lag, so one token may still buy two machines: the provider has no
+    `buys_once_per_token`, and the control plane waits for the listings before it retries.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class LambdaCloud:
     async def _search_after(
         self, request: ProvisionRequest, error: OutcomeUnknownError
     ) -> Instance:
-        """Return the machine of a launch whose response was lost, if it is listed already."""
+        """Return the machine of a launch after a lost response, if it is listed already."""
         try:
             found = await self._find(request)
         except ProviderError:
