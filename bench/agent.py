@@ -18,10 +18,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+from tests.support.nvml_stand_in import Mood, build_stand_in, set_mood
 
 from navarch.core.ids import NodeId
 from navarch.ports.agents import Welcome
-from navarch.testing.nvml_stand_in import Mood, build_stand_in, set_mood
 
 GPUS = 8
 CPU_PCT_MAX, PSS_MB_MAX, LAG_MS_MAX = 1.0, 60.0, 100.0

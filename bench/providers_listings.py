@@ -23,6 +23,10 @@ from urllib.parse import urlencode
 
 import botocore.session
 from botocore.config import Config
+from tests.support.compute_server import PROJECT, local_compute
+from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
+from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
+from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.api.collector import settle_collector
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -45,21 +49,17 @@ from navarch.providers.baremetal.leases import Lease, LeaseState
 from navarch.providers.docker import Containers, Docker, engine_at
 from navarch.providers.docker.provider import PROVIDER, container_name
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import nobody
+from navarch.providers.gcp.credentials import anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.providers.http import call
-from navarch.providers.lambdalabs.account import LambdaAccount, Paces
+from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
-from navarch.providers.pace import Pace
+from navarch.providers.rate_limit import RateLimit
 from navarch.sim.clock import InlineOffload
 from navarch.ssh.simulated import SimulatedShells
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
-from navarch.testing.compute_server import PROJECT, local_compute
-from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
-from navarch.testing.ec2_server import ACCESS, Ec2Server, ec2_server
-from navarch.testing.lambda_server import KEY, local_lambda
 
 CLUSTER = Cluster(id="bench", secret=b"nobody else knows")
 POOL = PoolName("training")
@@ -126,7 +126,7 @@ def listed_at_gcp(machines: int, repeat: int) -> Report:
     """Compute Engine is a local server on a thread; the bare listing is Google's client's."""
     with local_compute(now_s=time.monotonic, insert_s=0.0) as local, asyncio.Runner() as runner:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint=local.url, credentials=nobody
+            InlineOffload(), project=PROJECT, endpoint=local.url, credentials=anonymous
         )
         cloud = GcpCloud(SystemClock(), client, GcpSettings(name="gcp", project=PROJECT))
         nodes = runner.run(_bought(_with(cloud), AT_GCP, machines))
@@ -139,7 +139,9 @@ def listed_at_gcp(machines: int, repeat: int) -> Report:
 
 def listed_at_lambda(machines: int, repeat: int) -> Report:
     """Lambda is a local server on a thread; it has no client, so the bare listing is HTTP."""
-    at_once = Paces(calls=Pace(0.0, 0.0, "calls"), launches=Pace(0.0, 0.0, "launches"))
+    at_once = RateLimits(
+        calls=RateLimit(0.0, 0.0, "calls"), launches=RateLimit(0.0, 0.0, "launches")
+    )
     with (
         local_lambda(now_s=time.monotonic, paced=False, lag_s=0.0) as local,
         asyncio.Runner() as runner,
@@ -176,7 +178,7 @@ def _listed_at_engine(runner: asyncio.Runner, host: str, machines: int, repeat: 
     cloud = Docker(engine, Containers(image="navarch/test", command=("sleep", "1"), network="none"))
 
     async def create(request: ProvisionRequest) -> InstanceId:
-        answer = await engine.ask(
+        answer = await engine.request(
             "POST",
             "/containers/create",
             query={"name": container_name(request)},

@@ -5,6 +5,8 @@ import os
 from dataclasses import replace
 from datetime import timedelta
 
+from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
+
 from bench.providers_listings import AT_AWS, CLUSTER, POOL, aws_account, spread
 from navarch.app.control_plane import Plane, build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -14,7 +16,6 @@ from navarch.notifiers.log import LogWorkloads
 from navarch.service.views import pool_spec
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
-from navarch.testing.ec2_server import ACCESS, Ec2Server, ec2_server
 
 
 def tried_elsewhere(repeat: int) -> dict[str, object]:

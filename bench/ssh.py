@@ -20,6 +20,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import structlog
+from tests.support.ssh_machines import SshMachine, real_sshd, ssh_servers, sshd_missing
 
 from navarch.app.control_plane import build_control_plane
 from navarch.clock.system import SystemClock, SystemEntropy, ThreadOffload
@@ -38,7 +39,6 @@ from navarch.ssh.client import SshShells
 from navarch.stores.bringup import FolderBringUpLogs
 from navarch.stores.columns import Columns
 from navarch.stores.memory import MemoryStore
-from navarch.testing.ssh_machines import SshMachine, real_sshd, ssh_servers, sshd_missing
 
 COMMANDS = (
     "install --server {{.ControlPlane}} --node {{.NodeID}}",

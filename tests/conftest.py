@@ -1,4 +1,4 @@
-"""What every test here takes for granted."""
+"""Settings and fixtures of all tests."""
 
 import logging
 from collections.abc import Iterator
@@ -6,14 +6,12 @@ from collections.abc import Iterator
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+from tests.support.ec2_server import ACCESS, Ec2Server, ec2_server
 
-from navarch.testing.ec2_server import ACCESS, Ec2Server, ec2_server
-
-# Stories break things on purpose, thousands of times; what they log would drown what matters.
+# Tests cause thousands of failures on purpose, whose logs would hide the important output.
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
-# The gate must not depend on luck or on how busy the machine is; `--hypothesis-profile=search`
-# goes looking for new examples.
+# The gate must not depend on chance or load; `--hypothesis-profile=search` looks for new examples.
 busy = [HealthCheck.too_slow]
 settings.register_profile("gate", derandomize=True, deadline=None, suppress_health_check=busy)
 settings.register_profile("search", max_examples=2000, deadline=None, suppress_health_check=busy)
@@ -28,7 +26,7 @@ def ec2_running() -> Iterator[Ec2Server]:
 
 @pytest.fixture
 def ec2(ec2_running: Ec2Server, monkeypatch: pytest.MonkeyPatch) -> Ec2Server:
-    """EC2 on this machine, as on its first day, and the keys to it."""
+    """Return the local EC2 in its initial state, with credentials in the environment."""
     for name, value in ACCESS.items():
         monkeypatch.setenv(name, value)
     ec2_running.reset()

@@ -1,4 +1,4 @@
-"""The control plane dies at every call to a cloud and to its store, before its effect and after."""
+"""Crash sweeps at Google Cloud and Lambda: a crash before and after every external call."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,6 +8,8 @@ from functools import partial
 from itertools import pairwise
 
 import pytest
+from tests.support.compute_server import PROJECT, LocalCompute, local_compute
+from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -17,10 +19,10 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.ports.provider import Provider
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import nobody
+from navarch.providers.gcp.credentials import anonymous
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
-from navarch.providers.lambdalabs.account import LambdaAccount, lambda_paces
+from navarch.providers.lambdalabs.account import LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 from navarch.service.views import pool_spec
 from navarch.sim.clock import SimClock
@@ -28,14 +30,12 @@ from navarch.sim.incarnation import Tripwire
 from navarch.sim.loop import SimLoop
 from navarch.stores.memory import MemoryStore
 from navarch.testing.adapter_sweep import POOL, Build, SweptFleet, live_through, sweep_once
-from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute
-from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
-from navarch.testing.loopback_server import LOSE_ANSWER, Asked, Trouble
+from navarch.testing.loopback_server import LOSE_ANSWER, Fault, HttpRequest
 
 CHUNKS = 8
 A_FEW = 8
 MACHINES = 3
-"""How many machines the story needs. One more would be a double, one alive at its end a leak."""
+"""How many machines the story needs. More are duplicates; machines alive at its end are leaks."""
 
 AT_GCP = Offering(
     provider=ProviderName("gcp"),
@@ -52,28 +52,28 @@ AT_LAMBDA = Offering(
 )
 
 
-def now_and_then() -> Callable[[Asked], Trouble]:
-    """Return a network that loses every seventh answer to something that changes the world."""
+def now_and_then() -> Callable[[HttpRequest], Fault]:
+    """Return a fault that loses every seventh response to a call with side effects."""
     count = 0
 
-    def trouble(asked: Asked) -> Trouble:
+    def fault(request: HttpRequest) -> Fault:
         nonlocal count
-        count += asked.method != "GET"
-        return LOSE_ANSWER if asked.method != "GET" and count % 7 == 3 else None
+        count += request.method != "GET"
+        return LOSE_ANSWER if request.method != "GET" and count % 7 == 3 else None
 
-    return trouble
+    return fault
 
 
 def build_gcp(local: LocalCompute, clock: Clock, offload: Offload) -> Provider:
     local.now_s = asyncio.get_running_loop().time
-    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, credentials=nobody)
+    client = ComputeClient(offload, project=PROJECT, endpoint=local.url, credentials=anonymous)
     return GcpCloud(clock, client, GcpSettings(name="gcp", project=PROJECT))
 
 
 def at_gcp(wire: Tripwire) -> tuple[SweptFleet, int, int]:
-    """Live once at Compute Engine; returns what is left, what is alive and what was ever made."""
+    """Run one life at Compute Engine; return the fleet, the machines alive and those ever made."""
     with local_compute(lag_s=20.0) as local:
-        local.wire.trouble = now_and_then()
+        local.wire.fault = now_and_then()
         swept = sweep_once(
             partial(build_gcp, local),
             AT_GCP,
@@ -88,7 +88,7 @@ def build_lambda(local: LocalLambda, clock: Clock, offload: Offload) -> Provider
     account = LambdaAccount(
         clock,
         offload,
-        lambda_paces(clock.monotonic()),
+        lambda_rate_limits(clock.monotonic()),
         api_key=KEY,
         endpoint=local.url,
         within_s=5.0,
@@ -97,9 +97,9 @@ def build_lambda(local: LocalLambda, clock: Clock, offload: Offload) -> Provider
 
 
 def at_lambda(wire: Tripwire) -> tuple[SweptFleet, int, int]:
-    """Live once at Lambda; returns what is left, what is alive and what was ever made."""
+    """Run one life at Lambda; return the fleet, the machines alive and those ever made."""
     with local_lambda(lag_s=20.0) as local:
-        local.wire.trouble = now_and_then()
+        local.wire.fault = now_and_then()
         swept = sweep_once(
             partial(build_lambda, local),
             AT_LAMBDA,
@@ -126,7 +126,7 @@ def untouched(cloud: str) -> Tripwire:
 
 
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_the_story_asks_the_cloud_and_writes_things_down(cloud: str) -> None:
+def test_the_story_calls_the_cloud_and_commits_to_the_store(cloud: str) -> None:
     log = untouched(cloud).log
     assert log.count("call") >= 2 * MACHINES
     assert any(what.startswith("commit") for what in log)
@@ -134,7 +134,7 @@ def test_the_story_asks_the_cloud_and_writes_things_down(cloud: str) -> None:
 
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_a_crash_at_one_call_in_many_leaks_nothing_and_buys_nothing_twice(
+def test_a_crash_at_a_sampled_call_leaks_nothing_and_buys_nothing_twice(
     cloud: str, after: bool
 ) -> None:
     calls = untouched(cloud).calls
@@ -155,7 +155,7 @@ def test_a_crash_at_any_call_leaks_nothing_and_buys_nothing_twice(
 
 
 def crash(cloud: str, wire: Tripwire) -> None:
-    """Live once with a crash; fail if anything is left or was made in vain."""
+    """Run one life with a crash; fail if a machine leaks or is bought twice."""
     at = wire.at
     swept, alive, made = CLOUDS[cloud](wire)
     assert swept.crashes == 1, f"no crash at call {at}"
@@ -163,7 +163,7 @@ def crash(cloud: str, wire: Tripwire) -> None:
     assert made == MACHINES, f"{made} machines for {MACHINES} after a crash at call {at}"
 
 
-def test_many_launches_at_lambda_come_as_fast_as_it_allows() -> None:
+def test_many_launches_at_lambda_run_at_its_rate_limit() -> None:
     wanted = 20
     with local_lambda() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
         alive = lambda: {machine.id for machine in local.alive()}  # noqa: E731
@@ -173,10 +173,8 @@ def test_many_launches_at_lambda_come_as_fast_as_it_allows() -> None:
     assert took_s <= 1.15 * 12.0 * (wanted - 1)
 
 
-def test_a_server_that_takes_over_leaves_lambda_the_time_that_the_one_before_it_would_have() -> (
-    None
-):
-    """The one before it launches, and dies; a moment later an operator asks for more."""
+def test_a_new_leader_keeps_the_rate_limits_that_its_predecessor_used() -> None:
+    """The predecessor crashes at a launch; a moment later an operator scales up."""
     with local_lambda() as local:
 
         async def story(swept: SweptFleet) -> None:
@@ -187,21 +185,21 @@ def test_a_server_that_takes_over_leaves_lambda_the_time_that_the_one_before_it_
                 nodes_max=2,
                 boot_deadline=timedelta(days=30),
             )
-            await swept.ask(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
-            await swept.ask(lambda plane: plane.fleet.scale(POOL, 1, reason="begin"))
+            await swept.submit(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
+            await swept.submit(lambda plane: plane.fleet.scale(POOL, 1, reason="begin"))
             while not swept.crashes:
                 await swept.clock.sleep(0.1)
-            await swept.ask(lambda plane: plane.fleet.scale(POOL, 2, reason="more"))
+            await swept.submit(lambda plane: plane.fleet.scale(POOL, 2, reason="more"))
             await swept.until(2)
 
         wire = Tripwire(after=True)
 
-        def die_at_the_first_launch(asked: Asked) -> Trouble:
-            if asked.path.endswith("/launch") and wire.at is None:
+        def die_at_the_first_launch(request: HttpRequest) -> Fault:
+            if request.path.endswith("/launch") and wire.at is None:
                 wire.at = wire.calls - 1
             return None
 
-        local.wire.trouble = die_at_the_first_launch
+        local.wire.fault = die_at_the_first_launch
         live_through(
             story,
             partial(build_lambda, local),
@@ -213,7 +211,7 @@ def test_a_server_that_takes_over_leaves_lambda_the_time_that_the_one_before_it_
     assert least_gap(local.calls_s) >= 1.0
 
 
-def test_what_is_sold_out_in_one_zone_is_asked_for_in_the_next_within_two_seconds() -> None:
+def test_a_stock_out_in_one_zone_is_retried_in_the_next_within_two_seconds() -> None:
     elsewhere = replace(AT_GCP, zone="us-central1-b")
     with local_compute() as local, asyncio.Runner(loop_factory=SimLoop) as runner:
         local.sold_out.add(AT_GCP.zone)
@@ -226,8 +224,8 @@ def test_what_is_sold_out_in_one_zone_is_asked_for_in_the_next_within_two_second
 async def fill(
     build: Build, alive: Callable[[], set[str]], offerings: tuple[Offering, ...], wanted: int
 ) -> None:
-    """Let the control plane buy so many machines at once."""
-    cluster = Cluster(id="many", secret=b"of nobody else")
+    """Let the control plane fill a pool of `wanted` nodes."""
+    cluster = Cluster(id="many", secret=b"the sweep's secret")
     swept = SweptFleet(SimClock(), MemoryStore(cluster), build, alive, Tripwire())
     pool = Pool(
         name=POOL,
@@ -238,7 +236,7 @@ async def fill(
     )
     async with asyncio.TaskGroup() as tasks:
         life = tasks.create_task(swept.live())
-        await swept.ask(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
-        await swept.ask(lambda plane: plane.fleet.scale(POOL, wanted, reason="begin"))
+        await swept.submit(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
+        await swept.submit(lambda plane: plane.fleet.scale(POOL, wanted, reason="begin"))
         await swept.until(wanted)
         life.cancel()

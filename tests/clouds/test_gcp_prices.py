@@ -1,4 +1,4 @@
-"""What Google's machines cost, by Google's own list, which knows only their parts."""
+"""Machine prices from Google's price list of parts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -6,17 +6,17 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.support.compute_server import PROJECT, local_compute, refusal
+from tests.support.price_list_server import LocalPriceList, local_price_list, sku
 
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import nobody
-from navarch.providers.gcp.pricelist import AGAIN, FRESH, PriceList
+from navarch.providers.gcp.credentials import anonymous
+from navarch.providers.gcp.pricelist import REFRESH_INTERVAL, RETRY_INTERVAL, PriceList
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.compute_server import PROJECT, local_compute, refusal
-from navarch.testing.loopback_server import Told
-from navarch.testing.price_list_server import LocalPriceList, local_price_list, sku
+from navarch.testing.loopback_server import HttpResponse
 
 US = ("us-central1", "us-east5")
 
@@ -35,7 +35,7 @@ A3 = (
         family="Storage",
     ),
 )
-"""What a machine with eight H100 is made of; with its disks it is known to cost 88.49."""
+"""The parts of a machine with eight H100; with its disks it is known to cost 88.49."""
 
 SPOT = (
     sku(
@@ -78,19 +78,19 @@ OTHER_WAYS = (
     sku("A3 Custom Extended Instance Ram running in Americas", "700", group="RAM", unit="GiBy.h"),
 )
 
-Tale = Callable[[GcpCloud, LocalPriceList], Awaitable[None]]
+Scenario = Callable[[GcpCloud, LocalPriceList], Awaitable[None]]
 
 
-def tell(tale: Tale, skus: Sequence[dict[str, Any]]) -> None:
-    """Tell a tale in virtual time, with a project and a price list on loopback."""
+def run_story(scenario: Scenario, skus: Sequence[dict[str, Any]]) -> None:
+    """Run a scenario in virtual time, with a project and a price list on loopback."""
 
     async def main() -> None:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, credentials=nobody, endpoint=compute.url
+            InlineOffload(), project=PROJECT, credentials=anonymous, endpoint=compute.url
         )
-        prices = PriceList(SimClock(), InlineOffload(), nobody, endpoint=listed.url)
+        prices = PriceList(SimClock(), InlineOffload(), anonymous, endpoint=listed.url)
         settings = GcpSettings(name="gcp", project=PROJECT)
-        await tale(GcpCloud(SimClock(), client, settings, prices=prices), listed)
+        await scenario(GcpCloud(SimClock(), client, settings, prices=prices), listed)
 
     with (
         local_compute() as compute,
@@ -107,54 +107,54 @@ async def prices_at(
     return {(x.instance_type, x.spot): x.price_per_hour for x in found if x.zone == zone}
 
 
-def test_a_machine_costs_what_its_parts_cost() -> None:
-    async def tale(cloud: GcpCloud, listed: LocalPriceList) -> None:
+def test_the_price_of_a_machine_is_the_sum_of_its_parts() -> None:
+    async def scenario(cloud: GcpCloud, listed: LocalPriceList) -> None:
         prices = await prices_at(cloud)
         assert prices["a3-highgpu-8g", False] == Decimal("88.4900")
-        assert len(listed.wire.asked) == 2, "four entries, three on a page"
+        assert len(listed.wire.requests) == 2, "four entries, three on a page"
 
-    tell(tale, A3)
+    run_story(scenario, A3)
 
 
-def test_a_spot_machine_is_offered_where_it_has_a_price() -> None:
-    async def tale(cloud: GcpCloud, _: LocalPriceList) -> None:
+def test_a_spot_machine_is_offered_if_it_has_a_price() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalPriceList) -> None:
         expected = 8 * 2.25 + 208 * 0.01 + 1872 * 0.001 + 6000 * 0.04 / 730
         prices = await prices_at(cloud)
         assert prices["a3-highgpu-8g", True] == round(Decimal(expected), 4)
         assert ("a3-highgpu-8g", True) not in await prices_at(cloud, "us-east5-a")
 
-    tell(tale, (*A3, *SPOT))
+    run_story(scenario, (*A3, *SPOT))
 
 
 @pytest.mark.parametrize("missing", range(len(A3)), ids=["gpus", "cores", "memory", "disks"])
-def test_a_machine_of_which_a_part_has_no_price_has_none_either(missing: int) -> None:
-    async def tale(cloud: GcpCloud, _: LocalPriceList) -> None:
+def test_a_machine_with_an_unpriced_part_has_no_price(missing: int) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalPriceList) -> None:
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == 0
 
-    tell(tale, [part for index, part in enumerate(A3) if index != missing])
+    run_story(scenario, [part for index, part in enumerate(A3) if index != missing])
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["listed first", "listed last"])
-def test_what_is_bought_in_another_way_is_not_taken_for_the_price_on_demand(order: int) -> None:
-    async def tale(cloud: GcpCloud, _: LocalPriceList) -> None:
+def test_prices_of_other_ways_to_buy_are_not_used_as_the_on_demand_price(order: int) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalPriceList) -> None:
         prices = await prices_at(cloud)
         assert prices["a3-highgpu-8g", False] == Decimal("88.4900")
         assert ("a3-highgpu-8g", True) not in prices
 
-    tell(tale, [*OTHER_WAYS, *A3][::order])
+    run_story(scenario, [*OTHER_WAYS, *A3][::order])
 
 
-def test_a_price_in_one_region_says_nothing_about_another() -> None:
-    async def tale(cloud: GcpCloud, _: LocalPriceList) -> None:
+def test_a_price_applies_to_its_own_region_only() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalPriceList) -> None:
         assert (await prices_at(cloud, "europe-west4-b"))["a3-highgpu-8g", False] == 0
 
-    tell(tale, A3)
+    run_story(scenario, A3)
 
 
-def test_the_slice_of_a_machine_is_priced_with_all_that_belongs_to_it() -> None:
-    """Google files the spot price of these as one on demand; its words say what it is."""
+def test_the_price_of_a_gpu_slice_includes_cores_memory_and_disks() -> None:
+    """Google files their spot price as on demand; only the description identifies it."""
 
-    async def tale(cloud: GcpCloud, _: LocalPriceList) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalPriceList) -> None:
         prices = await prices_at(cloud)
         assert prices["a4-highgpu-8g", False] == Decimal("128.8800")
         assert prices["a4-highgpu-8g", True] == Decimal("39.6336")
@@ -163,19 +163,19 @@ def test_the_slice_of_a_machine_is_priced_with_all_that_belongs_to_it() -> None:
         sku("A4 Nvidia B200 (1 gpu slice) running in Americas", "16.11"),
         sku("Spot Preemptible A4 Nvidia B200 (1 gpu slice) running in Americas", "4.9542"),
     )
-    tell(tale, slices)
+    run_story(scenario, slices)
 
 
-def test_the_list_is_read_a_few_times_a_day_and_not_whenever_somebody_asks() -> None:
-    async def tale(cloud: GcpCloud, listed: LocalPriceList) -> None:
+def test_the_list_is_read_a_few_times_a_day_and_not_on_every_call() -> None:
+    async def scenario(cloud: GcpCloud, listed: LocalPriceList) -> None:
         for _ in range(3):
             assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("88.4900")
         listed.skus[0] = sku("Nvidia H100 80GB GPU running in Americas", "10.796551", regions=US)
-        assert len(listed.wire.asked) == 2
-        await asyncio.sleep(FRESH.total_seconds())
+        assert len(listed.wire.requests) == 2
+        await asyncio.sleep(REFRESH_INTERVAL.total_seconds())
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("96.4900")
 
-    tell(tale, A3)
+    run_story(scenario, A3)
 
 
 @pytest.mark.parametrize(
@@ -186,37 +186,37 @@ def test_the_list_is_read_a_few_times_a_day_and_not_whenever_somebody_asks() -> 
     ],
     ids=["not for us", "not now"],
 )
-def test_a_list_that_cannot_be_read_leaves_prices_to_the_catalogue_and_is_tried_again(
+def test_an_unreadable_list_leaves_prices_to_the_catalogue_and_is_retried(
     answer: Any,
 ) -> None:
-    async def tale(cloud: GcpCloud, listed: LocalPriceList) -> None:
+    async def scenario(cloud: GcpCloud, listed: LocalPriceList) -> None:
         listed.refuse = answer
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == 0
         listed.refuse = None
         await prices_at(cloud)
-        assert len(listed.wire.asked) == 1, "not at once"
-        await asyncio.sleep(AGAIN.total_seconds())
+        assert len(listed.wire.requests) == 1, "not at once"
+        await asyncio.sleep(RETRY_INTERVAL.total_seconds())
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("88.4900")
 
-    tell(tale, A3)
+    run_story(scenario, A3)
 
 
-def test_half_a_list_is_none() -> None:
-    async def tale(cloud: GcpCloud, listed: LocalPriceList) -> None:
-        listed.wire.trouble = lambda asked: (
-            refusal(500, "internalError", "oh") if "pageToken" in asked.query else None
+def test_a_partial_list_is_ignored() -> None:
+    async def scenario(cloud: GcpCloud, listed: LocalPriceList) -> None:
+        listed.wire.fault = lambda request: (
+            refusal(500, "internalError", "oh") if "pageToken" in request.query else None
         )
         assert (await prices_at(cloud))["a3-highgpu-8g", False] == 0
 
-    tell(tale, (*A3[:3], *OTHER_WAYS, A3[3]))
+    run_story(scenario, (*A3[:3], *OTHER_WAYS, A3[3]))
 
 
-def test_nonsense_is_no_list_and_what_was_read_before_stands() -> None:
-    async def tale(cloud: GcpCloud, listed: LocalPriceList) -> None:
+def test_an_invalid_list_keeps_the_previous_prices() -> None:
+    async def scenario(cloud: GcpCloud, listed: LocalPriceList) -> None:
         await prices_at(cloud)
         for nonsense in (b"{}", b"<html>", b'{"skus": 3}'):
-            await asyncio.sleep(FRESH.total_seconds())
-            listed.refuse = Told(200, nonsense)
+            await asyncio.sleep(REFRESH_INTERVAL.total_seconds())
+            listed.refuse = HttpResponse(200, nonsense)
             assert (await prices_at(cloud))["a3-highgpu-8g", False] == Decimal("88.4900")
 
-    tell(tale, A3)
+    run_story(scenario, A3)

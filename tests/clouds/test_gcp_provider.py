@@ -1,4 +1,4 @@
-"""The provider for Google Cloud: the official client against Google's published schema."""
+"""The Google Cloud provider: the official client against Google's published schema."""
 
 import asyncio
 import os
@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.compute_server import PROJECT, LocalCompute, local_compute, refusal
+from tests.support.google_discovery import Discovery
+from tests.support.metadata_service import metadata_service
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -28,31 +31,34 @@ from navarch.core.instance import InstanceStatus
 from navarch.core.notice import NoticeKind
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import COMPUTE, credentials_for, nobody
+from navarch.providers.gcp.credentials import COMPUTE, anonymous, credentials_for
 from navarch.providers.gcp.provider import LISTING_LAG, GcpCloud
 from navarch.providers.gcp.translation import GcpSettings, request_id, resource_name
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.compute_server import PROJECT, LocalCompute, local_compute, refusal
-from navarch.testing.google_discovery import Discovery
 from navarch.testing.loopback_contract import LoopbackContract
-from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
-from navarch.testing.metadata_service import metadata_service
+from navarch.testing.loopback_server import (
+    LOSE_ANSWER,
+    LOSE_REQUEST,
+    Fault,
+    HttpRequest,
+    HttpResponse,
+)
 from navarch.testing.provider_contract import Story
 
-Tale = Callable[[GcpCloud, LocalCompute], Awaitable[None]]
+Scenario = Callable[[GcpCloud, LocalCompute], Awaitable[None]]
 SETTINGS = GcpSettings(name="gcp", project=PROJECT)
 
 
-def tell(tale: Tale, settings: GcpSettings = SETTINGS, **local: Any) -> LocalCompute:
-    """Tell a tale in virtual time, with the official client and a server on loopback."""
+def run_story(scenario: Scenario, settings: GcpSettings = SETTINGS, **local: Any) -> LocalCompute:
+    """Run a scenario in virtual time, with the official client and a server on loopback."""
 
     async def main(compute: LocalCompute) -> None:
         compute.now_s = asyncio.get_running_loop().time
         client = ComputeClient(
-            InlineOffload(), project=settings.project, endpoint=compute.url, credentials=nobody
+            InlineOffload(), project=settings.project, endpoint=compute.url, credentials=anonymous
         )
-        await tale(GcpCloud(SimClock(), client, settings), compute)
+        await scenario(GcpCloud(SimClock(), client, settings), compute)
 
     with local_compute(**local) as compute:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
@@ -64,8 +70,8 @@ def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
     return replace(TestGcp().request(), token=Token(token), **changes)
 
 
-def inserting(how: Trouble) -> Callable[[Asked], Trouble]:
-    return lambda asked: how if asked.method == "POST" else None
+def inserting(how: Fault) -> Callable[[HttpRequest], Fault]:
+    return lambda request: how if request.method == "POST" else None
 
 
 class TestGcp(LoopbackContract):
@@ -73,11 +79,11 @@ class TestGcp(LoopbackContract):
     lag_s = LISTING_LAG.total_seconds()
 
     def run(self, story: Story) -> None:
-        async def tale(cloud: GcpCloud, local: LocalCompute) -> None:
+        async def scenario(cloud: GcpCloud, local: LocalCompute) -> None:
             self.local, self.wire = local, local.wire
             await story(cloud)
 
-        tell(tale, lag_s=20.0)
+        run_story(scenario, lag_s=20.0)
 
     def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
         codes = {
@@ -91,11 +97,11 @@ class TestGcp(LoopbackContract):
         self.local.fail_with = (400, codes[error], "not today")
         return True
 
-    def is_purchase(self, asked: Asked) -> bool:
-        return asked.method == "POST"
+    def is_purchase(self, request: HttpRequest) -> bool:
+        return request.method == "POST"
 
-    def is_farewell(self, asked: Asked) -> bool:
-        return asked.method == "DELETE"
+    def is_termination(self, request: HttpRequest) -> bool:
+        return request.method == "DELETE"
 
     def small_pages(self, provider: Provider) -> bool:
         del provider
@@ -115,7 +121,7 @@ class TestGcp(LoopbackContract):
         )
 
 
-def test_the_schema_knows_what_it_does_not_know() -> None:
+def test_the_schema_rejects_unknown_fields() -> None:
     discovery = Discovery()
     with pytest.raises(ValueError, match="has no field labelz"):
         discovery.check("Instance", {"labelz": {}})
@@ -130,11 +136,11 @@ def inserted(compute: LocalCompute) -> dict[str, Any]:
     return machine.body
 
 
-def test_a_machine_has_gpus_an_own_disk_and_our_words() -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_a_machine_has_gpus_its_own_disk_and_our_metadata() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request())
 
-    body = inserted(tell(tale))
+    body = inserted(run_story(scenario))
     assert body["scheduling"] == {
         "onHostMaintenance": "TERMINATE",
         "automaticRestart": False,
@@ -149,21 +155,21 @@ def test_a_machine_has_gpus_an_own_disk_and_our_words() -> None:
     assert body["labels"]["navarch-token"] == "t-1"
 
 
-def test_a_spot_machine_is_deleted_when_it_is_taken_back() -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_a_reclaimed_spot_machine_is_deleted() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request(spot=True))
 
-    scheduling = inserted(tell(tale))["scheduling"]
+    scheduling = inserted(run_story(scenario))["scheduling"]
     assert scheduling["provisioningModel"] == "SPOT"
     assert scheduling["instanceTerminationAction"] == "DELETE"
 
 
-def test_flex_start_queues_for_a_while_and_runs_for_a_while() -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_flex_start_sets_a_queue_time_and_a_run_time() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request())
 
     settings = replace(SETTINGS, flex_start=True, max_run=timedelta(days=2))
-    body = inserted(tell(tale, settings))
+    body = inserted(run_story(scenario, settings))
     assert body["scheduling"]["provisioningModel"] == "FLEX_START"
     assert body["scheduling"]["maxRunDuration"] == {"seconds": "172800"}
     assert body["params"]["requestValidForDuration"] == {"seconds": "600"}
@@ -171,22 +177,22 @@ def test_flex_start_queues_for_a_while_and_runs_for_a_while() -> None:
 
 
 @pytest.mark.parametrize("deployment", ["DENSE", "DEPLOYMENT_TYPE_UNSPECIFIED"])
-def test_a_reservation_is_used_in_the_way_it_was_made(deployment: str) -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_a_reservation_is_used_as_its_deployment_type_requires(deployment: str) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         place = ("us-central1-a", "block-7")
         compute.reservations[place] = {"name": "block-7", "deploymentType": deployment}
         await cloud.provision(a_request(reservation="block-7"))
         with pytest.raises(RejectedError):
             await cloud.provision(a_request("t-2", reservation="nobody"))
 
-    body = inserted(tell(tale))
+    body = inserted(run_story(scenario))
     assert body["reservationAffinity"]["values"] == ["block-7"]
     bound = body["scheduling"]["provisioningModel"] == "RESERVATION_BOUND"
     assert bound is (deployment == "DENSE")
 
 
-def test_a_group_shares_one_policy_that_keeps_it_together() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_a_group_shares_one_placement_policy() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         for number in range(3):
             request = a_request(f"t-{number}", group="training-g0", group_size=3)
             labels = {**request.labels, "navarch-token": f"t-{number}"}
@@ -198,11 +204,11 @@ def test_a_group_shares_one_policy_that_keeps_it_together() -> None:
         ((_, policy),) = compute.policies.items()
         assert policy["groupPlacementPolicy"]["collocation"] == "COLLOCATED"
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_policies_of_groups_that_are_gone_are_tidied_up_and_those_in_use_are_not() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_unused_policies_are_deleted_and_those_in_use_are_kept() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         gone = await cloud.provision(a_request("t-0", group="a"))
         await cloud.provision(a_request("t-1", group="b"))
         await asyncio.sleep(7200)
@@ -213,34 +219,34 @@ def test_policies_of_groups_that_are_gone_are_tidied_up_and_those_in_use_are_not
         left = {name.rsplit("-", 1)[0] for _, name in compute.policies}
         assert left == {"navarch-b", "navarch-c", "navarch"}
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_old_kinds_of_machines_have_their_gpus_attached() -> None:
+def test_older_machine_types_have_their_gpus_attached() -> None:
     kind = "n1-standard-8+nvidia-tesla-v100 x8"
 
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request(instance_type=kind))
         (listed,) = await cloud.list_instances()
         assert listed.instance_type == kind
 
-    (gpus,) = inserted(tell(tale))["guestAccelerators"]
+    (gpus,) = inserted(run_story(scenario))["guestAccelerators"]
     assert gpus["acceleratorCount"] == 8
 
 
-def test_labels_that_compute_engine_would_not_take_come_back_all_the_same() -> None:
+def test_labels_that_compute_engine_rejects_are_still_listed() -> None:
     labels = {"navarch-cluster": "C.1", "navarch-token": "T.1", "Team/Owner": "Ada Lovelace"}
 
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request(labels=labels))
         (listed,) = await cloud.list_instances()
         assert listed.labels.items() >= labels.items()
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_stock_out_that_only_the_operation_tells_of_is_seen_within_two_seconds() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_a_stock_out_reported_by_the_operation_is_raised_within_two_seconds() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         compute.sold_out.add("us-central1-a")
         with pytest.raises(CapacityError, match="does not have enough resources"):
             await cloud.provision(a_request())
@@ -248,15 +254,15 @@ def test_a_stock_out_that_only_the_operation_tells_of_is_seen_within_two_seconds
         assert compute.now_s() - operation.done_s <= 2.0
         await cloud.provision(a_request("t-2", zone="us-central1-b"))
 
-    assert len(tell(tale).machines) == 1
+    assert len(run_story(scenario).machines) == 1
 
 
-def test_a_machine_that_takes_its_time_is_bought_all_the_same() -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_a_slow_operation_counts_as_a_launch() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         async with asyncio.timeout(60):
             assert (await cloud.provision(a_request())).status is InstanceStatus.PENDING
 
-    tell(tale, insert_s=300.0)
+    run_story(scenario, insert_s=300.0)
 
 
 OPERATIONS: list[tuple[str, type[ProviderError]]] = [
@@ -274,17 +280,17 @@ OPERATIONS: list[tuple[str, type[ProviderError]]] = [
 
 
 @pytest.mark.parametrize(("code", "error"), OPERATIONS, ids=[row[0] for row in OPERATIONS])
-def test_every_failed_operation_says_what_to_do_next(code: str, error: type[ProviderError]) -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_every_failed_operation_raises_its_error(code: str, error: type[ProviderError]) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         with pytest.raises(error) as caught:
             await cloud.provision(a_request())
         assert type(caught.value) is error
         assert code in str(caught.value)
 
-    tell(tale, fail_with=(400, code, "no"))
+    run_story(scenario, fail_with=(400, code, "no"))
 
 
-ANSWERS: list[tuple[str, Told, type[ProviderError]]] = [
+ANSWERS: list[tuple[str, HttpResponse, type[ProviderError]]] = [
     ("sold out", refusal(503, "insufficientCapacity", "no"), CapacityError),
     ("throttled", refusal(403, "rateLimitExceeded", "slower"), TransientError),
     ("throttled 429", refusal(429, "never heard of", "slower"), TransientError),
@@ -295,82 +301,82 @@ ANSWERS: list[tuple[str, Told, type[ProviderError]]] = [
     ("no image", refusal(404, "notFound", "no image"), RejectedError),
     ("internal", refusal(500, "internalError", "oh"), OutcomeUnknownError),
     ("unavailable", refusal(503, "backendError", "oh"), OutcomeUnknownError),
-    ("no words", Told(502, b"<html>"), OutcomeUnknownError),
-    ("half an answer", Told(200, b'{"name'), OutcomeUnknownError),
+    ("no words", HttpResponse(502, b"<html>"), OutcomeUnknownError),
+    ("half an answer", HttpResponse(200, b'{"name'), OutcomeUnknownError),
 ]
 
 
 @pytest.mark.parametrize(
     ("answer", "error"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS]
 )
-def test_every_refusal_says_what_to_do_next(answer: Told, error: type[ProviderError]) -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
-        compute.wire.trouble = inserting(answer)
+def test_every_refusal_raises_its_error(answer: HttpResponse, error: type[ProviderError]) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.fault = inserting(answer)
         with pytest.raises(error) as caught:
             await cloud.provision(a_request())
         assert type(caught.value) is error
 
-    tell(tale)
+    run_story(scenario)
 
 
 @pytest.mark.parametrize(
     ("metric", "everywhere"), [("NVIDIA_H100_GPUS", False), ("GPUS_ALL_REGIONS", True)]
 )
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "by the operation"])
-def test_a_quota_closes_its_region_or_all_of_them(
+def test_a_quota_error_covers_its_region_or_all_regions(
     metric: str, everywhere: bool, late: bool
 ) -> None:
     words = f"Quota '{metric}' exceeded. Limit: 8.0"
 
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         if not late:
-            compute.wire.trouble = inserting(refusal(403, "quotaExceeded", words))
+            compute.wire.fault = inserting(refusal(403, "quotaExceeded", words))
         with pytest.raises(QuotaError) as caught:
             await cloud.provision(a_request())
         assert (type(caught.value) is QuotaError) is everywhere
 
-    tell(tale, fail_with=(403, "QUOTA_EXCEEDED", words))
+    run_story(scenario, fail_with=(403, "QUOTA_EXCEEDED", words))
 
 
 @pytest.mark.parametrize("how", [LOSE_REQUEST, LOSE_ANSWER])
-def test_a_lost_answer_is_settled_by_asking_again_with_the_same_token(how: str) -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
-        compute.wire.trouble = inserting(how)
+def test_a_retry_with_the_same_token_resolves_a_lost_response(how: str) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.fault = inserting(how)
         with pytest.raises(OutcomeUnknownError):
             await cloud.provision(a_request())
-        compute.wire.trouble = lambda _: None
+        compute.wire.fault = lambda _: None
         bought = await cloud.provision(a_request())
         assert [f"{m.zone}/{m.name}" for m in compute.alive()] == [bought.id]
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_when_the_request_id_is_forgotten_the_name_still_buys_only_once() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_the_machine_name_prevents_duplicates_after_the_request_id_expires() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         first = await cloud.provision(a_request())
         compute.requests.clear()
         second = await cloud.provision(a_request())
         assert first.id == second.id
 
-    assert len(tell(tale).machines) == 1
+    assert len(run_story(scenario).machines) == 1
 
 
-def test_a_request_id_is_a_uuid_that_never_changes() -> None:
+def test_a_request_id_is_a_stable_uuid() -> None:
     assert request_id(Token("t-1")) == "bcaed0bf-7f5f-5f5f-a427-db24476fecfe"
     assert request_id(Token("t-2")) != request_id(Token("t-1"))
 
 
 @pytest.mark.parametrize("readable", ["Training_Pool.7", "7", "", "x" * 100, "-a-"])
-def test_every_name_is_one_that_compute_engine_takes(readable: str) -> None:
+def test_every_name_is_valid_at_compute_engine(readable: str) -> None:
     name = resource_name(readable, "token")
     Discovery().check("Instance", {"name": name})
     assert len(name) <= 63
 
 
-def test_a_project_without_a_connection_has_sold_nothing() -> None:
+def test_an_unreachable_project_is_a_transient_error() -> None:
     async def main() -> None:
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", credentials=nobody
+            InlineOffload(), project=PROJECT, endpoint="http://127.0.0.1:9", credentials=anonymous
         )
         with pytest.raises(TransientError):
             await GcpCloud(SimClock(), client, SETTINGS).provision(a_request())
@@ -379,7 +385,7 @@ def test_a_project_without_a_connection_has_sold_nothing() -> None:
         runner.run(main())
 
 
-def test_missing_credentials_are_named_and_nothing_is_asked(tmp_path: Any) -> None:
+def test_missing_credentials_raise_before_any_call(tmp_path: Any) -> None:
     async def main() -> None:
         client = ComputeClient(
             InlineOffload(),
@@ -405,10 +411,10 @@ client.list_all("labels.navarch-cluster:*")
 """
 
 
-def test_the_service_account_of_the_machine_that_the_server_runs_on_is_enough(
+def test_the_service_account_of_the_servers_machine_is_used(
     tmp_path: Path,
 ) -> None:
-    """In a process of its own: Google's library looks for the metadata service once."""
+    """Runs in its own process: Google's library looks for the metadata service once."""
     account = "service-accounts/default"
     with local_compute() as compute, metadata_service() as service:
         service.say("project-id", PROJECT)
@@ -425,63 +431,63 @@ def test_the_service_account_of_the_machine_that_the_server_runs_on_is_enough(
             check=True,
             env={**clean, **machine},
         )
-        (asked,) = compute.wire.asked
-    assert asked.headers["authorization"] == "Bearer of-the-machine"
+        (request,) = compute.wire.requests
+    assert request.headers["authorization"] == "Bearer of-the-machine"
 
 
 def test_all_pages_of_all_zones_are_listed() -> None:
     zones = ("us-central1-a", "us-central1-b", "us-east5-a")
 
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         for number in range(7):
             token = f"t-{number}"
             labels = {**a_request().labels, "navarch-token": token}
             await cloud.provision(a_request(token, labels=labels, zone=zones[number % 3]))
-        compute.wire.asked.clear()
+        compute.wire.requests.clear()
         listed = await cloud.list_instances()
         assert {one.labels["navarch-token"] for one in listed} == {f"t-{n}" for n in range(7)}
-        assert len(compute.wire.asked) == 4
+        assert len(compute.wire.requests) == 4
 
-    tell(tale, page=2)
+    run_story(scenario, page=2)
 
 
 @pytest.mark.parametrize(
     "fault", [{"unreachable": ["zones/us-east5-a"]}, {"warn": "UNREACHABLE"}], ids=["list", "zone"]
 )
-def test_a_listing_without_one_zone_is_no_listing(fault: dict[str, Any]) -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_a_listing_that_lacks_a_zone_raises(fault: dict[str, Any]) -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         await cloud.provision(a_request())
         vars(compute).update(fault)
         with pytest.raises(TransientError):
             await cloud.list_instances()
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_project_that_is_not_there_is_no_machine_that_is_gone() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
-        compute.wire.trouble = lambda _: refusal(404, "notFound", "no such project")
+def test_a_missing_project_is_not_reported_as_a_missing_machine() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
+        compute.wire.fault = lambda _: refusal(404, "notFound", "no such project")
         with pytest.raises(RejectedError, match="no such project"):
             await cloud.list_instances()
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_each_of_two_providers_of_one_project_sees_its_own_machines() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_two_providers_of_one_project_list_their_own_machines() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         await cloud.provision(a_request())
         client = ComputeClient(
-            InlineOffload(), project=PROJECT, endpoint=compute.url, credentials=nobody
+            InlineOffload(), project=PROJECT, endpoint=compute.url, credentials=anonymous
         )
         other = GcpCloud(SimClock(), client, replace(SETTINGS, name="flex"))
         assert list(await other.list_instances()) == []
         assert len(await cloud.list_instances()) == 1
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_machine_that_was_only_stopped_still_has_to_be_deleted() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_a_stopped_machine_is_listed_as_terminating() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         bought = await cloud.provision(a_request())
         compute.machines[0].stopped = True
         (listed,) = await cloud.list_instances()
@@ -492,11 +498,11 @@ def test_a_machine_that_was_only_stopped_still_has_to_be_deleted() -> None:
         with pytest.raises(InstanceNotFoundError):
             await cloud.terminate(InstanceId(bought.id))
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_maintenance_is_announced_for_as_long_as_it_stands() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_maintenance_is_announced_until_it_is_over() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         bought = await cloud.provision(a_request())
         compute.machines[0].maintenance = {
             "type": "SCHEDULED",
@@ -510,21 +516,21 @@ def test_maintenance_is_announced_for_as_long_as_it_stands() -> None:
         compute.machines[0].maintenance = None
         assert list(await cloud.notices()) == []
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_region_alone_needs_a_zone_from_the_settings() -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_a_request_without_a_zone_uses_the_zone_of_the_settings() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         with pytest.raises(RejectedError, match="list zones of us-east5"):
             await cloud.provision(a_request(region="us-east5", zone=""))
         bought = await cloud.provision(a_request(zone=""))
         assert bought.zone == "us-central1-b"
 
-    tell(tale, replace(SETTINGS, zone="us-central1-b"))
+    run_story(scenario, replace(SETTINGS, zone="us-central1-b"))
 
 
-def test_what_is_sold_is_every_machine_with_gpus_in_every_zone() -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+def test_offerings_are_every_gpu_machine_type_in_every_zone() -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         found = await cloud.offerings()
         assert {(x.instance_type, x.gpus) for x in found} == {
             ("a3-highgpu-8g", 8),
@@ -532,21 +538,21 @@ def test_what_is_sold_is_every_machine_with_gpus_in_every_zone() -> None:
             ("a4-highgpu-8g", 8),
             ("g2-standard-4", 1),
         }
-        assert not any(x.spot or x.price_per_hour for x in found), "nobody knows any price"
+        assert not any(x.spot or x.price_per_hour for x in found), "there is no price list"
         assert {(x.region, x.zone) for x in found} >= {("us-east5", "us-east5-a")}
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_machine_is_restarted_by_its_reset_button() -> None:
-    async def tale(cloud: GcpCloud, compute: LocalCompute) -> None:
+def test_a_reboot_resets_the_machine() -> None:
+    async def scenario(cloud: GcpCloud, compute: LocalCompute) -> None:
         bought = await cloud.provision(a_request())
         await cloud.reboot(bought.id)
         assert compute.was_reset == [compute.machines[0].name]
         with pytest.raises(InstanceNotFoundError):
             await cloud.reboot(InstanceId("us-central1-a/nobody"))
 
-    tell(tale)
+    run_story(scenario)
 
 
 @pytest.mark.parametrize(
@@ -558,19 +564,21 @@ def test_a_machine_is_restarted_by_its_reset_button() -> None:
     ],
 )
 def test_an_image_is_a_family_or_a_path(image: str, written: str) -> None:
-    async def tale(cloud: GcpCloud, _: LocalCompute) -> None:
+    async def scenario(cloud: GcpCloud, _: LocalCompute) -> None:
         await cloud.provision(a_request(instance_type="a3-ultragpu-8g"))
 
-    (disk,) = inserted(tell(tale, replace(SETTINGS, image=image)))["disks"]
+    (disk,) = inserted(run_story(scenario, replace(SETTINGS, image=image)))["disks"]
     assert disk["initializeParams"]["sourceImage"] == written
     assert disk["initializeParams"]["diskType"].endswith("/hyperdisk-balanced")
 
 
-def test_calls_on_real_threads_with_one_token_buy_one_machine() -> None:
+def test_concurrent_calls_on_real_threads_with_one_token_buy_one_machine() -> None:
     threads = ThreadOffload("gcp", at_once=4)
 
     async def main(compute: LocalCompute) -> None:
-        client = ComputeClient(threads, project=PROJECT, endpoint=compute.url, credentials=nobody)
+        client = ComputeClient(
+            threads, project=PROJECT, endpoint=compute.url, credentials=anonymous
+        )
         cloud = GcpCloud(SystemClock(), client, SETTINGS)
         same = await asyncio.gather(*(cloud.provision(a_request()) for _ in range(4)))
         assert len({one.id for one in same}) == 1

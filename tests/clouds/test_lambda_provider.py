@@ -1,4 +1,4 @@
-"""The provider for Lambda, against Lambda's published schema on loopback."""
+"""The Lambda provider, against Lambda's published schema on loopback."""
 
 import asyncio
 import socket
@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from tests.support.lambda_server import KEY, LocalLambda, local_lambda
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -23,20 +24,25 @@ from navarch.core.errors import (
 from navarch.core.ids import InstanceId, Token
 from navarch.core.instance import InstanceStatus
 from navarch.ports.provider import Provider, ProvisionRequest
-from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, lambda_paces
+from navarch.providers.lambdalabs.account import LAUNCH_EVERY_S, LambdaAccount, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LISTING_LAG, LambdaCloud
 from navarch.sim.clock import InlineOffload, SimClock
 from navarch.sim.loop import SimLoop
-from navarch.testing.lambda_server import KEY, LocalLambda, local_lambda
 from navarch.testing.loopback_contract import LoopbackContract
-from navarch.testing.loopback_server import LOSE_ANSWER, LOSE_REQUEST, Asked, Told, Trouble
+from navarch.testing.loopback_server import (
+    LOSE_ANSWER,
+    LOSE_REQUEST,
+    Fault,
+    HttpRequest,
+    HttpResponse,
+)
 from navarch.testing.provider_contract import Story
 
-Tale = Callable[[LambdaCloud, LocalLambda], Awaitable[None]]
+Scenario = Callable[[LambdaCloud, LocalLambda], Awaitable[None]]
 
 
-def tell(tale: Tale, *, key: str = KEY, **settings: Any) -> LocalLambda:
-    """Tell a tale in virtual time, with real HTTP to a server on loopback."""
+def run_story(scenario: Scenario, *, key: str = KEY, **settings: Any) -> LocalLambda:
+    """Run a scenario in virtual time, with real HTTP to a server on loopback."""
 
     async def main(local: LocalLambda) -> None:
         local.now_s = asyncio.get_running_loop().time
@@ -44,14 +50,14 @@ def tell(tale: Tale, *, key: str = KEY, **settings: Any) -> LocalLambda:
         account = LambdaAccount(
             clock,
             InlineOffload(),
-            lambda_paces(clock.monotonic()),
+            lambda_rate_limits(clock.monotonic()),
             api_key=key,
             endpoint=local.url,
             within_s=2.0,
         )
-        # A server that has led for a while; one that begins to lets its first turns pass.
+        # The server has led for a while; a new leader delays its first calls.
         await clock.sleep(LAUNCH_EVERY_S)
-        await tale(LambdaCloud(clock, account, name="lambda"), local)
+        await scenario(LambdaCloud(clock, account, name="lambda"), local)
 
     with local_lambda(**settings) as local:
         with asyncio.Runner(loop_factory=SimLoop) as runner:
@@ -63,23 +69,23 @@ def a_request(token: str = "t-1", **changes: Any) -> ProvisionRequest:
     return replace(TestLambda().request(), token=Token(token), **changes)
 
 
-def losing(part: str, how: Trouble) -> Callable[[Asked], Trouble]:
-    return lambda asked: how if part in asked.path else None
+def losing(part: str, how: Fault) -> Callable[[HttpRequest], Fault]:
+    return lambda request: how if part in request.path else None
 
 
-def an_error(status: int, code: str) -> Told:
-    return Told(status, f'{{"error":{{"code":"{code}","message":"no"}}}}'.encode())
+def an_error(status: int, code: str) -> HttpResponse:
+    return HttpResponse(status, f'{{"error":{{"code":"{code}","message":"no"}}}}'.encode())
 
 
 class TestLambda(LoopbackContract):
     lag_s = LISTING_LAG.total_seconds()
 
     def run(self, story: Story) -> None:
-        async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+        async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
             self.wire = local.wire
             await story(cloud)
 
-        tell(tale, lag_s=20.0)
+        run_story(scenario, lag_s=20.0)
 
     def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
         answers = {
@@ -90,14 +96,14 @@ class TestLambda(LoopbackContract):
             TransientError: an_error(429, "global/unknown"),
         }
         del provider
-        self.wire.trouble = losing("/launch", answers[error])
+        self.wire.fault = losing("/launch", answers[error])
         return True
 
-    def is_purchase(self, asked: Asked) -> bool:
-        return asked.path.endswith("/launch")
+    def is_purchase(self, request: HttpRequest) -> bool:
+        return request.path.endswith("/launch")
 
-    def is_farewell(self, asked: Asked) -> bool:
-        return asked.path.endswith("/terminate")
+    def is_termination(self, request: HttpRequest) -> bool:
+        return request.path.endswith("/terminate")
 
     def request(self) -> ProvisionRequest:
         return replace(
@@ -109,8 +115,8 @@ class TestLambda(LoopbackContract):
         )
 
 
-def test_a_machine_is_listed_with_its_price_and_its_addresses_once_it_is_up() -> None:
-    async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+def test_a_running_machine_is_listed_with_its_price_and_addresses() -> None:
+    async def scenario(cloud: LambdaCloud, _: LocalLambda) -> None:
         await cloud.provision(a_request())
         (young,) = await cloud.list_instances()
         assert young.status is InstanceStatus.PENDING
@@ -121,11 +127,11 @@ def test_a_machine_is_listed_with_its_price_and_its_addresses_once_it_is_up() ->
         assert (grown.public_address, grown.private_address) == ("198.51.100.7", "10.19.0.7")
         assert grown.price_per_hour == Decimal("31.92")
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_user_data_and_tags_reach_the_machine_as_they_were_given() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_user_data_and_tags_reach_the_machine_unchanged() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         labels = {**a_request().labels, "Team/Owner": "Ada"}
         await cloud.provision(a_request(labels=labels, user_data="#cloud-config\nö\n"))
         (machine,) = local.machines
@@ -134,41 +140,42 @@ def test_user_data_and_tags_reach_the_machine_as_they_were_given() -> None:
         assert tags["navarch-token"] == "t-1"
         assert tags["team-owner"] == "Ada"
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_launch_whose_answer_was_lost_is_found_by_its_tag() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
-        local.wire.trouble = losing("/launch", LOSE_ANSWER)
+def test_a_launch_whose_response_was_lost_is_found_by_its_tag() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.fault = losing("/launch", LOSE_ANSWER)
         bought = await cloud.provision(a_request())
         assert bought.id == local.machines[0].id
 
-    assert len(tell(tale).machines) == 1
+    assert len(run_story(scenario).machines) == 1
 
 
 @pytest.mark.parametrize("how", [LOSE_REQUEST, LOSE_ANSWER])
-def test_a_launch_that_nobody_can_see_yet_is_one_that_nobody_knows_of(how: str) -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
-        local.wire.trouble = losing("/launch", how)
+def test_a_lost_launch_that_is_not_listed_yet_has_an_unknown_outcome(how: str) -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.fault = losing("/launch", how)
         with pytest.raises(OutcomeUnknownError):
             await cloud.provision(a_request())
 
-    tell(tale, lag_s=25.0)
+    run_story(scenario, lag_s=25.0)
 
 
-def test_a_server_error_on_launch_is_no_answer_even_if_it_speaks_of_capacity() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
-        local.wire.trouble = losing(
-            "/launch", Told(503, b'{"error":{"code":"global/unknown","message":"capacity"}}')
+def test_a_server_error_on_launch_is_not_a_stock_out_even_if_it_mentions_capacity() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.fault = losing(
+            "/launch",
+            HttpResponse(503, b'{"error":{"code":"global/unknown","message":"capacity"}}'),
         )
         with pytest.raises(OutcomeUnknownError):
             await cloud.provision(a_request())
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_server_that_cannot_be_reached_has_sold_nothing() -> None:
-    async def tale(cloud: LambdaCloud) -> None:
+def test_an_unreachable_server_is_a_transient_error() -> None:
+    async def scenario(cloud: LambdaCloud) -> None:
         with pytest.raises(TransientError):
             await cloud.provision(a_request())
 
@@ -177,11 +184,11 @@ def test_a_server_that_cannot_be_reached_has_sold_nothing() -> None:
         account = LambdaAccount(
             clock,
             InlineOffload(),
-            lambda_paces(clock.monotonic()),
+            lambda_rate_limits(clock.monotonic()),
             api_key=KEY,
             endpoint="http://127.0.0.1:9/api/v1",
         )
-        await tale(LambdaCloud(clock, account, name="lambda"))
+        await scenario(LambdaCloud(clock, account, name="lambda"))
 
     with asyncio.Runner(loop_factory=SimLoop) as runner:
         runner.run(main())
@@ -209,22 +216,20 @@ REFUSALS: list[tuple[str, int, str, type[ProviderError]]] = [
 @pytest.mark.parametrize(
     ("status", "code", "error"), [row[1:] for row in REFUSALS], ids=[row[0] for row in REFUSALS]
 )
-def test_every_refusal_says_what_to_do_next(
-    status: int, code: str, error: type[ProviderError]
-) -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_every_refusal_raises_its_error(status: int, code: str, error: type[ProviderError]) -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         body = f'{{"error":{{"code":"{code}","message":"no"}}}}' if code else "<html>"
-        local.wire.trouble = losing("/launch", Told(status, body.encode()))
+        local.wire.fault = losing("/launch", HttpResponse(status, body.encode()))
         with pytest.raises(error) as caught:
             await cloud.provision(a_request())
         assert type(caught.value) is error
         assert KEY not in str(caught.value)
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_stock_quota_and_keys_are_refused_by_the_account_itself() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_stock_outs_quotas_and_unknown_keys_raise_their_errors() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         local.stock["gpu_8x_h100_sxm5", "us-east-1"] = 0
         with pytest.raises(CapacityError):
             await cloud.provision(a_request())
@@ -238,23 +243,23 @@ def test_stock_quota_and_keys_are_refused_by_the_account_itself() -> None:
         with pytest.raises(RejectedError, match="does-not-exist"):
             await cloud.provision(a_request(ssh_keys=("nobody",)))
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_wrong_key_is_refused_and_not_told() -> None:
-    async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+def test_a_wrong_key_is_refused_and_not_in_the_error() -> None:
+    async def scenario(cloud: LambdaCloud, _: LocalLambda) -> None:
         for call in (cloud.list_instances(), cloud.provision(a_request())):
             with pytest.raises(CredentialError) as caught:
                 await call
             assert "wrong-key" not in f"{caught.value!r} {caught.value.__cause__!r}"
 
-    tell(tale, key="wrong-key")
+    run_story(scenario, key="wrong-key")
 
 
-def test_a_public_key_is_made_known_once_and_found_again() -> None:
+def test_a_public_key_is_registered_once_and_found_again() -> None:
     public = "ssh-ed25519 AAAAC3 ada@example.com"
 
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         await cloud.provision(a_request(ssh_keys=(public,)))
         await cloud.provision(a_request("t-2", ssh_keys=(public,), labels={"navarch-token": "t-2"}))
         assert len(local.wire.calls("POST", "/ssh-keys")) == 1
@@ -262,13 +267,13 @@ def test_a_public_key_is_made_known_once_and_found_again() -> None:
             "laptop"
         }
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_public_key_that_was_removed_at_lambda_is_made_known_again() -> None:
+def test_a_public_key_that_was_removed_at_lambda_is_registered_again() -> None:
     public = "ssh-ed25519 AAAAC3 ada@example.com"
 
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         await cloud.provision(a_request(ssh_keys=(public,)))
         local.ssh_keys.clear()
         again = a_request("t-2", ssh_keys=(public,), labels={"navarch-token": "t-2"})
@@ -276,31 +281,31 @@ def test_a_public_key_that_was_removed_at_lambda_is_made_known_again() -> None:
             await cloud.provision(again)
         await cloud.provision(again)
 
-    assert len(tell(tale).machines) == 2
+    assert len(run_story(scenario).machines) == 2
 
 
-def test_a_part_of_a_listing_is_no_listing() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_a_listing_with_an_unreadable_machine_raises() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         await cloud.provision(a_request())
-        local.wire.trouble = losing("/instances", Told(200, b'{"data":[{"id":"1"}]}'))
+        local.wire.fault = losing("/instances", HttpResponse(200, b'{"data":[{"id":"1"}]}'))
         with pytest.raises(TransientError):
             await cloud.list_instances()
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_terminating_a_machine_that_was_taken_away_finds_nothing() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_terminating_a_reclaimed_machine_raises_not_found() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         bought = await cloud.provision(a_request())
         local.reclaim(local.machines[0])
         with pytest.raises(InstanceNotFoundError):
             await cloud.terminate(InstanceId(bought.id))
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_launches_and_calls_keep_the_pace_of_the_account_whoever_makes_them() -> None:
-    async def tale(cloud: LambdaCloud, _local: LocalLambda) -> None:
+def test_launches_and_calls_of_all_callers_share_the_rate_limits() -> None:
+    async def scenario(cloud: LambdaCloud, _local: LocalLambda) -> None:
         async def buy(number: int) -> None:
             token = f"t-{number}"
             await cloud.provision(a_request(token, labels={"navarch-token": token}))
@@ -311,7 +316,7 @@ def test_launches_and_calls_keep_the_pace_of_the_account_whoever_makes_them() ->
             for _ in range(5):
                 tasks.create_task(cloud.list_instances())
 
-    local = tell(tale)
+    local = run_story(scenario)
     assert len(local.machines) == 3
     pairs = zip(local.launches_s, local.launches_s[1:], strict=False)
     assert all(later - sooner >= 12.0 - 1e-6 for sooner, later in pairs)
@@ -319,10 +324,10 @@ def test_launches_and_calls_keep_the_pace_of_the_account_whoever_makes_them() ->
     assert all(later - sooner >= 1.0 - 1e-6 for sooner, later in pairs)
 
 
-def test_a_launch_whose_turn_is_too_far_off_is_refused_before_anything_is_asked() -> None:
+def test_a_launch_that_would_be_queued_too_long_fails_before_any_call() -> None:
     outcomes = []
 
-    async def tale(cloud: LambdaCloud, _: LocalLambda) -> None:
+    async def scenario(cloud: LambdaCloud, _: LocalLambda) -> None:
         async def buy(number: int) -> None:
             token = f"t-{number}"
             try:
@@ -334,27 +339,27 @@ def test_a_launch_whose_turn_is_too_far_off_is_refused_before_anything_is_asked(
             for number in range(10):
                 tasks.create_task(buy(number))
 
-    local = tell(tale)
+    local = run_story(scenario)
     assert len(local.machines) + len(outcomes) == 10
     assert len(local.machines) >= 3
     assert "one every 12.1 s" in outcomes[0]
 
 
-def test_a_throttled_account_is_left_alone_for_as_long_as_it_says() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
-        local.wire.trouble = losing("/instances", Told(429, b"{}", {"Retry-After": "7"}))
+def test_a_throttled_account_gets_no_calls_until_retry_after() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
+        local.wire.fault = losing("/instances", HttpResponse(429, b"{}", {"Retry-After": "7"}))
         with pytest.raises(TransientError):
             await cloud.list_instances()
-        local.wire.trouble = lambda _: None
+        local.wire.fault = lambda _: None
         began = local.now_s()
         await cloud.list_instances()
         assert local.now_s() - began == pytest.approx(7.0)
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_what_can_be_had_now_has_its_price_and_its_gpus() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_offerings_have_prices_and_gpus() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         local.stock["gpu_8x_h100_sxm5", "us-west-1"] = 0
         local.stock["gpu_1x_h100_pcie", "us-west-1"] = 0
         local.stock["gpu_1x_h100_pcie", "us-east-1"] = 0
@@ -366,27 +371,32 @@ def test_what_can_be_had_now_has_its_price_and_its_gpus() -> None:
         assert (gone.instance_type, gone.region) == ("gpu_1x_h100_pcie", "")
         assert gone.price_per_hour == Decimal("3.29")
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_machine_is_restarted_by_its_name() -> None:
-    async def tale(cloud: LambdaCloud, local: LocalLambda) -> None:
+def test_a_reboot_restarts_the_machine() -> None:
+    async def scenario(cloud: LambdaCloud, local: LocalLambda) -> None:
         bought = await cloud.provision(a_request())
         await cloud.reboot(bought.id)
         assert local.restarted == [bought.id]
         with pytest.raises(InstanceNotFoundError):
             await cloud.reboot(InstanceId("nobody"))
 
-    tell(tale)
+    run_story(scenario)
 
 
-def test_a_hung_call_on_a_real_thread_is_an_unknown_outcome_and_not_a_hung_loop() -> None:
+def test_a_call_that_hangs_on_a_real_thread_has_an_unknown_outcome() -> None:
     threads = ThreadOffload("lambda", at_once=2)
 
     async def main(url: str) -> None:
         clock = SystemClock()
         account = LambdaAccount(
-            clock, threads, lambda_paces(clock.monotonic()), api_key=KEY, endpoint=url, within_s=0.2
+            clock,
+            threads,
+            lambda_rate_limits(clock.monotonic()),
+            api_key=KEY,
+            endpoint=url,
+            within_s=0.2,
         )
         with pytest.raises(OutcomeUnknownError, match="timed out"):
             await LambdaCloud(clock, account, name="lambda").terminate(InstanceId("i"))

@@ -1,10 +1,11 @@
-"""The account at AWS keeps every promise of the port, against moto's server."""
+"""The AWS provider passes the provider contract, against moto's server."""
 
 import asyncio
 from dataclasses import replace
 from typing import ClassVar
 
 import pytest
+from tests.support.ec2_server import Ec2Server
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -18,7 +19,6 @@ from navarch.core.errors import (
 from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.testing.ec2_server import Ec2Server
 from navarch.testing.provider_contract import ProviderContract, Story
 
 CODES: dict[type[ProviderError], tuple[str, int]] = {
@@ -41,7 +41,7 @@ class TestAwsAccount(ProviderContract):
         threads = ThreadOffload("aws", at_once=4)
         settings = AwsSettings(endpoint=self.ec2.url, regions=("us-east-1", "us-west-2"))
         try:
-            asyncio.run(_tell(story, AwsAccount(SystemClock(), threads, settings)))
+            asyncio.run(_run_story(story, AwsAccount(SystemClock(), threads, settings)))
         finally:
             threads.close()
 
@@ -68,7 +68,7 @@ class TestAwsAccount(ProviderContract):
         self.ec2.set(faults=[{"action": "RunInstances", "lost": lost}])
         return True
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+    def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
         del provider
         lost = "after" if effect else "before"
         self.ec2.set(faults=[{"action": "TerminateInstances", "lost": lost}])
@@ -89,5 +89,5 @@ class TestAwsAccount(ProviderContract):
         self.ec2.set(faults=[], lag_s=0)
 
 
-async def _tell(story: Story, account: AwsAccount) -> None:
+async def _run_story(story: Story, account: AwsAccount) -> None:
     await story(account)

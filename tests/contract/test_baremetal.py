@@ -1,4 +1,4 @@
-"""The bare-metal provider keeps every promise, on machines that really run the commands."""
+"""The bare metal provider passes the provider contract, on machines that run real commands."""
 
 import asyncio
 import tempfile
@@ -7,6 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.ssh_machines import (
+    SshMachine,
+    a_key,
+    keep_connections,
+    lose_connections,
+    real_sshd,
+    ssh_servers,
+    sshd_missing,
+)
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -24,17 +33,8 @@ from navarch.ports.provider import Provider, ProvisionRequest
 from navarch.providers.baremetal import BareMetal, FolderLeases, Host, Inventory
 from navarch.ssh.client import SshShells
 from navarch.testing.provider_contract import ProviderContract, Story
-from navarch.testing.ssh_machines import (
-    SshMachine,
-    a_key,
-    keep_connections,
-    lose_connections,
-    real_sshd,
-    ssh_servers,
-    sshd_missing,
-)
 
-STRANGE = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
+OTHER_HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 CLEAN = "rm -rf work && echo cleaned >> history"
 
 
@@ -88,7 +88,7 @@ def with_machines(
 
 
 class RackContract(ProviderContract):
-    """What a rack refuses, and how it gets over it."""
+    """The provider contract with the faults of a rack."""
 
     machines: Sequence[SshMachine]
     _good: Inventory | None = None
@@ -96,15 +96,15 @@ class RackContract(ProviderContract):
     def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
         assert isinstance(provider, BareMetal)
         self._good = provider._inventory
-        strangers = {
-            name: replace(host, host_key=STRANGE) for name, host in self._good.hosts.items()
+        mismatched = {
+            name: replace(host, host_key=OTHER_HOST_KEY) for name, host in self._good.hosts.items()
         }
         if error is RejectedError:
             provider._inventory = Inventory(hosts={})
         elif error is CapacityError:
-            provider._inventory = Inventory(hosts=dict(list(strangers.items())[:1]))
+            provider._inventory = Inventory(hosts=dict(list(mismatched.items())[:1]))
         elif error is TransientError:
-            provider._inventory = Inventory(hosts=strangers)
+            provider._inventory = Inventory(hosts=mismatched)
         elif error is CredentialError:
             other = self.machines[0].folder.parent / "another-key"
             a_key(other)
@@ -122,7 +122,7 @@ class RackContract(ProviderContract):
         lose_connections(self.machines, "after" if effect else "before", "set -C")
         return True
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+    def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
         del provider
         lose_connections(self.machines, "after" if effect else "before", "rm -f claim")
         return True
@@ -136,11 +136,11 @@ class RackContract(ProviderContract):
 
 class TestBareMetal(RackContract):
     def run(self, story: Story) -> None:
-        async def told(machines: Sequence[SshMachine], folder: Path) -> None:
+        async def scenario(machines: Sequence[SshMachine], folder: Path) -> None:
             self.machines = machines
             await story(a_provider(machines, folder / "leases"))
 
-        with_machines(4, told)
+        with_machines(4, scenario)
 
     async def settle(self) -> None:
         pass
@@ -149,19 +149,19 @@ class TestBareMetal(RackContract):
 @pytest.mark.skipif(sshd_missing() is not None, reason=str(sshd_missing()))
 class TestBareMetalOverOpenSsh(RackContract):
     def run(self, story: Story) -> None:
-        async def told(machines: Sequence[SshMachine], folder: Path) -> None:
+        async def scenario(machines: Sequence[SshMachine], folder: Path) -> None:
             self.machines = machines
             await story(a_provider(machines, folder / "leases"))
 
         with tempfile.TemporaryDirectory() as folder, real_sshd(Path(folder) / "ssh", 4) as found:
-            asyncio.run(told(found, Path(folder)))
+            asyncio.run(scenario(found, Path(folder)))
 
     async def settle(self) -> None:
         pass
 
 
-def test_two_control_planes_never_have_one_machine() -> None:
-    """Each has a lease folder of its own, so only the machine itself can tell them apart."""
+def test_two_control_planes_never_claim_one_machine() -> None:
+    """Each has its own lease folder, so only the claim on the machine distinguishes them."""
 
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         ours, theirs = (a_provider(machines, folder / name) for name in ("ours", "theirs"))
@@ -174,7 +174,7 @@ def test_two_control_planes_never_have_one_machine() -> None:
     with_machines(1, story)
 
 
-def test_two_processes_that_ask_at_once_get_two_machines() -> None:
+def test_two_concurrent_processes_get_two_machines() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         one, two = (a_provider(machines, folder / "leases") for _ in range(2))
         got = await asyncio.gather(one.provision(a_request(1)), two.provision(a_request(2)))
@@ -183,7 +183,7 @@ def test_two_processes_that_ask_at_once_get_two_machines() -> None:
     with_machines(2, story)
 
 
-def test_a_machine_is_cleaned_before_anybody_else_gets_it() -> None:
+def test_a_machine_is_cleaned_before_its_next_lease() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")
         bought = await provider.provision(a_request())
@@ -193,12 +193,12 @@ def test_a_machine_is_cleaned_before_anybody_else_gets_it() -> None:
         assert not (machines[0].folder / "claim").exists()
         assert (machines[0].folder / "history").read_text() == "cleaned\n"
         again = await provider.provision(a_request(2))
-        assert again.id != bought.id, "each loan has a name of its own"
+        assert again.id != bought.id, "each lease has its own instance id"
 
     with_machines(1, story)
 
 
-def test_a_machine_that_cannot_be_cleaned_is_kept_from_everybody() -> None:
+def test_a_machine_that_cannot_be_cleaned_is_not_leased() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         clean_up = ["test -e may-be-cleaned"]
         provider = a_provider(machines, folder / "leases", clean_up=clean_up)
@@ -218,7 +218,7 @@ def test_a_machine_that_cannot_be_cleaned_is_kept_from_everybody() -> None:
     with_machines(1, story)
 
 
-def test_a_machine_with_another_host_key_is_told_nothing_and_passed_over(tmp_path: Path) -> None:
+def test_a_machine_with_another_host_key_receives_nothing_and_is_skipped(tmp_path: Path) -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         other = a_key(tmp_path / "other")
         impostor = replace(machines[0], login=replace(machines[0].login, host_key=other))
@@ -232,7 +232,7 @@ def test_a_machine_with_another_host_key_is_told_nothing_and_passed_over(tmp_pat
     with_machines(2, story)
 
 
-def test_a_claim_that_was_cut_short_is_finished_by_the_same_token() -> None:
+def test_an_interrupted_claim_is_finished_by_the_same_token() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         dying = a_provider(machines, folder / "leases")
 
@@ -242,7 +242,7 @@ def test_a_claim_that_was_cut_short_is_finished_by_the_same_token() -> None:
         dying._claim = dies  # type: ignore[method-assign, assignment]
         with pytest.raises(asyncio.CancelledError):
             await dying.provision(a_request())
-        assert await dying.list_instances() == [], "nobody may take it for a machine yet"
+        assert await dying.list_instances() == [], "it is not a machine yet"
         (begun,) = FolderLeases(folder / "leases").all()
         again = await a_provider(machines, folder / "leases").provision(a_request())
         assert again.id == begun.instance
@@ -251,8 +251,8 @@ def test_a_claim_that_was_cut_short_is_finished_by_the_same_token() -> None:
     with_machines(2, story)
 
 
-def test_a_machine_in_doubt_is_nobody_elses_until_it_is_known_what_came_of_it() -> None:
-    """Passing it over would leave our claim on it, and nobody who remembers."""
+def test_a_machine_in_doubt_is_not_leased_to_another_token() -> None:
+    """Skipping it would leave a claim on it without a lease."""
 
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")
@@ -270,7 +270,7 @@ def test_a_machine_in_doubt_is_nobody_elses_until_it_is_known_what_came_of_it() 
     with_machines(2, story)
 
 
-def test_a_machine_in_doubt_that_nobody_asks_for_again_is_listed_and_cleaned() -> None:
+def test_an_abandoned_machine_in_doubt_is_listed_and_cleaned() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")
         lose_connections(machines, "after", "set -C")
@@ -285,20 +285,20 @@ def test_a_machine_in_doubt_that_nobody_asks_for_again_is_listed_and_cleaned() -
     with_machines(1, story)
 
 
-def test_one_machine_that_does_not_let_us_in_is_passed_over_and_not_our_keys_fault() -> None:
+def test_one_machine_that_refuses_the_login_is_skipped_without_a_credential_error() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         a_key(folder / "another-key")
         locked = replace(machines[0].login, key_file=str(folder / "another-key"))
         provider = a_provider([replace(machines[0], login=locked), machines[1]], folder / "leases")
         bought = await provider.provision(a_request())
         assert bought.public_address == machines[1].login.address
-        with pytest.raises(CredentialError, match=r"rack1-0.*does not let root in"):
+        with pytest.raises(CredentialError, match=r"rack1-0.*refuses the key of root"):
             await provider.provision(a_request(2))
 
     with_machines(2, story)
 
 
-def test_a_claim_of_ours_that_nobody_remembers_is_cleaned_and_made_anew() -> None:
+def test_a_claim_whose_lease_was_lost_is_cleaned_and_made_anew() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         await a_provider(machines, folder / "lost").provision(a_request(1))
         await a_provider(machines, folder / "new").provision(a_request(2))
@@ -308,7 +308,7 @@ def test_a_claim_of_ours_that_nobody_remembers_is_cleaned_and_made_anew() -> Non
     with_machines(1, story)
 
 
-def test_a_kind_that_the_inventory_does_not_have_is_a_mistake_of_the_pool() -> None:
+def test_a_type_that_the_inventory_lacks_is_rejected() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")
         with pytest.raises(RejectedError, match="no machine of the inventory is a b200"):
@@ -317,7 +317,7 @@ def test_a_kind_that_the_inventory_does_not_have_is_a_mistake_of_the_pool() -> N
     with_machines(1, story)
 
 
-def test_a_damaged_lease_lends_nothing() -> None:
+def test_a_damaged_lease_file_blocks_new_leases() -> None:
     async def story(machines: Sequence[SshMachine], folder: Path) -> None:
         provider = a_provider(machines, folder / "leases")
         await provider.provision(a_request())

@@ -1,4 +1,4 @@
-"""The Docker provider keeps every promise, at a real engine."""
+"""The Docker provider passes the provider contract, with a real engine."""
 
 import asyncio
 import tempfile
@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 from navarch.core.errors import (
     CredentialError,
@@ -20,7 +21,6 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.ports.provider import Provider
 from navarch.providers.docker import Containers, Docker, Engine, engine_at
 from navarch.providers.docker.provider import container_name
-from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 from navarch.testing.provider_contract import ProviderContract, Story
 
 SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")
@@ -34,8 +34,8 @@ async def _denied() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     raise PermissionError(13, "Permission denied")
 
 
-class _Deaf(asyncio.StreamReader):
-    """Waits until the engine has answered, and then has heard nothing."""
+class _LostReader(asyncio.StreamReader):
+    """Waits for the engine's response, then fails as if the connection were lost."""
 
     def __init__(self, real: asyncio.StreamReader | None) -> None:
         super().__init__()
@@ -48,25 +48,25 @@ class _Deaf(asyncio.StreamReader):
 
 
 def losing(host: str, begins: bytes, *, effect: bool) -> Engine:
-    """Return the engine behind a line that drops requests of one kind, or the answers to them."""
+    """Return an engine whose connection loses one kind of request, or the responses to it."""
     path = host.removeprefix("unix://")
 
     async def opened() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         reader, writer = await asyncio.open_unix_connection(path)
-        deaf = _Deaf(reader if effect else None)
+        lost_reader = _LostReader(reader if effect else None)
         send = writer.write
 
         def write(data: bytes | bytearray | memoryview) -> None:
             lost = bytes(data).startswith(begins)
             if not lost:
-                deaf.readuntil = reader.readuntil  # type: ignore[method-assign, assignment]
-                deaf.readexactly = reader.readexactly  # type: ignore[method-assign]
-                deaf.read = reader.read  # type: ignore[method-assign]
+                lost_reader.readuntil = reader.readuntil  # type: ignore[method-assign, assignment]
+                lost_reader.readexactly = reader.readexactly  # type: ignore[method-assign]
+                lost_reader.read = reader.read  # type: ignore[method-assign]
             if not lost or effect:
                 send(data)
 
         writer.write = write  # type: ignore[method-assign]
-        return deaf, writer
+        return lost_reader, writer
 
     return Engine(opened, host)
 
@@ -101,7 +101,7 @@ class TestDocker(ProviderContract):
         self.host = host
 
     def run(self, story: Story) -> None:
-        async def told() -> None:
+        async def scenario() -> None:
             engine = engine_at(self.host)
             await emptied(engine)
             try:
@@ -109,7 +109,7 @@ class TestDocker(ProviderContract):
             finally:
                 await emptied(engine)
 
-        asyncio.run(told())
+        asyncio.run(scenario())
 
     async def settle(self) -> None:
         pass
@@ -120,7 +120,7 @@ class TestDocker(ProviderContract):
             provider._containers = replace(SLEEPING, image="no/such")
         elif error is TransientError:
             provider._engine = engine_at("unix:///nowhere/d.sock")
-            # Nobody is there to list anything either, until it recovers.
+            # Listings fail too until the engine recovers.
             provider.list_instances = _nothing  # type: ignore[method-assign]
         elif error is CredentialError:
             provider._engine = Engine(_denied, self.host)
@@ -134,7 +134,7 @@ class TestDocker(ProviderContract):
         provider._engine = losing(self.host, b"POST /v1.41/containers/create", effect=effect)
         return True
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+    def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
         assert isinstance(provider, Docker)
         provider._engine = losing(self.host, b"DELETE ", effect=effect)
         return True
@@ -152,7 +152,7 @@ def test_a_container_that_was_created_and_never_started_is_started_by_its_token(
         provider = Docker(engine, SLEEPING)
         name = container_name(request_of())
         description = provider._description(request_of())
-        answer = await engine.ask(
+        answer = await engine.request(
             "POST", "/containers/create", query={"name": name}, body=description
         )
         assert answer.status == 201
@@ -166,16 +166,16 @@ def test_a_container_that_was_created_and_never_started_is_started_by_its_token(
     asyncio.run(story())
 
 
-def test_what_the_agent_is_told_is_in_its_environment(host: str) -> None:
+def test_the_agents_settings_are_in_its_environment(host: str) -> None:
     async def story() -> None:
         engine = engine_at(host)
-        told = replace(
+        settings = replace(
             SLEEPING,
             simulated_gpus=8,
             environment=lambda request: {"NAVARCH_NODE_ID": request.name},
         )
-        bought = await Docker(engine, told).provision(request_of())
-        found = (await engine.ask("GET", f"/containers/{bought.id}/json")).json()
+        bought = await Docker(engine, settings).provision(request_of())
+        found = (await engine.request("GET", f"/containers/{bought.id}/json")).json()
         environment = set(found["Config"]["Env"])
         assert environment >= {
             "NAVARCH_NODE_ID=training-0",
@@ -188,7 +188,7 @@ def test_what_the_agent_is_told_is_in_its_environment(host: str) -> None:
     asyncio.run(story())
 
 
-def test_an_image_that_is_not_there_is_a_mistake_of_the_configuration(host: str) -> None:
+def test_a_missing_image_is_rejected(host: str) -> None:
     async def story() -> None:
         provider = Docker(engine_at(host), replace(SLEEPING, image="no/such"))
         with pytest.raises(RejectedError, match="No such image"):
@@ -212,7 +212,7 @@ def test_a_container_that_cannot_start_is_not_left_behind(host: str) -> None:
     asyncio.run(story())
 
 
-def test_containers_of_others_are_neither_listed_nor_removed(host: str) -> None:
+def test_unrelated_containers_are_neither_listed_nor_removed(host: str) -> None:
     async def story() -> None:
         engine = engine_at(host)
         theirs = await Docker(engine, SLEEPING, name="other").provision(request_of())
@@ -225,7 +225,7 @@ def test_containers_of_others_are_neither_listed_nor_removed(host: str) -> None:
     asyncio.run(story())
 
 
-def test_an_engine_that_is_not_there_is_worth_another_try(tmp_path: Path) -> None:
+def test_a_missing_engine_is_a_transient_error(tmp_path: Path) -> None:
     async def story() -> None:
         provider = Docker(engine_at(f"unix://{tmp_path}/none.sock"), SLEEPING)
         with pytest.raises(TransientError, match="no Docker engine at"):
@@ -234,7 +234,7 @@ def test_an_engine_that_is_not_there_is_worth_another_try(tmp_path: Path) -> Non
     asyncio.run(story())
 
 
-def test_a_socket_that_may_not_be_used_says_what_would_help() -> None:
+def test_a_socket_without_permission_is_a_credential_error_with_a_remedy() -> None:
     async def refuse() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         raise PermissionError(13, "Permission denied")
 
@@ -246,6 +246,6 @@ def test_a_socket_that_may_not_be_used_says_what_would_help() -> None:
 
 
 @pytest.mark.parametrize("host", ["", "ssh://x", "tcp://x", "/var/run/docker.sock"])
-def test_an_address_that_is_none_is_refused(host: str) -> None:
+def test_an_invalid_address_is_refused(host: str) -> None:
     with pytest.raises(InvalidError, match="is no engine"):
         engine_at(host)

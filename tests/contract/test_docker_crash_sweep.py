@@ -1,4 +1,4 @@
-"""A crash at every call to a real Docker engine, and at every commit around it."""
+"""A crash at every call to a real Docker engine, and at every commit in between."""
 
 import asyncio
 import http.client
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -19,7 +20,6 @@ from navarch.providers.docker import Containers, Docker, Engine
 from navarch.providers.docker.engine import Answer, target
 from navarch.sim.incarnation import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, TrippedOffload, sweep_once
-from navarch.testing.docker_engine import EngineDidNotStartError, docker_engine, engine_missing
 
 OFFERING = Offering(provider=ProviderName("docker"), instance_type="box", region="here")
 SLEEPING = Containers(image="navarch/test", command=("sleep", "100000"), network="none")
@@ -36,16 +36,16 @@ class _Connection(http.client.HTTPConnection):
 
 
 class BlockingEngine(Engine):
-    """The engine without an event loop's sockets, which do not exist in virtual time."""
+    """An engine with blocking sockets: virtual time has no event loop sockets."""
 
     def __init__(self, path: str, offload: Offload, made: list[str]) -> None:
-        """Note every container that is made in `made`."""
+        """Record every created container in `made`."""
         super().__init__(_no_streams, path)
         self._made = made
         self._path = path
         self._offload = offload
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -53,9 +53,9 @@ class BlockingEngine(Engine):
         query: Mapping[str, str] | None = None,
         body: object = None,
     ) -> Answer:
-        return await self._offload.run(lambda: self.ask_now(method, path, query, body))
+        return await self._offload.run(lambda: self.request_now(method, path, query, body))
 
-    def ask_now(
+    def request_now(
         self, method: str, path: str, query: Mapping[str, str] | None, body: object = None
     ) -> Answer:
         connection = _Connection(self._path)
@@ -93,7 +93,7 @@ def live(path: str, wire: Tripwire) -> SweptFleet:
     made: list[str] = []
 
     def alive() -> set[str]:
-        found = now.ask_now("GET", "/containers/json", {"all": "1"}).json()
+        found = now.request_now("GET", "/containers/json", {"all": "1"}).json()
         return {each["Id"] for each in found}
 
     def build(_clock: Clock, offload: Offload) -> Provider:
@@ -101,14 +101,14 @@ def live(path: str, wire: Tripwire) -> SweptFleet:
 
     swept = sweep_once(build, OFFERING, alive=alive, wire=wire)
     assert alive() == set(), f"call {wire.at} of {wire.log}"
-    # Two, and one more: never was a container made that only had to be given back.
+    # Three containers in all: none was created only to be removed.
     assert len(made) == 3, f"call {wire.at} of {wire.log}"
     return swept
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
-def test_a_crash_at_any_call_leaves_no_container_leaked_or_doubled(path: str, after: bool) -> None:
+def test_a_crash_at_any_call_leaks_and_duplicates_no_container(path: str, after: bool) -> None:
     calls = live(path, Tripwire()).wire.calls
     for at in range(calls):
         swept = live(path, Tripwire(at=at, after=after))

@@ -1,4 +1,4 @@
-"""Every provider keeps the promises of the port, the simulated one included."""
+"""The simulated cloud passes the provider contract."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ class TestSimulatedCloud(ProviderContract):
         provider.habits = replace(provider.habits, lie=float(effect), mute=float(not effect))
         return True
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
+    def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
         return self.lose_answers(provider, effect=effect)
 
     def lag(self, provider: Provider) -> bool:
@@ -69,7 +69,7 @@ class TestSimulatedCloudWithBlocks(TestSimulatedCloud):
         on_virtual_time(story, Habits(listing_lag_s=LAG_S, blocks=blocks))
 
 
-def test_a_lost_answer_may_hide_a_machine_that_its_token_finds() -> None:
+def test_the_token_finds_a_machine_whose_launch_response_was_lost() -> None:
     async def story(cloud: SimulatedCloud) -> None:
         request = ProviderContract().request()
         with pytest.raises(OutcomeUnknownError):
@@ -79,7 +79,7 @@ def test_a_lost_answer_may_hide_a_machine_that_its_token_finds() -> None:
     on_virtual_time(story, Habits(lie=1.0))
 
 
-def test_a_caller_that_gives_up_cannot_know_whether_it_was_in_time() -> None:
+def test_a_cancelled_launch_may_or_may_not_take_effect() -> None:
     sold = set()
     for seed in range(20):
 
@@ -93,7 +93,7 @@ def test_a_caller_that_gives_up_cannot_know_whether_it_was_in_time() -> None:
     assert sold == {0, 1}
 
 
-def test_a_sold_out_type_comes_back_when_a_machine_is_given_up() -> None:
+def test_a_sold_out_type_is_available_again_after_a_termination() -> None:
     async def story(cloud: SimulatedCloud) -> None:
         request = ProviderContract().request()
         first = await cloud.provision(request)

@@ -1,4 +1,4 @@
-"""A crash at every call to a machine of the rack, at every lease, and at every commit around."""
+"""A crash at every call to a machine of the rack, every lease, and every commit in between."""
 
 import hashlib
 import subprocess
@@ -26,14 +26,14 @@ A_FEW = 12
 
 @dataclass(slots=True)
 class Rack:
-    """Folders for machines. Commands are run by a real shell there."""
+    """Folders as machines. A real shell runs commands in them."""
 
     folder: Path
     lose_every: int = 0
-    """Of so many answers one is lost, after the command has had its effect."""
+    """Every n-th response is lost, after the command took effect."""
     answers: int = 0
     owners: set[str] = field(default_factory=set)
-    """Everybody who ever had a machine."""
+    """Every owner that ever claimed a machine."""
 
     def is_lost(self) -> bool:
         self.answers += 1
@@ -45,18 +45,18 @@ class Rack:
         return home
 
     def claimed(self) -> set[str]:
-        """Every machine that somebody has, by the name of its loan; as the machines know it."""
+        """Return the instance ids of claimed machines, from the claims on the machines."""
         found = set()
         for claim in self.folder.glob("*/claim"):
             token = claim.read_text().split()[1]
-            loan = hashlib.sha256(token.encode()).hexdigest()[:10]
-            found.add(f"{claim.parent.name}.{loan}")
+            suffix = hashlib.sha256(token.encode()).hexdigest()[:10]
+            found.add(f"{claim.parent.name}.{suffix}")
         return found
 
 
 @dataclass(slots=True)
 class TrippedShells:
-    """Shells at which the process may die, before or after each command."""
+    """Shells with a possible crash before or after each command."""
 
     rack: Rack
     wire: Tripwire
@@ -129,14 +129,14 @@ def live(folder: Path, wire: Tripwire, *, lose_every: int = 0) -> SweptFleet:
     assert rack.claimed() == set(), f"call {wire.at} of {wire.log}"
     assert list((folder / "leases").glob("*.json")) == []
     cleaned = sum(file.read_text().count("cleaned") for file in rack.folder.glob("*/history"))
-    assert cleaned >= 3, "every loan was cleaned up after"
-    # Two, and one more: never was a machine claimed that only had to be given back.
+    assert cleaned >= 3, "every lease was cleaned up"
+    # Three machines in all: none was claimed only to be returned.
     assert len(rack.owners) == 3, f"call {wire.at} of {wire.log}"
     return swept
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
-def test_a_crash_at_one_call_in_many_leaves_no_machine_lent_or_claimed(
+def test_a_crash_at_a_sampled_call_leaves_no_machine_leased_or_claimed(
     tmp_path: Path, after: bool
 ) -> None:
     calls = live(tmp_path / "calm", Tripwire()).wire.calls
@@ -144,8 +144,8 @@ def test_a_crash_at_one_call_in_many_leaves_no_machine_lent_or_claimed(
         assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1
 
 
-@pytest.mark.parametrize("lose_every", [4, 5, 7])  # taking back needs three answers in a row
-def test_connections_that_are_lost_leave_no_machine_lent_or_claimed(
+@pytest.mark.parametrize("lose_every", [4, 5, 7])  # a termination needs three responses in a row
+def test_lost_connections_leave_no_machine_leased_or_claimed(
     tmp_path: Path, lose_every: int
 ) -> None:
     calls = live(tmp_path / "calm", Tripwire(), lose_every=lose_every).wire.calls
@@ -156,7 +156,9 @@ def test_connections_that_are_lost_leave_no_machine_lent_or_claimed(
 
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
-def test_a_crash_at_any_call_leaves_no_machine_lent_or_claimed(tmp_path: Path, after: bool) -> None:
+def test_a_crash_at_any_call_leaves_no_machine_leased_or_claimed(
+    tmp_path: Path, after: bool
+) -> None:
     calls = live(tmp_path / "calm", Tripwire()).wire.calls
     for at in range(calls):
         assert live(tmp_path / f"{at}", Tripwire(at=at, after=after)).crashes == 1

@@ -1,4 +1,4 @@
-"""A shell over SSH says what became of a command, or that nobody knows."""
+"""A shell over SSH reports the result of a command, or that it is unknown."""
 
 import asyncio
 import tempfile
@@ -6,16 +6,16 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-
-from navarch.ports.shell import ShellError
-from navarch.ssh.client import SshShells
-from navarch.testing.ssh_machines import (
+from tests.support.ssh_machines import (
     SshMachine,
     lose_connections,
     real_sshd,
     ssh_servers,
     sshd_missing,
 )
+
+from navarch.ports.shell import ShellError
+from navarch.ssh.client import SshShells
 
 WITHIN = timedelta(seconds=10)
 SERVERS = [
@@ -29,7 +29,7 @@ SERVERS = [
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("server", SERVERS)
-def test_a_connection_that_is_lost_under_a_command_is_an_error_and_no_exit_code(
+def test_a_connection_lost_during_a_command_is_an_error_not_an_exit_code(
     server: str, when: str
 ) -> None:
     async def story(machine: SshMachine) -> None:

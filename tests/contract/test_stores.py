@@ -1,4 +1,4 @@
-"""Every store keeps the promises of the port."""
+"""Every store passes the store contract."""
 
 import fcntl
 import os
@@ -25,9 +25,9 @@ class TestMemoryStore(StoreContract):
 
     def reopen(self, store: Store) -> Store:
         assert isinstance(store, MemoryStore)
-        return store.take_over()  # It lives as long as the process: the simulator's idea of a disk.
+        return store.take_over()  # The simulator's disk: it lives as long as the process.
 
-    def usurp(self, store: Store) -> Store:
+    def supersede(self, store: Store) -> Store:
         return self.reopen(store)
 
 
@@ -54,9 +54,9 @@ class TestSqliteStore(StoreContract):
         store.close()
         return self.open()
 
-    def usurp(self, store: Store) -> Store:
+    def supersede(self, store: Store) -> Store:
         assert isinstance(store, SqliteStore)
-        fcntl.flock(store._lock, fcntl.LOCK_UN)  # As if on a disk where locks do not hold.
+        fcntl.flock(store._lock, fcntl.LOCK_UN)  # As on a file system without working locks.
         self.usurped = store
         return self.open()
 
@@ -65,7 +65,7 @@ def open_in(directory: Path) -> SqliteStore:
     return SqliteStore.open(directory, InlineOffload(), SeededEntropy("1"))
 
 
-def test_a_second_server_is_told_that_the_directory_is_in_use(tmp_path: Path) -> None:
+def test_a_second_server_fails_because_the_directory_is_in_use(tmp_path: Path) -> None:
     store = open_in(tmp_path)
     with pytest.raises(StoreError, match="in use by another navarch server"):
         open_in(tmp_path)
@@ -80,7 +80,7 @@ def test_a_store_from_a_newer_version_is_refused_and_left_alone(tmp_path: Path) 
     database.close()
     with pytest.raises(StoreError, match="written by a newer navarch"):
         open_in(tmp_path)
-    # The lock was let go of, so that the right version can be started.
+    # The lock was released, so the right version can start.
     lock = os.open(tmp_path / "lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(lock)
@@ -92,7 +92,7 @@ def test_a_file_that_is_not_a_database_is_a_clear_error(tmp_path: Path) -> None:
         open_in(tmp_path)
 
 
-def test_a_directory_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreError, match="cannot keep state in"):
         open_in(tmp_path / "file" / "state")

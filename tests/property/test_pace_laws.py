@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from navarch.core.errors import TransientError
-from navarch.providers.pace import Pace, turn
+from navarch.providers.rate_limit import RateLimit, acquire
 from navarch.sim.clock import SimClock
 from navarch.sim.loop import SimLoop
 
@@ -27,13 +27,13 @@ def play(who: list[Caller]) -> tuple[list[tuple[float, bool]], int]:
     through: list[tuple[float, bool]] = []
     refused = 0
 
-    async def come(caller: Caller, clock: SimClock, calls: Pace, launches: Pace) -> None:
+    async def come(caller: Caller, clock: SimClock, calls: RateLimit, launches: RateLimit) -> None:
         nonlocal refused
         at, launch, gives_up = caller
         await clock.sleep(at)
         try:
             async with asyncio.timeout(0.25 if gives_up else None):
-                await turn(clock, *([calls, launches] if launch else [calls]))
+                await acquire(clock, *([calls, launches] if launch else [calls]))
         except TransientError:
             refused += 1
         except TimeoutError:
@@ -43,8 +43,8 @@ def play(who: list[Caller]) -> tuple[list[tuple[float, bool]], int]:
 
     async def main() -> None:
         clock = SimClock()
-        calls = Pace(CALL_S, 15.0, "calls")
-        launches = Pace(LAUNCH_S, 26.0, "launches")
+        calls = RateLimit(CALL_S, 15.0, "calls")
+        launches = RateLimit(LAUNCH_S, 26.0, "launches")
         async with asyncio.TaskGroup() as tasks:
             for caller in who:
                 tasks.create_task(come(caller, clock, calls, launches))

@@ -33,14 +33,14 @@ from navarch.providers.gcp.client import ComputeClient
 from navarch.providers.gcp.credentials import COMPUTE, credentials_for
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import GcpSettings
-from navarch.providers.lambdalabs.account import LambdaAccount, Paces
+from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits
 from navarch.providers.lambdalabs.provider import LambdaCloud
-from navarch.providers.pace import Pace
+from navarch.providers.rate_limit import RateLimit
 from navarch.service.views import pool_spec
 from navarch.sim.clock import InlineOffload
 from navarch.stores.columns import Columns
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.loopback_server import Asked, Told, Wire, served
+from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 from navarch.testing.provider_contract import ProviderContract
 from navarch.testing.worlds import a_pool
 
@@ -92,13 +92,13 @@ def ask_everything(provider: Provider, request: ProvisionRequest) -> list[BaseEx
 def spiteful(status: int) -> Iterator[str]:
     """Serve refusals that repeat every header of the request."""
 
-    def answer(asked: Asked) -> Told:
-        shown = " ".join(asked.headers.values())
+    def answer(request: HttpRequest) -> HttpResponse:
+        shown = " ".join(request.headers.values())
         code = "instance-operations/launch/insufficient-capacity"
         error = {"error": {"code": code, "message": f"You sent {shown}", "suggestion": shown}}
-        return Told(status, json.dumps(error).encode(), {"Location": f"/{asked.path}"})
+        return HttpResponse(status, json.dumps(error).encode(), {"Location": f"/{request.path}"})
 
-    with served(answer, Wire()) as url:
+    with serve(answer, Wire()) as url:
         yield url
 
 
@@ -114,7 +114,9 @@ def urls() -> Iterator[dict[int, str]]:
 @QUIET
 @given(secret=SECRETS, status=STATUSES)
 def test_lambda_s_key_is_in_no_error(secret: str, status: int, urls: dict[int, str]) -> None:
-    at_once = Paces(calls=Pace(0.0, 0.0, "calls"), launches=Pace(0.0, 0.0, "launches"))
+    at_once = RateLimits(
+        calls=RateLimit(0.0, 0.0, "calls"), launches=RateLimit(0.0, 0.0, "launches")
+    )
     account = LambdaAccount(
         SystemClock(), InlineOffload(), at_once, api_key=secret, endpoint=urls[status]
     )

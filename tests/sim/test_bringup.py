@@ -99,7 +99,7 @@ def test_the_join_token_reaches_the_machine_but_no_log() -> None:
     async def story(world: World) -> None:
         await filled(world)
         assert rack.shells is not None
-        assert any("join-training-0" in command for _, command in rack.shells.said)
+        assert any("join-training-0" in command for _, command in rack.shells.commands)
         logs = await rack.logs.list(NodeId("training-0"))
         assert "join-training-0" not in repr(logs)
         assert "joined with [secret]" in repr(logs)
@@ -164,15 +164,15 @@ def test_a_machine_that_turns_into_another_is_told_nothing_more() -> None:
         shells = rack.shells
         assert shells is not None
         await world.until(lambda: rack.moody["training-0"] == 0, within_s=900)
-        address = next(address for address, _ in shells.said)
+        address = next(address for address, _ in shells.commands)
         shells.host_keys[address] = "ssh-ed25519 somebody-else"
-        said = sum(where == address for where, _ in shells.said)
+        said = sum(where == address for where, _ in shells.commands)
         world.checkers.may_be_retired.add(NodeId("training-0"))
         await world.until(lambda: "training-0" not in world.serving(TRAINING), within_s=1)
         await world.until(
             lambda: NodeId("training-0") not in [n.id for n in world.nodes(TRAINING)], within_s=1800
         )
-        assert sum(where == address for where, _ in shells.said) == said
+        assert sum(where == address for where, _ in shells.commands) == said
 
     simulate(story, seed=1, pools=[a_pool(size=1)], prepare=rack.prepare)
 

@@ -1,1 +1,1 @@
-"""Adapters to clouds: each translates for one, and knows of no other."""
+"""Adapters to clouds. Each translates for one cloud and is independent of the others."""

@@ -1,8 +1,8 @@
-"""One HTTP call after another, told apart by what may have come of it.
+"""HTTP calls with separate errors for unsent requests and lost responses.
 
-For clouds without a client worth having. A call blocks, so it belongs on a thread. Every call
-has a connection of its own: one that was kept and has died meanwhile could not say whether the
-server took the request.
+For clouds without a suitable client. A call blocks, so it belongs on a thread. Every call opens a
+new connection: when a kept connection has died, it is unknown whether the server received the
+request.
 """
 
 import http.client
@@ -12,24 +12,24 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 BODY_BYTES_MAX = 64 * 1024 * 1024
-"""Larger than the largest account's listing; a server that sends more does not mean well."""
+"""Larger than the listing of the largest account. A longer response is an error."""
 
 
 class NotSentError(Exception):
-    """The request never left: nothing can have come of it."""
+    """The request was not sent and has no effect."""
 
 
 class NoAnswerError(Exception):
-    """The request may have arrived, and what came of it is unknown."""
+    """The request may have arrived; its outcome is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server said."""
+    """A server's response."""
 
     status: int
     headers: Mapping[str, str]
-    """By names in lower case."""
+    """Names are in lower case."""
     body: bytes
 
 
@@ -41,7 +41,7 @@ def call(
     body: bytes | None = None,
     within_s: float,
 ) -> Answer:
-    """Make one request; raise NotSentError or NoAnswerError where there is no answer."""
+    """Make one request; raise NotSentError or NoAnswerError if there is no response."""
     parts = urlsplit(url)
     assert parts.scheme in ("http", "https"), "the configuration has checked this"
     assert parts.hostname is not None, "the configuration has checked this"
@@ -50,17 +50,17 @@ def call(
         try:
             connection.connect()
         except (OSError, ValueError) as error:
-            raise NotSentError(f"{parts.hostname}: {_words(error)}") from error
+            raise NotSentError(f"{parts.hostname}: {_message(error)}") from error
         path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         try:
             connection.request(method, path, body=body, headers=dict(headers))
             reply = connection.getresponse()
             content = reply.read(BODY_BYTES_MAX + 1)
         except ValueError:
-            # Of a header, whose value the error would quote: it may be a key.
+            # The error would quote the invalid header's value, which may be a key.
             raise NotSentError(f"{parts.hostname}: a header that cannot be sent") from None
         except (OSError, http.client.HTTPException) as error:
-            raise NoAnswerError(f"{parts.hostname}: {_words(error)}") from error
+            raise NoAnswerError(f"{parts.hostname}: {_message(error)}") from error
         if len(content) > BODY_BYTES_MAX:
             raise NoAnswerError(f"{parts.hostname}: more than {BODY_BYTES_MAX} bytes")
         found = {name.lower(): value for name, value in reply.getheaders()}
@@ -78,5 +78,5 @@ def _connection(
     return http.client.HTTPSConnection(host, port, timeout=within_s, context=context)
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -1,8 +1,7 @@
-"""A cloud that exists only here, with the bad habits of the real ones.
+"""A simulated cloud, with the faults of real ones.
 
-It runs on whatever clock it is given: virtual time in simulations, the system's clock
-behind `provider: fake`. Every fault is drawn from its own entropy, so that a seed
-repeats it.
+It runs on the clock it is given: virtual time in simulations, the system's clock behind
+`provider: fake`. Every fault is drawn from its own entropy, so a seed repeats it.
 """
 
 import asyncio
@@ -33,16 +32,16 @@ from navarch.ports.provider import Announcement, ProvisionRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """How a cloud behaves: durations in seconds, faults as the share of calls they strike."""
+    """How a cloud behaves: durations in seconds, faults as the share of affected calls."""
 
     boot_s: tuple[float, float] = (60.0, 180.0)
     call_s: tuple[float, float] = (0.1, 3.0)
     listing_lag_s: float = 0.0
-    """A new machine stays unlisted, and an ended one listed as running, for up to this long."""
+    """The longest that a new machine is missing, or a terminated one listed as running."""
     listed_after_end: timedelta = timedelta(hours=6)
-    """How long an ended machine can still be seen, as ended."""
+    """How long a terminated machine stays listed, as terminated."""
     refuses: type[ProviderError] | None = None
-    """What every purchase is refused with."""
+    """The error that every launch fails with, if any."""
     sold_out: float = 0.0
     transient: float = 0.0
     mute: float = 0.0
@@ -50,30 +49,30 @@ class Habits:
     lie: float = 0.0
     """The call takes effect, and its outcome is unknown."""
     both: float = 0.0
-    """The machine is refused, and started all the same."""
+    """The launch is refused, but a machine starts nevertheless."""
     hang: float = 0.0
-    """The call takes effect but does not answer for many minutes."""
+    """The call takes effect but does not return for many minutes."""
     dead_on_arrival: float = 0.0
-    """The machine runs, and is paid for, but its agent never comes up."""
+    """The machine runs and costs money, but its agent never starts."""
     dead_zones: frozenset[str] = frozenset()
-    """Zones none of whose machines ever comes up."""
+    """Zones in which no agent ever starts."""
     remembers_tokens: bool = True
-    """Whether asking twice with one token is safe, as it is at most clouds."""
+    """True if a launch can be repeated safely with the same token, as at most clouds."""
     stock: Mapping[str, int] | None = None
-    """How many machines of each type can be had at once; any number where it is None. What stands
-    under `TYPE spot` is kept apart from the rest of that type."""
+    """The most concurrent machines of each type; None: no limit. An entry `TYPE spot` counts spot
+    machines separately."""
     reservations: Mapping[str, int] = field(default_factory=dict)
-    """How many machines each reservation holds. They are apart from the stock."""
+    """The number of machines in each reservation, in addition to the stock."""
     blocks: Mapping[str, int] | None = None
-    """How many machines there is room for in each block of the network; None: nobody knows. The
-    block `ZONE/NAME` is in that zone, one without a zone wherever it is asked for."""
+    """The number of machines that fit into each network block; None: the cloud reports no blocks.
+    The block `ZONE/NAME` is in that zone; a block without a zone is in every zone."""
     surveyed_after_s: float = 0.0
-    """How long after its launch the cloud says where a machine stands."""
+    """How long after its launch the cloud reports a machine's position."""
     announces: bool = False
-    """Whether a simulation asks this cloud what it announces."""
+    """True if a simulation polls this cloud for announcements."""
 
     def calm(self) -> "Habits":
-        """Return the same cloud on a good day."""
+        """Return the same cloud without faults."""
         return replace(
             self,
             refuses=None,
@@ -104,22 +103,22 @@ class Machine:
     price_per_hour: Decimal
     dead_on_arrival: bool = False
     denied: bool = False
-    """Whether its owner was told that it does not exist."""
+    """True if the launch was refused although the machine started."""
     block: str = ""
-    """Where it stands, at a cloud that has blocks."""
+    """Its network block, at a cloud that has blocks."""
     ended_at: datetime | None = None
     end_listed_at: datetime | None = None
     number: int = 0
 
     @property
     def alive(self) -> bool:
-        """Whether it runs and is paid for."""
+        """True if it runs and costs money."""
         return self.ended_at is None
 
 
 @dataclass(slots=True)
 class SimulatedCloud:
-    """One account at a cloud that does not exist."""
+    """One account at a simulated cloud."""
 
     clock: Clock
     entropy: Entropy
@@ -127,32 +126,32 @@ class SimulatedCloud:
     name: str = "sim"
     prices: Mapping[str, Decimal] = field(default_factory=dict)
     spot_prices: Mapping[str, Decimal] = field(default_factory=dict)
-    """Where one is missing, spot costs what any other machine does."""
+    """A type without an entry has its on-demand price as spot, too."""
     price_per_hour: Decimal = Decimal("98.32")
     on_launch: Callable[[Machine], None] = lambda _: None
     on_end: Callable[[Machine], None] = lambda _: None
     on_boot: Callable[[Machine, str], None] = lambda _machine, _how: None
-    """Called when a machine is made to boot again, with `reboot` or `power_cycle`."""
+    """Called when a machine restarts, with `reboot` or `power_cycle`."""
     machines: dict[InstanceId, Machine] = field(default_factory=dict)
     tokens: dict[Token, InstanceId] = field(default_factory=dict)
     _listed: Register[InstanceId, Instance] = field(default_factory=Register)
     _due: list[tuple[datetime, int, InstanceId]] = field(default_factory=list)
-    """When the listing will next differ, and because of which machine."""
+    """The times at which the listing changes, and the machine that changes it."""
     _orphaned: dict[str, Callable[[], object]] = field(default_factory=dict)
     announced: dict[InstanceId, list[Notice]] = field(default_factory=dict)
 
     @property
     def listing_lag(self) -> timedelta:
-        """How stale a listing can be."""
+        """The longest that a listing can lag."""
         return timedelta(seconds=self.habits.listing_lag_s)
 
     @property
     def buys_once_per_token(self) -> bool:
-        """Whether asking twice with one token is safe."""
+        """True if a launch can be repeated safely with the same token."""
         return self.habits.remembers_tokens
 
     async def provision(self, request: ProvisionRequest) -> Instance:
-        """Start one machine, or have one of the usual troubles."""
+        """Start one machine, or fail with a drawn fault."""
         refusal = self._refusal(request)
         trouble = self._trouble("both", "mute", "lie", "hang")
         effect = refusal is None and trouble != "mute"
@@ -176,7 +175,7 @@ class SimulatedCloud:
         return self._instance(machine, InstanceStatus.PENDING)
 
     async def terminate(self, instance: InstanceId) -> None:
-        """End one machine, or have one of the usual troubles."""
+        """Terminate one machine, or fail with a drawn fault."""
         trouble = self._trouble("transient", "mute", "lie", "hang")
         effect = trouble not in ("transient", "mute")
         await self._travel(instance, lambda: self.end(instance) if effect else None)
@@ -196,11 +195,11 @@ class SimulatedCloud:
             raise OutcomeUnknownError("the connection was lost")
 
     async def reboot(self, instance: InstanceId) -> None:
-        """Restart a machine, or have one of the usual troubles."""
+        """Reboot a machine, or fail with a drawn fault."""
         await self._boot_again(instance, "reboot")
 
     async def power_cycle(self, instance: InstanceId) -> None:
-        """Switch a machine off and on, or have one of the usual troubles."""
+        """Power-cycle a machine, or fail with a drawn fault."""
         await self._boot_again(instance, "power_cycle")
 
     async def _boot_again(self, instance: InstanceId, how: str) -> None:
@@ -219,7 +218,7 @@ class SimulatedCloud:
             raise OutcomeUnknownError("the connection was lost")
 
     async def list_instances(self) -> Sequence[Instance]:
-        """Return what the cloud knows by now."""
+        """Return the listing as of now, which may lag."""
         trouble = self._trouble("transient")
         await self._answer()
         if trouble:
@@ -230,7 +229,7 @@ class SimulatedCloud:
     def take_over(
         self, machines: Mapping[InstanceId, Machine], tokens: Mapping[Token, InstanceId]
     ) -> None:
-        """Go on with the machines of a cloud whose process has ended."""
+        """Adopt the machines of a simulated cloud from an earlier process."""
         self.machines.update(machines)
         self.tokens.update(tokens)
         for machine in machines.values():
@@ -241,7 +240,7 @@ class SimulatedCloud:
                 self._will_differ(machine, machine.ended_at + self.habits.listed_after_end)
 
     async def notices(self) -> Sequence[Announcement]:
-        """Return what is announced about machines that still run."""
+        """Return the announcements about machines that still run."""
         trouble = self._trouble("transient")
         await self._answer()
         if trouble:
@@ -254,7 +253,7 @@ class SimulatedCloud:
         ]
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
-        """Return where machines stand: four to a rack, racks to a block."""
+        """Return the position of machines: four per rack, eight racks per block."""
         await self._answer()
         known = timedelta(seconds=self.habits.surveyed_after_s)
         found = [self.machines[name] for name in instances if name in self.machines]
@@ -269,11 +268,11 @@ class SimulatedCloud:
         }
 
     def announce(self, instance: InstanceId, notice: Notice) -> None:
-        """Say what will happen to a machine. That it happens is for somebody else to see to."""
+        """Publish a notice about a machine. The caller makes it come true."""
         self.announced.setdefault(instance, []).append(notice)
 
     def end(self, instance: InstanceId) -> None:
-        """End a machine at once: by request, by reclaim, or by accident."""
+        """Terminate a machine at once: by request, by reclaim, or by accident."""
         machine = self.machines.get(instance)
         if machine is None or not machine.alive:
             return
@@ -284,7 +283,7 @@ class SimulatedCloud:
         self.on_end(machine)
 
     def bill(self, now: datetime) -> Decimal:
-        """Return what everything has cost until `now`."""
+        """Return the cost of all machines until `now`."""
         return sum(
             (
                 cost(m.price_per_hour, m.launched_at, m.ended_at or now)
@@ -294,7 +293,7 @@ class SimulatedCloud:
         )
 
     def alive(self) -> list[Machine]:
-        """Return the machines that are being paid for."""
+        """Return the machines that cost money."""
         return [machine for machine in self.machines.values() if machine.alive]
 
     def _refusal(self, request: ProvisionRequest) -> ProviderError | None:
@@ -331,11 +330,11 @@ class SimulatedCloud:
         return len(shared) < stock.get(kind, 0)
 
     def _blocks_with_room(self, request: ProvisionRequest) -> list[str]:
-        """Return where a machine can stand: with its group, once the group stands somewhere."""
+        """Return the blocks with room: only the group's block once the group has one."""
         assert self.habits.blocks is not None
-        standing = [machine for machine in self.alive() if machine.block]
-        mates = [m.block for m in standing if request.group and m.request.group == request.group]
-        taken = [machine.block for machine in standing]
+        placed = [machine for machine in self.alive() if machine.block]
+        mates = [m.block for m in placed if request.group and m.request.group == request.group]
+        taken = [machine.block for machine in placed]
         return [
             block
             for block, room in self.habits.blocks.items()
@@ -356,7 +355,7 @@ class SimulatedCloud:
             self._launch(request)
 
     def _trouble(self, *kinds: str) -> str | None:
-        """Return the trouble this call runs into, if any."""
+        """Draw the fault of this call, if any."""
         draw = self.entropy.uniform(0, 1)
         for kind in kinds:
             draw -= getattr(self.habits, kind)
@@ -365,7 +364,7 @@ class SimulatedCloud:
         return None
 
     async def _travel(self, what: str, arrive: Callable[[], object]) -> None:
-        """Take the request to the cloud. A caller that gives up may be too late to stop it."""
+        """Delay the request. After a cancellation, half of the requests arrive nevertheless."""
         arrives_anyway = self._strikes(0.5)
         try:
             await self.clock.sleep(self.entropy.uniform(*self.habits.call_s))
@@ -375,16 +374,16 @@ class SimulatedCloud:
             raise
 
     def _arrive_soon(self, what: str, arrive: Callable[[], object]) -> None:
-        """Let a request arrive whose caller is no more.
+        """Schedule the arrival of a cancelled caller's request.
 
-        Callers that die together are cancelled in no order that repeats itself, so what they
-        asked for is carried out in the order of its names once all of them are dead.
+        Callers that are cancelled together have no deterministic order, so their requests are
+        carried out in the order of their names, after all cancellations.
         """
         if not self._orphaned:
-            asyncio.get_running_loop().call_soon(self._take_in_orphans)
+            asyncio.get_running_loop().call_soon(self._run_orphaned)
         self._orphaned[what] = arrive
 
-    def _take_in_orphans(self) -> None:
+    def _run_orphaned(self) -> None:
         orphaned, self._orphaned = self._orphaned, {}
         for what in sorted(orphaned):
             orphaned[what]()
@@ -421,7 +420,7 @@ class SimulatedCloud:
         heapq.heappush(self._due, (at, machine.number, machine.id))
 
     def _catch_up(self, now: datetime) -> None:
-        """Bring the listing up to date, at the cost of what has changed."""
+        """Update the entries of the listing that changed until `now`."""
         while self._due and self._due[0][0] <= now:
             _, _, name = heapq.heappop(self._due)
             machine = self.machines[name]
@@ -432,7 +431,7 @@ class SimulatedCloud:
                 self._listed.put(name, self._described(machine, status))
 
     def _described(self, machine: Machine, status: InstanceStatus) -> Instance:
-        """Return what is listed of a machine that does not stand where it stood."""
+        """Return a machine's listing entry with a new status."""
         known = self._listed.get(machine.id)
         if known is None:
             return self._instance(machine, status)
@@ -485,7 +484,7 @@ class SimulatedCloud:
 
 
 def _shelf(request: ProvisionRequest) -> str:
-    """Return where a machine is taken from: spot machines may be kept apart."""
+    """Return the stock entry of a request: spot machines may be counted separately."""
     if request.reservation:
         return f"{request.instance_type} reserved"
     return f"{request.instance_type} spot" if request.spot else request.instance_type

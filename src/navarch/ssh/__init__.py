@@ -1,1 +1,1 @@
-"""Shells on other machines: over real SSH, and simulated."""
+"""Remote shells: over SSH, and simulated."""

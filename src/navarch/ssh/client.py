@@ -1,4 +1,4 @@
-"""Shells over SSH, with asyncssh: one process, one event loop, hundreds of connections."""
+"""Shells over SSH, with asyncssh: hundreds of connections in one event loop."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,11 @@ from navarch.ports.shell import HostKeyError, Login, LoginRefusedError, Ran, She
 
 CHUNK_BYTES = 16 * 1024
 KEEPALIVE_S = 15
-"""A machine that vanishes in the middle of a command is missed after three of these."""
+"""A machine that vanishes during a command is detected after three of these."""
 
 
 class SshShells:
-    """Logs in to machines. Nothing is taken from this user's own SSH set-up."""
+    """Logins over SSH. The user's own SSH configuration is not used."""
 
     def __init__(self) -> None:
         self._keys: dict[tuple[str, int], asyncssh.SSHKey] = {}
@@ -38,23 +38,23 @@ class SshShells:
                     compression_algs=None,
                     keepalive_interval=KEEPALIVE_S,
                     preferred_auth="publickey",
-                    # Lookups of our own address would take seconds where nothing answers them.
+                    # Looking up the local host name takes seconds without a DNS server.
                     gss_host=None,
                 )
         except TimeoutError as error:
             raise ShellError(f"{login.address}: no shell within {within}") from error
         except asyncssh.HostKeyNotVerifiable as error:
-            raise HostKeyError(f"{login.address} does not have the host key it should") from error
-        except asyncssh.PermissionDenied as error:
-            raise LoginRefusedError(
-                f"{login.address} does not let {login.user} in with this key"
+            raise HostKeyError(
+                f"{login.address} has another host key than the pinned one"
             ) from error
+        except asyncssh.PermissionDenied as error:
+            raise LoginRefusedError(f"{login.address} refuses the key of {login.user}") from error
         except (OSError, asyncssh.Error) as error:
             raise ShellError(f"{login.address}: {error}") from error
         return _SshShell(connection, login.address)
 
     def _key(self, file: str) -> asyncssh.SSHKey | None:
-        """Return the key in `file`, read once for each time it is written."""
+        """Return the key in `file`, read again when the file changes."""
         if not file:
             return None
         try:
@@ -75,29 +75,29 @@ class _SshShell:
 
     @property
     def host_key(self) -> str:
-        """The public key that the machine has proved to have."""
+        """The public key that the machine has proved to hold."""
         key = self._connection.get_server_host_key()
         return key.export_public_key().decode().strip() if key else ""
 
     async def run(self, command: str, *, within: timedelta) -> Ran:
-        """Run one command in a session of its own."""
+        """Run one command in its own session."""
         try:
             async with self._connection.create_process(
                 command, encoding=None, stdin=asyncssh.DEVNULL
             ) as process:
-                return await _listen(process, within)
+                return await _collect(process, within)
         except (OSError, asyncssh.Error) as error:
             raise ShellError(f"{self._address}: the connection was lost: {error}") from error
 
     async def close(self) -> None:
-        """Hang up, without waiting for long."""
+        """Close the connection, without waiting for long."""
         self._connection.close()
         with contextlib.suppress(TimeoutError, OSError, asyncssh.Error):
             async with asyncio.timeout(2.0):
                 await self._connection.wait_closed()
 
 
-async def _listen(process: "asyncssh.SSHClientProcess[bytes]", within: timedelta) -> Ran:
+async def _collect(process: "asyncssh.SSHClientProcess[bytes]", within: timedelta) -> Ran:
     stdout, stderr = _Tail(), _Tail()
     timed_out = False
     try:
@@ -112,20 +112,20 @@ async def _listen(process: "asyncssh.SSHClientProcess[bytes]", within: timedelta
         process.close()
     lost = process.exit_status is None and process.exit_signal is None
     if lost and not timed_out:
-        raise asyncssh.ConnectionLost("no exit status came")
+        raise asyncssh.ConnectionLost("no exit status was received")
     code = -1 if timed_out or process.exit_status is None else process.exit_status
     return Ran(exit_code=code, stdout=stdout.text(), stderr=stderr.text(), timed_out=timed_out)
 
 
 async def _drain(reader: "asyncssh.SSHReader[bytes]", add: Callable[[bytes], None]) -> None:
-    # A connection that is lost shows in the exit status, which does not come.
+    # A lost connection is detected by its missing exit status.
     with contextlib.suppress(OSError, asyncssh.Error):
         while chunk := await reader.read(CHUNK_BYTES):
             add(chunk)
 
 
 class _Tail:
-    """The end of what a command said. What it says before is dropped as it comes."""
+    """The last part of a command's output; earlier output is dropped as it arrives."""
 
     def __init__(self) -> None:
         self._kept = bytearray()
@@ -154,12 +154,12 @@ def _trusted(login: Login) -> tuple[list[asyncssh.SSHKey], list[object], list[ob
         return [asyncssh.import_public_key(_key_words(login.host_key))], [], []
     except asyncssh.KeyImportError as error:
         raise HostKeyError(
-            f"{login.address}: the pinned host key is not one; write it as ssh-keyscan does"
+            f"{login.address}: the pinned host key is invalid; write it as ssh-keyscan does"
         ) from error
 
 
 def _key_words(line: str) -> str:
-    """Return the key alone, with or without a host name before it."""
+    """Return the key alone, without a host name before it."""
     words = line.split()
     starts = [i for i, word in enumerate(words) if word.startswith(("ssh-", "ecdsa-", "sk-"))]
     return " ".join(words[starts[0] : starts[0] + 2]) if starts else line

@@ -1,4 +1,4 @@
-"""Shells that exist only here: for simulations, and for tests of what uses shells."""
+"""Simulated shells, for simulations and tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from navarch.ports.clock import Clock
 from navarch.ports.shell import HostKeyError, Login, Ran, Shell, ShellError
 
 Answer = Callable[[str, str], Ran]
-"""From an address and a command to what comes of it."""
+"""Returns the result of a command at an address."""
 
 
 def _fine(_address: str, _command: str) -> Ran:
@@ -17,27 +17,27 @@ def _fine(_address: str, _command: str) -> Ran:
 
 @dataclass(slots=True)
 class SimulatedShells:
-    """Machines that answer as they are told to."""
+    """Machines with scripted results."""
 
     clock: Clock
     answer: Answer = _fine
     command_s: float = 0.05
     connect_s: float = 0.05
     down: Callable[[str], bool] = lambda _: False
-    """Whether nobody answers at an address, now."""
+    """Returns True if an address refuses connections now."""
     host_keys: dict[str, str] = field(default_factory=dict)
-    said: list[tuple[str, str]] = field(default_factory=list)
-    """Every command that was run, with where."""
+    commands: list[tuple[str, str]] = field(default_factory=list)
+    """Every command that was run, as address and command."""
     open: int = 0
 
     async def connect(self, login: Login, *, within: timedelta) -> Shell:
-        """Log in, if there is anybody."""
+        """Log in, unless the address is down."""
         await self.clock.sleep(min(self.connect_s, within.total_seconds()))
         if self.down(login.address):
             raise ShellError(f"{login.address}: connection refused")
         key = self.host_keys.get(login.address, f"ssh-ed25519 {login.address}")
         if login.host_key and login.host_key != key:
-            raise HostKeyError(f"{login.address} does not have the host key it should")
+            raise HostKeyError(f"{login.address} has another host key than the pinned one")
         self.open += 1
         return _SimulatedShell(self, login.address, key)
 
@@ -49,10 +49,10 @@ class _SimulatedShell:
     host_key: str
 
     async def run(self, command: str, *, within: timedelta) -> Ran:
-        """Run a command, in theory."""
+        """Record a command and return its scripted result."""
         if self.shells.down(self.address):
             raise ShellError(f"{self.address}: the connection was lost")
-        self.shells.said.append((self.address, command))
+        self.shells.commands.append((self.address, command))
         limit = within.total_seconds()
         await self.shells.clock.sleep(min(self.shells.command_s, limit))
         if self.shells.command_s > limit:
@@ -60,5 +60,5 @@ class _SimulatedShell:
         return self.shells.answer(self.address, command)
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.shells.open -= 1

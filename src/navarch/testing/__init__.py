@@ -1,1 +1,1 @@
-"""Contract suites and fakes, for us and for the authors of extensions."""
+"""Contract suites, fixtures and small worlds, for Navarch's tests and for extension authors."""

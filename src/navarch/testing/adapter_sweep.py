@@ -1,7 +1,7 @@
-"""The real control plane over a real adapter, killed at any call to the outside.
+"""Crash sweeps: the real control plane over a real adapter, killed at each external call.
 
-Time is virtual; the adapter's blocking calls are made where they stand, against whatever server
-it talks to. So a fleet's hour takes seconds, and a crash can be put before or after each call.
+Time is virtual, and the adapter's blocking calls run inline against its server. An hour of a fleet
+takes seconds, and a crash can be placed before or after each call.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from navarch.stores.memory import MemoryStore
 T = TypeVar("T")
 
 POOL = PoolName("training")
-CLUSTER = Cluster(id="sweep", secret=b"of nobody else")
+CLUSTER = Cluster(id="sweep", secret=b"the sweep's secret")
 RESTART_S = 5.0
 HOUR_S = 3600.0
 
 Build = Callable[[Clock, Offload], Provider]
-"""Makes the adapter, as a new process would: it remembers nothing."""
+"""Builds the adapter, as a new process would: without any state."""
 
 
 @dataclass(slots=True)
 class TrippedOffload:
-    """Makes blocking calls at once, unless this is the one at which the process dies."""
+    """Runs blocking calls inline, and crashes at the call that the tripwire selects."""
 
     wire: Tripwire
 
@@ -54,7 +54,7 @@ class TrippedOffload:
 
 @dataclass(slots=True)
 class SweptFleet:
-    """One pool on one adapter; its control plane comes back by itself when it dies."""
+    """One pool on one adapter; its control plane restarts after each crash."""
 
     clock: SimClock
     store: MemoryStore
@@ -68,7 +68,7 @@ class SweptFleet:
         return self.store.fleet()
 
     def rows(self) -> set[str]:
-        """The machines that somebody answers for."""
+        """The machines that belong to a node."""
         nodes = self.fleet().nodes.values()
         return {node.instance for node in nodes if node.instance and not node.gone}
 
@@ -77,7 +77,7 @@ class SweptFleet:
         return len(present) == nodes == len(self.rows()) and self.rows() == self.alive()
 
     async def until(self, nodes: int) -> None:
-        """Let time pass until there are so many nodes, each with its machine, and no others."""
+        """Wait until there are `nodes` nodes, each with its machine, and no other machines."""
         deadline = self.clock.monotonic() + HOUR_S
         while not self.at_rest(nodes):
             assert self.clock.monotonic() < deadline, (
@@ -85,8 +85,8 @@ class SweptFleet:
             )
             await self.clock.sleep(10.0)
 
-    async def ask(self, request: Callable[[Plane], Awaitable[object]]) -> None:
-        """Make an operator's request until the control plane answers."""
+    async def submit(self, request: Callable[[Plane], Awaitable[object]]) -> None:
+        """Repeat an operator's request until the control plane accepts it."""
         while True:
             if self.control is not None and not self.wire.dead:
                 try:
@@ -128,30 +128,30 @@ class SweptFleet:
 
 
 async def a_short_life(swept: SweptFleet, offering: Offering) -> None:
-    """Fill a pool, grow it, shrink it, give it up; nothing may be left."""
+    """Fill a pool, grow it, shrink it and empty it; no machine may remain."""
     pool = Pool(
         name=POOL,
         offerings=(offering,),
         nodes_min=0,
         nodes_max=4,
-        # No agents run here; nobody is to be given up for not reporting.
+        # No agents run here; no node may fail for not reporting.
         boot_deadline=timedelta(days=30),
     )
-    await swept.ask(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
-    await swept.ask(lambda plane: plane.fleet.scale(POOL, 2, reason="begin"))
+    await swept.submit(lambda plane: plane.fleet.put_pool(pool_spec(pool), reason="begin"))
+    await swept.submit(lambda plane: plane.fleet.scale(POOL, 2, reason="begin"))
     await swept.until(2)
-    await swept.ask(lambda plane: plane.fleet.scale(POOL, 3, reason="more"))
+    await swept.submit(lambda plane: plane.fleet.scale(POOL, 3, reason="more"))
     await swept.until(3)
-    await swept.ask(lambda plane: plane.fleet.scale(POOL, 1, reason="less"))
+    await swept.submit(lambda plane: plane.fleet.scale(POOL, 1, reason="less"))
     await swept.until(1)
-    await swept.ask(lambda plane: plane.fleet.scale(POOL, 0, reason="none"))
+    await swept.submit(lambda plane: plane.fleet.scale(POOL, 0, reason="none"))
     await swept.until(0)
 
 
 def sweep_once(
     build: Build, offering: Offering, *, alive: Callable[[], set[str]], wire: Tripwire
 ) -> SweptFleet:
-    """Live one short life, with the crash that `wire` holds; return what was left of it."""
+    """Run `a_short_life` with the crash that `wire` holds; return the fleet at its end."""
     return live_through(lambda swept: a_short_life(swept, offering), build, alive=alive, wire=wire)
 
 
@@ -162,7 +162,7 @@ def live_through(
     alive: Callable[[], set[str]],
     wire: Tripwire | None = None,
 ) -> SweptFleet:
-    """Tell a story of your own to a control plane on that adapter."""
+    """Run `story` with a control plane on an adapter; return the fleet at its end."""
 
     async def main() -> SweptFleet:
         swept = SweptFleet(SimClock(), MemoryStore(CLUSTER), build, alive, wire or Tripwire())
@@ -174,7 +174,7 @@ def live_through(
                 life.cancel()
         return swept
 
-    # Servers write real dates into what they sell, so virtual time begins now.
+    # Servers put real dates into their responses, so virtual time begins now.
     start_s = (SystemClock().now() - EPOCH).total_seconds()
     with asyncio.Runner(loop_factory=lambda: SimLoop(start_s)) as runner:
         return runner.run(main())

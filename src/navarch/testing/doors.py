@@ -1,4 +1,4 @@
-"""A control plane with all its doors open on loopback, for tests of what goes through them."""
+"""A control plane with its HTTP and gRPC servers on loopback, for tests of the API."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ H100 = Offering(
 
 @dataclass(slots=True)
 class Doors:
-    """One control plane, without its loops: nothing changes unless somebody asks."""
+    """One control plane without its loops: only API calls change its state."""
 
     store: Store
     columns: Columns
@@ -66,7 +66,7 @@ class Doors:
     grpc_url: str = ""
 
     async def register(self, name: str, gpus: int = 8) -> NodeId:
-        """Let a machine that nobody bought introduce itself."""
+        """Register an agent on a machine that Navarch did not buy."""
         node = NodeId(name)
         hardware = Inventory(
             gpus=tuple(Gpu(index=i, uuid=f"GPU-{name}-{i}") for i in range(gpus)), hostname=name
@@ -85,7 +85,7 @@ def build_doors(
     missing_agent: Callable[[Pool], str | None] = lambda _: None,
     policies: Callable[[], PolicySet] | None = None,
 ) -> Doors:
-    """Return a control plane with an application that is not listening yet."""
+    """Return a control plane with servers that are not started yet."""
     clock, entropy = SystemClock(), SystemEntropy()
     store = store or MemoryStore(Cluster(id="test", secret=bytes(32)))
     columns = Columns(clock, timeout=timedelta(seconds=90))
@@ -137,7 +137,7 @@ async def open_doors(
     grpc: bool = True,
     request_within: timedelta = timedelta(seconds=30),
 ) -> AsyncIterator[Doors]:
-    """Listen on free ports of loopback until the block ends."""
+    """Serve on free loopback ports until the block ends."""
     async with asyncio.TaskGroup() as tasks:
         running = []
         if http:
@@ -187,7 +187,7 @@ def _injecting(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an application said, in full."""
+    """A complete response of an application."""
 
     status: int
     headers: dict[str, str]
@@ -206,7 +206,7 @@ async def ask(
     body: bytes = b"",
     **headers: str,
 ) -> Answer:
-    """Ask an application without a server; `content_type=...` is the header of that name.
+    """Call an application without a server; `content_type=...` is the header of that name.
 
     The Host header is `localhost` unless `host=...` gives another.
     """
@@ -228,7 +228,7 @@ async def ask(
     async def receive() -> MutableMapping[str, Any]:
         if coming:
             return coming.pop()
-        # Nobody hangs up here; whoever waits for it is cancelled in the end.
+        # The client never disconnects; the waiting task is cancelled at the end.
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 

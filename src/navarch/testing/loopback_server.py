@@ -1,4 +1,4 @@
-"""What the local clouds have in common: a socket, troubles on demand, and a clock of their own."""
+"""An HTTP server on loopback for local clouds, with faults on demand."""
 
 import contextlib
 import socket
@@ -11,8 +11,8 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One request as it came in."""
+class HttpRequest:
+    """One received request."""
 
     method: str
     path: str
@@ -22,8 +22,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
-    """One answer."""
+class HttpResponse:
+    """One response."""
 
     status: int
     body: bytes
@@ -33,25 +33,26 @@ class Told:
 LOSE_REQUEST = "lose request"
 LOSE_ANSWER = "lose answer"
 
-Trouble = str | Told | None
-"""A request lost before its effect, one whose answer is lost, an answer in place of the effect."""
+Fault = str | HttpResponse | None
+"""LOSE_REQUEST drops the request before its effect; LOSE_ANSWER drops the response after it; a
+response replaces the effect."""
 
 
 @dataclass
 class Wire:
-    """What was asked of a local cloud, and what goes wrong on the way."""
+    """The requests that a local cloud received, and the faults on their way."""
 
-    trouble: Callable[[Asked], Trouble] = lambda _: None
-    asked: list[Asked] = field(default_factory=list)
+    fault: Callable[[HttpRequest], Fault] = lambda _: None
+    requests: list[HttpRequest] = field(default_factory=list)
 
-    def calls(self, method: str, part: str) -> list[Asked]:
-        return [one for one in self.asked if one.method == method and part in one.path]
+    def calls(self, method: str, part: str) -> list[HttpRequest]:
+        return [one for one in self.requests if one.method == method and part in one.path]
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    answer: ClassVar[Callable[[Asked], Told]]
+    answer: ClassVar[Callable[[HttpRequest], HttpResponse]]
     wire: ClassVar[Wire]
     turn: ClassVar[threading.Lock]
 
@@ -59,40 +60,40 @@ class _Handler(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        asked = Asked(self.command, path, query, headers, body)
+        request = HttpRequest(self.command, path, query, headers, body)
         with type(self).turn:
-            type(self).wire.asked.append(asked)
-            trouble = type(self).wire.trouble(asked)
-            if trouble == LOSE_REQUEST:
+            type(self).wire.requests.append(request)
+            fault = type(self).wire.fault(request)
+            if fault == LOSE_REQUEST:
                 self._hang_up()
                 return
-            told = trouble if isinstance(trouble, Told) else type(self).answer(asked)
-        if trouble == LOSE_ANSWER:
+            response = fault if isinstance(fault, HttpResponse) else type(self).answer(request)
+        if fault == LOSE_ANSWER:
             self._hang_up()
             return
-        self.send_response(told.status)
-        for name, value in {"Content-Type": "application/json", **told.headers}.items():
+        self.send_response(response.status)
+        for name, value in {"Content-Type": "application/json", **response.headers}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(told.body)))
+        self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
-        self.wfile.write(told.body)
+        self.wfile.write(response.body)
 
     do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the library's names
 
     def _hang_up(self) -> None:
-        """Reset the connection, as a load balancer does that has lost its server."""
+        """Reset the connection, as a load balancer does when its server fails."""
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
         self.connection.close()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
-def served(answer: Callable[[Asked], Told], wire: Wire) -> Iterator[str]:
-    """Serve `answer` on loopback; yields the address."""
+def serve(answer: Callable[[HttpRequest], HttpResponse], wire: Wire) -> Iterator[str]:
+    """Serve `answer` on loopback and yield the address."""
 
     class Handler(_Handler):
         pass

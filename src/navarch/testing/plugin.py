@@ -1,4 +1,4 @@
-"""What pytest learns from an installed Navarch: the fixture `scenario`."""
+"""The pytest plugin of Navarch: the fixture `scenario`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def scenario() -> "Callable[[str | Path | Mapping[str, object]], Rehearsal]":
-    """Play scenarios around the real control plane, with extensions of your own.
+    """Run scenarios against the real control plane, with your own extensions.
 
-    See `navarch.testing.scenarios`. It is loaded when it is used: a test run that has no
-    scenarios pays nothing for it.
+    See `navarch.testing.scenarios`. The simulator is imported on first use, so test runs without
+    scenarios do not pay for it.
     """
     from navarch.testing.scenarios import scenario as build
 

@@ -1,8 +1,8 @@
-"""What every provider promises. Subclass it, give it a provider, and run it with pytest.
+"""The contract of every provider. Subclass it, supply a provider, and run it with pytest.
 
-The promises are those that the control plane relies on so that nothing is bought twice and
-nothing is forgotten. Three methods must be written; the others arrange bad days. A provider
-whose stand-in cannot arrange one says so by returning False, and the test is skipped, by name.
+The control plane relies on these promises: no machine is bought twice, and none is forgotten.
+Implement `run`, `settle` and `request`; the other hooks inject faults. A hook that cannot inject
+its fault returns False, and its tests are skipped.
 """
 
 import contextlib
@@ -43,48 +43,48 @@ REFUSALS: tuple[type[ProviderError], ...] = (
     RejectedError,
     TransientError,
 )
-"""What a provider may say instead of selling: go elsewhere, tell a human, fix the credentials,
-fix the pool, wait. In all of them nothing was bought."""
+"""The errors of a launch that bought nothing, for: try elsewhere, alert an operator, fix the
+credentials, fix the pool, wait."""
 
-PATIENCE = 20
-"""How often a machine is told to end, and its listing awaited, before the promise is broken."""
+TERMINATE_TRIES = 20
+"""How often a machine is terminated, and its listing awaited, before the test fails."""
 
 
 class ProviderContract:
     """One promise per test.
 
-    `run` tells a story to a fresh provider on a good day; `settle` lets as much time pass
-    as its listings need; `request` is something the provider sells. All that follows is about
-    bad days, which begin with the next call and last until `recover`.
+    `run` runs a story with a new provider without faults; `settle` waits for as long as its
+    listings lag; `request` is a request that the provider can fulfil. The other hooks inject
+    faults, from the next call until `recover`.
     """
 
     def refuse(self, provider: Provider, error: type[ProviderError]) -> bool:
-        """Let purchases be refused in the way that the adapter must report as `error`."""
+        """Make launches fail in the way that the adapter must report as `error`."""
         del provider, error
         return False
 
     def lose_answers(self, provider: Provider, *, effect: bool) -> bool:
-        """Let the answers to purchases get lost, after they had their effect or before."""
+        """Lose the responses to launches; `effect`: the launches take effect nevertheless."""
         del provider, effect
         return False
 
-    def lose_farewells(self, provider: Provider, *, effect: bool) -> bool:
-        """Let the answers to terminations get lost, after they had their effect or before."""
+    def lose_terminations(self, provider: Provider, *, effect: bool) -> bool:
+        """Lose the responses to terminations; `effect`: they take effect nevertheless."""
         del provider, effect
         return False
 
     def lag(self, provider: Provider) -> bool:
-        """Let listings lag by as much as the provider ever does."""
+        """Make listings lag by the provider's maximum."""
         del provider
         return False
 
     def small_pages(self, provider: Provider) -> bool:
-        """Let listings come in pages of two machines."""
+        """Make listings come in pages of two machines."""
         del provider
         return False
 
     def recover(self, provider: Provider) -> None:
-        """Let the provider have a good day again."""
+        """Remove all faults."""
         del provider
 
     def run(self, story: Story) -> None:
@@ -105,7 +105,7 @@ class ProviderContract:
             user_data="#cloud-config\n",
         )
 
-    def test_a_machine_that_was_bought_is_listed_with_all_that_we_need_to_know(self) -> None:
+    def test_a_new_machine_is_listed_with_all_its_attributes(self) -> None:
         async def story(provider: Provider) -> None:
             request = self.request()
             bought = await provider.provision(request)
@@ -122,7 +122,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_asking_twice_with_one_token_buys_one_machine(self) -> None:
+    def test_two_launches_with_one_token_buy_one_machine(self) -> None:
         async def story(provider: Provider) -> None:
             first = await provider.provision(self.request())
             await self.settle()
@@ -134,7 +134,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_asking_with_two_tokens_buys_two_machines(self) -> None:
+    def test_two_launches_with_two_tokens_buy_two_machines(self) -> None:
         async def story(provider: Provider) -> None:
             first = await provider.provision(self.request())
             labels = {**LABELS, "navarch-token": "t-2"}
@@ -169,17 +169,17 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_a_machine_that_never_was_is_not_found(self) -> None:
+    def test_terminating_an_unknown_machine_raises_not_found(self) -> None:
         async def story(provider: Provider) -> None:
             with pytest.raises(InstanceNotFoundError):
                 await provider.terminate(InstanceId("i-never-was"))
 
         self.run(story)
 
-    def test_machines_of_one_group_stand_in_one_block(self) -> None:
+    def test_machines_of_one_group_are_in_one_block(self) -> None:
         async def story(provider: Provider) -> None:
             if not isinstance(provider, DescribesTopology):
-                pytest.skip("the provider does not say where machines stand")
+                pytest.skip("the provider does not describe topology")
             bought = []
             for number in range(3):
                 labels = {**LABELS, "navarch-token": f"g-{number}"}
@@ -199,7 +199,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_where_nothing_is_announced_the_answer_is_empty_and_not_an_error(self) -> None:
+    def test_notices_are_empty_if_nothing_is_announced(self) -> None:
         async def story(provider: Provider) -> None:
             if not isinstance(provider, AnnouncesNotices):
                 pytest.skip("the provider announces nothing")
@@ -210,7 +210,7 @@ class ProviderContract:
         self.run(story)
 
     @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.__name__)
-    def test_a_refusal_says_what_to_do_next_and_buys_nothing(
+    def test_a_refused_launch_raises_its_error_and_buys_nothing(
         self, error: type[ProviderError]
     ) -> None:
         async def story(provider: Provider) -> None:
@@ -223,14 +223,14 @@ class ProviderContract:
             assert await self._mine(provider) == []
             bought = await provider.provision(self.request())
             await self.settle()
-            assert await self._mine(provider) == [bought.id], "the token was not free any more"
+            assert await self._mine(provider) == [bought.id], "the token can be used again"
 
         self.run(story)
 
-    def test_a_purchase_whose_answer_is_lost_is_found_by_its_token(self) -> None:
+    def test_a_launch_whose_response_is_lost_is_found_by_its_token(self) -> None:
         async def story(provider: Provider) -> None:
             if not self.lose_answers(provider, effect=True):
-                pytest.skip("no answers get lost here")
+                pytest.skip("responses cannot be lost here")
             with pytest.raises(OutcomeUnknownError):
                 await provider.provision(self.request())
             await self.settle()
@@ -244,10 +244,10 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_a_purchase_that_got_lost_on_its_way_can_be_made_again(self) -> None:
+    def test_a_launch_whose_request_is_lost_can_be_repeated(self) -> None:
         async def story(provider: Provider) -> None:
             if not self.lose_answers(provider, effect=False):
-                pytest.skip("no requests get lost here")
+                pytest.skip("requests cannot be lost here")
             with pytest.raises(OutcomeUnknownError):
                 await provider.provision(self.request())
             await self.settle()
@@ -259,12 +259,12 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_asking_again_before_the_listings_know_buys_one_machine(self) -> None:
+    def test_a_repeated_launch_buys_one_machine_while_listings_lag(self) -> None:
         async def story(provider: Provider) -> None:
             if not self.lag(provider):
                 pytest.skip("listings do not lag here")
             if not isinstance(provider, BuysOncePerToken) or not provider.buys_once_per_token:
-                pytest.skip("the provider does not claim to know its tokens")
+                pytest.skip("the provider does not promise to buy once per token")
             first = await provider.provision(self.request())
             second = await provider.provision(self.request())
             assert first.id == second.id
@@ -273,7 +273,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_a_listing_has_every_machine_once_however_many_pages_there_are(self) -> None:
+    def test_a_listing_of_several_pages_has_every_machine_once(self) -> None:
         async def story(provider: Provider) -> None:
             if not self.small_pages(provider):
                 pytest.skip("listings are not in pages here")
@@ -284,7 +284,7 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_labels_come_back_as_proof_of_whose_machine_it_is(self) -> None:
+    def test_listed_labels_prove_the_owner_of_a_machine(self) -> None:
         async def story(provider: Provider) -> None:
             cluster = Cluster(id="c-1", secret=bytes(32))
             owner = Owner(node=NodeId("training-0"), pool=PoolName("training"), token=Token("t-1"))
@@ -298,11 +298,11 @@ class ProviderContract:
 
         self.run(story)
 
-    def test_a_machine_that_is_told_to_end_until_it_is_gone_is_gone(self) -> None:
+    def test_a_machine_that_is_terminated_repeatedly_ends(self) -> None:
         async def story(provider: Provider) -> None:
             bought = await provider.provision(self.request())
             await self.settle()
-            for _ in range(PATIENCE):
+            for _ in range(TERMINATE_TRIES):
                 with contextlib.suppress(InstanceNotFoundError):
                     await provider.terminate(bought.id)
                 await self.settle()
@@ -314,14 +314,12 @@ class ProviderContract:
         self.run(story)
 
     @pytest.mark.parametrize("effect", [True, False], ids=["after its effect", "before its effect"])
-    def test_a_termination_whose_answer_is_lost_is_repeated_until_it_has_worked(
-        self, effect: bool
-    ) -> None:
+    def test_a_termination_whose_response_is_lost_can_be_repeated(self, effect: bool) -> None:
         async def story(provider: Provider) -> None:
             bought = await provider.provision(self.request())
             await self.settle()
-            if not self.lose_farewells(provider, effect=effect):
-                pytest.skip("no answers get lost here")
+            if not self.lose_terminations(provider, effect=effect):
+                pytest.skip("responses cannot be lost here")
             with pytest.raises(ProviderError):
                 await provider.terminate(bought.id)
             self.recover(provider)
@@ -333,13 +331,13 @@ class ProviderContract:
         self.run(story)
 
     def numbered(self, number: int) -> ProvisionRequest:
-        """Return a request like the usual one, with a token and a name of its own."""
+        """Return a request with its own token and name."""
         token = f"n-{number}"
         labels = {**LABELS, "navarch-token": token}
         return replace(self.request(), token=Token(token), name=f"training-{number}", labels=labels)
 
     async def _mine(self, provider: Provider) -> list[InstanceId]:
-        """Return the machines that are alive under the usual token."""
+        """Return the machines that are alive under the token of `request`."""
         token = self.request().token
         return [
             x.id
@@ -347,7 +345,7 @@ class ProviderContract:
             if x.status.alive and x.labels.get("navarch-token") == token
         ]
 
-    def test_every_refusal_is_one_of_our_errors(self) -> None:
+    def test_every_failed_launch_raises_a_provider_error(self) -> None:
         async def story(provider: Provider) -> None:
             nonsense = replace(self.request(), instance_type="no-such-type")
             with contextlib.suppress(ProviderError):

@@ -1,7 +1,6 @@
-"""A control plane to rehearse with: it believes everything and writes it down.
+"""A fake control plane for agents: it accepts everything and records it.
 
-Nothing here runs in production. Tests use it in place of the real one, in-process or over
-HTTP, and whoever writes a Link of their own can do the same.
+Tests use it instead of the real one, in process or over HTTP. Authors of a Link can do the same.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ from navarch.ports.link import UnauthorizedError
 
 @dataclass(slots=True)
 class RehearsalControlPlane:
-    """What agents say, and what they are to be told."""
+    """The recorded messages of agents, and the commands for them."""
 
     heartbeat_interval: timedelta = timedelta(seconds=10)
     health_check_interval: timedelta = timedelta(seconds=20)
@@ -42,16 +41,16 @@ class RehearsalControlPlane:
     registrations: list[Registration] = field(default_factory=list)
     beats: list[tuple[NodeId, NodeMetrics | None]] = field(default_factory=list)
     reports: list[HealthReport] = field(default_factory=list)
-    """The reports that were new; one that came again is only counted."""
+    """Reports without duplicates; a repeated report is only counted."""
     repeats: int = 0
     samples: list[Sample] = field(default_factory=list)
     waiting: dict[CommandId, Command] = field(default_factory=dict)
     acknowledged: list[CommandId] = field(default_factory=list)
     finished: list[tuple[CommandId, bool, str]] = field(default_factory=list)
     takes_first_reports: bool = True
-    """Whether it weighs a report that comes with an introduction, as older ones do not."""
+    """True if it accepts a report with the registration; older control planes do not."""
     fault: Callable[[str], None] = lambda _method: None
-    """Called with the name of each method; may raise what the method is to raise."""
+    """Called with the name of each method; its exception is raised by the method."""
     _streams: dict[str, int] = field(default_factory=dict)
 
     def command(
@@ -62,7 +61,7 @@ class RehearsalControlPlane:
         at: datetime,
         parameters: Mapping[str, str] | None = None,
     ) -> Command:
-        """Ask every agent for something."""
+        """Queue a command for every agent."""
         command = Command(
             id=CommandId(name),
             node=NodeId(""),
@@ -75,11 +74,11 @@ class RehearsalControlPlane:
         return command
 
     def results(self) -> list[CheckResult]:
-        """Return everything that was found, in order."""
+        """Return all check results, in order."""
         return [result for report in self.reports for result in report.results]
 
     async def register(self, registration: Registration) -> Welcome:
-        """Believe it."""
+        """Record a registration."""
         self.fault("register")
         if not registration.node:
             raise InvalidError("node_id is required")
@@ -96,14 +95,14 @@ class RehearsalControlPlane:
         )
 
     def heartbeat(self, node: NodeId, metrics: NodeMetrics | None = None) -> Sequence[Command]:
-        """Note it."""
+        """Record a heartbeat and return the pending commands."""
         self.fault("heartbeat")
         self._check(node)
         self.beats.append((node, metrics))
         return list(self.waiting.values())
 
     async def report_health(self, node: NodeId, report: HealthReport) -> NodeStatus | None:
-        """Note it, unless it is known."""
+        """Record a report, unless it is a duplicate."""
         self.fault("report_health")
         self._check(node)
         self._note(report)
@@ -117,13 +116,13 @@ class RehearsalControlPlane:
             self.reports.append(report)
 
     async def report_metrics(self, node: NodeId, samples: Sequence[Sample]) -> None:
-        """Note them."""
+        """Record samples."""
         self.fault("report_metrics")
         self._check(node)
         self.samples.extend(samples)
 
     async def acknowledge(self, node: NodeId, command: CommandId) -> None:
-        """Deliver it no more."""
+        """Stop delivering a command."""
         self.fault("acknowledge")
         self._check(node)
         if self.waiting.pop(command, None) is None:
@@ -133,7 +132,7 @@ class RehearsalControlPlane:
     async def finish(
         self, node: NodeId, command: CommandId, *, succeeded: bool, result: str = ""
     ) -> None:
-        """Note it."""
+        """Record the result of a command."""
         self.fault("finish")
         self._check(node)
         self.waiting.pop(command, None)
@@ -145,7 +144,7 @@ class RehearsalControlPlane:
 
 
 class RehearsalServer:
-    """The same over HTTP, with the paths, codes and bodies of the real one."""
+    """A RehearsalControlPlane over HTTP, with the paths, codes and bodies of the real one."""
 
     def __init__(self, plane: RehearsalControlPlane, *, token: str | None = None) -> None:
         self.plane = plane
@@ -157,13 +156,13 @@ class RehearsalServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The server's port."""
         assert self._server is not None, "not started"
         return int(self._server.sockets[0].getsockname()[1])
 
     @property
     def url(self) -> str:
-        """The address agents need."""
+        """The address for agents."""
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self, port: int = 0) -> None:
@@ -171,14 +170,14 @@ class RehearsalServer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
 
     async def stop(self) -> None:
-        """Hang up on everybody and listen no more."""
+        """Close every connection and stop listening."""
         if self._server is not None:
             self._server.close()
             self.hang_up()
             await self._server.wait_closed()
 
     def hang_up(self) -> None:
-        """Cut every connection."""
+        """Close every connection."""
         for writer in self._writers:
             writer.transport.abort()
 

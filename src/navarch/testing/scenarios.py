@@ -1,4 +1,4 @@
-"""Scenarios from Python: realistic trouble for the extensions you write.
+"""Scenarios in Python: realistic failures for the extensions that you write.
 
 ```python
 def test_my_autoscaler_keeps_up(scenario):
@@ -7,7 +7,7 @@ def test_my_autoscaler_keeps_up(scenario):
 ```
 
 `scenario` is a pytest fixture that comes with Navarch; without pytest, call
-`navarch.testing.scenarios.scenario`. Opinions come in as they do in production.
+`navarch.testing.scenarios.scenario`. Extensions are called as they are in production.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from navarch.sim.stage.virtual import run_scenario
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """A scenario with your own parts in it, ready to be played."""
+    """A scenario with your own extensions, ready to run."""
 
     scenario: Scenario
     opinions: Opinions = field(default_factory=Opinions)
@@ -36,23 +36,23 @@ class Rehearsal:
     metrics: MetricsSource | None = None
 
     def with_autoscaler(self, pool: str, autoscaler: Autoscaler) -> "Rehearsal":
-        """Return the same with `autoscaler` deciding the size of `pool`."""
+        """Return a copy in which `autoscaler` sets the size of `pool`."""
         return replace(self, autoscalers={**self.autoscalers, pool: autoscaler})
 
     def with_remediator(self, remediator: Remediator) -> "Rehearsal":
-        """Return the same with `remediator` deciding what is done about nodes that are not well."""
+        """Return a copy in which `remediator` decides about unhealthy nodes."""
         return replace(self, opinions=replace(self.opinions, remediator=remediator))
 
     def with_provision_scheduler(self, scheduler: ProvisionScheduler) -> "Rehearsal":
-        """Return the same with `scheduler` deciding where machines are bought."""
+        """Return a copy in which `scheduler` decides where machines are bought."""
         return replace(self, opinions=replace(self.opinions, provision_scheduler=scheduler))
 
     def with_metrics(self, metrics: MetricsSource) -> "Rehearsal":
-        """Return the same with `metrics` telling how much work there is, in place of the jobs."""
+        """Return a copy in which `metrics` supplies the load, instead of the jobs."""
         return replace(self, metrics=metrics)
 
     def run(self, *, seed: int | None = None) -> Outcome:
-        """Play it in virtual time and return what came of it, passed or not."""
+        """Run the scenario in virtual time and return its outcome, passed or not."""
         return run_scenario(
             self.scenario,
             seed=seed,
@@ -62,7 +62,7 @@ class Rehearsal:
         )
 
     def check(self, *, seed: int | None = None) -> Outcome:
-        """Play it, and raise AssertionError with every reason if something did not hold."""
+        """Run the scenario; raise AssertionError with the reasons if an expectation fails."""
         outcome = self.run(seed=seed)
         reasons = "\n".join(f"  {verdict.what}: {verdict.reason}" for verdict in outcome.broken)
         assert outcome.passed, f"{outcome.scenario}, seed {outcome.seed}:\n{reasons}"
@@ -70,7 +70,7 @@ class Rehearsal:
 
 
 def scenario(source: str | Path | Mapping[str, object]) -> Rehearsal:
-    """Return a scenario, from a file, from YAML text or from a mapping."""
+    """Return a scenario from a file, YAML text or a mapping."""
     if isinstance(source, Mapping):
         return Rehearsal(scenario=parse_scenario(yaml.safe_dump(dict(source), sort_keys=False)))
     if isinstance(source, Path) or "\n" not in source:

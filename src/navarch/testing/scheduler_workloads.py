@@ -1,4 +1,4 @@
-"""Clusters on which the scheduler is measured, and random ones on which engines are compared."""
+"""Clusters for scheduler benchmarks, and random clusters for comparing its engines."""
 
 import random  # noqa: TID251 - always from a given seed
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ GIB = 2**30
 
 
 def ask(gpus: int, *, cpu: int | None = None, memory: int | None = None) -> Request:
-    """Return what a pod with so many GPUs asks for."""
+    """Return the resource request of a pod with `gpus` GPUs."""
     gpu = GpuRequest(kind=GpuKind.WHOLE, count=gpus) if gpus else GpuRequest()
     return Request(
         cpu_milli=(gpus * CPU_PER_GPU or 4_000) if cpu is None else cpu,
@@ -64,7 +64,7 @@ def gang(
     on: Sequence[str] | None = None,
     **facts: object,
 ) -> JobSpec:
-    """Return a job of so many pods of each request, pending or running on `on`."""
+    """Return a job with the given count of pods per request, pending or running on `on`."""
     task_facts = facts.pop("task", {})
     assert isinstance(task_facts, dict)
     tasks: list[TaskSpec] = []
@@ -92,25 +92,25 @@ def gang(
 
 
 def four_queues(quota: float = 0) -> tuple[QueueSpec, ...]:
-    """Return four leaves under one parent, none of them bounded."""
+    """Return four unlimited leaf queues under one parent."""
     return (a_queue("top"), *(a_queue(f"q{i}", parent="top", quota=quota) for i in range(4)))
 
 
 def cluster_of(
     machines: Sequence[NodeSpec], jobs: Sequence[JobSpec], *, quota: float = 0
 ) -> Cluster:
-    """Return the cluster with four queues."""
+    """Return a cluster with four queues."""
     queues = four_queues(quota)
     return Cluster(now=NOW, nodes=tuple(machines), jobs=tuple(jobs), queues=queues)
 
 
 def one_class(count: int, pods: int, *, single: bool) -> Cluster:
-    """Return equal one-GPU pods: as one gang, or as jobs of one pod in four queues."""
+    """Return a cluster of equal one-GPU pods: one gang, or jobs of one pod in four queues."""
     return cluster_of(nodes(count), _as_jobs([(ask(1), pods)], single=single))
 
 
 def many_classes(count: int, pods: int, classes: int, *, single: bool) -> Cluster:
-    """Return pods of many classes: as one gang each, or as interleaved jobs of one pod."""
+    """Return a cluster of many pod classes: one gang each, or interleaved jobs of one pod."""
     asks = [ask(1, cpu=6_000 + 250 * (k % 24), memory=(64 + k) * 10**9) for k in range(classes)]
     return cluster_of(nodes(count), _as_jobs([(a, pods // classes) for a in asks], single=single))
 
@@ -133,7 +133,7 @@ def nearly_full(count: int, gangs: int, *, single: bool, seed: int = 7) -> Clust
 
 
 def _running(machines: Sequence[NodeSpec], chance: random.Random) -> list[JobSpec]:
-    """Return gangs of 64 pods that leave one GPU in twenty: 2.5 % whole nodes, the rest strewn."""
+    """Return gangs of 64 pods that leave 2.5 % of GPUs free in whole nodes and 2.5 % scattered."""
     count = len(machines)
     order = [m.name for m in machines]
     chance.shuffle(order)
@@ -198,7 +198,7 @@ def _as_jobs(classes: Sequence[tuple[Request, int]], *, single: bool) -> list[Jo
 
 
 def random_cluster(seed: int) -> Cluster:
-    """Return a small cluster with a bit of everything that decides where whole-GPU pods go."""
+    """Return a small cluster that covers every input to the placement of whole-GPU pods."""
     chance = random.Random(seed)
     machines = [_random_node(i, chance) for i in range(chance.randrange(2, 14))]
     jobs = _random_running(machines, chance)
@@ -299,7 +299,7 @@ def _random_gang(
 
 
 def reclaim_large(count: int) -> Cluster:
-    """Return so many full nodes of one-GPU jobs, and a gang of whole nodes that is owed a tenth."""
+    """Return `count` nodes full of one-GPU jobs, and a whole-node gang entitled to a tenth."""
     machines = [
         NodeSpec(
             name=f"node{i}",
@@ -349,5 +349,5 @@ def config_for(seed: int, *, fast: bool) -> SchedulerConfig:
 
 
 def decided(seed: int, *, fast: bool) -> tuple[Decision, ...]:
-    """Return what is decided about the cluster of that seed."""
+    """Return the decisions for the random cluster of a seed."""
     return run_cycle(random_cluster(seed), config_for(seed, fast=fast)).decisions

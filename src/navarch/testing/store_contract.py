@@ -1,4 +1,4 @@
-"""What every store promises. Subclass it, give it a store, and run it with pytest."""
+"""The contract of every store. Subclass it, supply a store, and run it with pytest."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -69,17 +69,17 @@ _BOTH: set[Topic] = {Phase.READY, Phase.GONE}
 
 
 class StoreContract:
-    """One promise per test. `reopen` is how the store looks after its process died."""
+    """One promise per test. `reopen` opens the store again, as after a crash."""
 
     def open(self) -> Store:
         raise NotImplementedError
 
     def reopen(self, store: Store) -> Store:
-        """Return the store as another process would find it."""
+        """Return the store as a new process opens it."""
         raise NotImplementedError
 
-    def usurp(self, store: Store) -> Store:
-        """Return the state for another process that leads from now on; the first still runs."""
+    def supersede(self, store: Store) -> Store:
+        """Return the store for a new leader, while the first process still runs."""
         raise NotImplementedError
 
     def run(self, story: Callable[[Store], Awaitable[None]]) -> Store:
@@ -91,17 +91,17 @@ class StoreContract:
         fleet = self.open().fleet()
         assert (fleet.revision, len(fleet.pools), len(fleet.nodes)) == (0, 0, 0)
 
-    def test_whoever_opens_it_begins_a_later_term(self) -> None:
+    def test_each_opening_begins_a_later_term(self) -> None:
         store = self.open()
         first = store.term
         again = self.reopen(store)
 
         assert again.term > first >= 1
 
-    def test_one_that_was_taken_over_from_writes_nothing_more(self) -> None:
+    def test_a_superseded_leader_writes_nothing_more(self) -> None:
         async def story(old: Store) -> None:
             await old.commit(Change(pools=[POOL]), based_on=0)
-            new = self.usurp(old)
+            new = self.supersede(old)
             assert new.term > old.term
             with pytest.raises(SupersededError):
                 await old.commit(Change(nodes=[NODE], events=[EVENT]), based_on=1)
@@ -117,7 +117,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_what_was_committed_is_read_back_as_it_was(self) -> None:
+    def test_committed_records_are_read_back_unchanged(self) -> None:
         command = Command(
             id=CommandId("c1"),
             node=NODE.id,
@@ -150,7 +150,7 @@ class StoreContract:
         (entry,) = asyncio.run(_of(store.events()))
         assert (entry.number, entry.revision, entry.event) == (1, 1, EVENT)
 
-    def test_incidents_are_kept_changed_and_forgotten(self) -> None:
+    def test_incidents_are_stored_changed_and_deleted(self) -> None:
         grown = replace(INCIDENT, gpus=("GPU-0", "GPU-1"), closed_at=NOW, note="over")
 
         async def story(store: Store) -> None:
@@ -179,7 +179,7 @@ class StoreContract:
 
         assert list(self.run(story).fleet().incidents) == [INCIDENT.id, elsewhere.id]
 
-    def test_recoveries_are_kept_changed_and_forgotten(self) -> None:
+    def test_recoveries_are_stored_changed_and_deleted(self) -> None:
         recovery = Recovery(
             id=recovery_id(NODE.id, "boot-1", "xid/95/GPU-0"),
             node=NODE.id,
@@ -209,7 +209,7 @@ class StoreContract:
         store = self.reopen(self.run(story))
         assert dict(store.fleet().recoveries) == {over.id: over}
 
-    def test_jobs_are_kept_changed_and_forgotten(self) -> None:
+    def test_jobs_are_stored_changed_and_deleted(self) -> None:
         job = Job(
             name=JobName("train"),
             submitted_at=NOW,
@@ -250,7 +250,7 @@ class StoreContract:
         assert list(store.fleet().nodes) == names
         assert list(self.reopen(store).fleet().nodes) == names
 
-    def test_a_change_to_what_moved_meanwhile_is_refused_and_writes_nothing(self) -> None:
+    def test_a_change_based_on_an_old_revision_conflicts_and_writes_nothing(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
             await store.commit(Change(nodes=[replace(NODE, cordoned="first")]), based_on=1)
@@ -270,7 +270,7 @@ class StoreContract:
 
         assert len(self.run(story).fleet().nodes) == 2
 
-    def test_a_change_that_counted_a_pool_is_refused_when_the_pool_has_changed(self) -> None:
+    def test_a_change_that_depends_on_a_pool_conflicts_if_the_pool_has_changed(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(pools=[POOL]), based_on=0)
             await store.commit(Change(nodes=[NODE]), based_on=1)
@@ -288,7 +288,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_of_many_changes_at_once_to_one_node_exactly_one_wins(self) -> None:
+    def test_exactly_one_of_many_concurrent_changes_to_a_node_succeeds(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
             changes = [Change(nodes=[replace(NODE, cordoned=str(i))]) for i in range(20)]
@@ -299,7 +299,7 @@ class StoreContract:
 
         assert self.run(story).fleet().revision == 2
 
-    def test_many_changes_at_once_are_a_revision_each_in_the_order_they_were_asked(self) -> None:
+    def test_concurrent_changes_get_one_revision_each_in_the_order_of_their_calls(self) -> None:
         seen: list[tuple[int, str]] = []
 
         async def story(store: Store) -> None:
@@ -321,7 +321,7 @@ class StoreContract:
         told = asyncio.run(_of(store.events()))
         assert [(x.revision, x.event.reason) for x in told] == [(i + 1, str(i)) for i in range(50)]
 
-    def test_a_forgotten_node_is_gone_with_its_inventory(self) -> None:
+    def test_deleting_a_node_deletes_its_inventory(self) -> None:
         async def story(store: Store) -> None:
             change = Change(pools=[POOL], nodes=[NODE], inventories={NODE.id: Inventory()})
             await store.commit(change, based_on=0)
@@ -332,7 +332,7 @@ class StoreContract:
         assert NODE.id not in store.fleet().in_pool(POOL.name)
         assert asyncio.run(_of(store.inventory(NODE.id))) is None
 
-    def test_the_ledger_keeps_two_machines_of_one_launch_apart(self) -> None:
+    def test_the_ledger_distinguishes_two_machines_of_one_launch(self) -> None:
         launch = NODE.launch
         assert launch is not None
         twin = replace(launch, instance=None)
@@ -369,7 +369,7 @@ class StoreContract:
         assert paged == whole
         assert len(paged) == 7
 
-    def test_listeners_see_every_commit_in_order_until_they_leave(self) -> None:
+    def test_listeners_receive_every_commit_in_order_until_they_unsubscribe(self) -> None:
         seen: list[tuple[int, int]] = []
 
         async def story(store: Store) -> None:
@@ -386,7 +386,7 @@ class StoreContract:
         self.run(story)
         assert seen == [(0, 1), (1, 2), (2, 3)]
 
-    def test_who_listens_for_a_topic_hears_of_every_commit_about_it_and_of_no_other(self) -> None:
+    def test_a_topic_listener_receives_exactly_the_commits_of_its_topic(self) -> None:
         node = a_node("training-1")
         command = Command(
             id=CommandId("c1"), node=node.id, kind=CommandKind.DRAIN, issued_at=NOW, expires_at=NOW
@@ -448,7 +448,7 @@ class StoreContract:
             expected = [at for at, (_, told) in enumerate(written) if not told.isdisjoint(wanted)]
             assert revisions == expected, wanted
 
-    def test_an_old_fleet_stays_as_it_was(self) -> None:
+    def test_an_earlier_fleet_snapshot_does_not_change(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(nodes=[NODE]), based_on=0)
             old = store.fleet()
@@ -474,7 +474,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_a_pruned_journal_says_where_it_begins_and_goes_on_counting(self) -> None:
+    def test_a_pruned_journal_reports_its_first_number_and_keeps_counting(self) -> None:
         async def story(store: Store) -> None:
             old = replace(EVENT, at=NOW - timedelta(days=100))
             await store.commit(Change(events=[old]), based_on=0)
@@ -486,7 +486,7 @@ class StoreContract:
         assert store.journal_start == 1
         assert [x.number for x in asyncio.run(_of(store.events()))] == [2, 3]
 
-    def test_a_subject_asked_about_before_is_followed_through_commits_and_a_pruning(self) -> None:
+    def test_events_of_a_subject_stay_correct_through_commits_and_pruning(self) -> None:
         async def story(store: Store) -> None:
             async def told() -> list[int]:
                 return [x.number for x in await store.events(about=EVENT.about)]
@@ -507,7 +507,7 @@ class StoreContract:
 
         self.run(story)
 
-    def test_a_reader_finds_its_place_in_the_journal_again(self) -> None:
+    def test_a_reader_resumes_at_its_cursor_in_the_journal(self) -> None:
         async def story(store: Store) -> None:
             await store.commit(Change(bookmarks={"slack": 7}), based_on=0)
             await store.commit(Change(bookmarks={"slack": 9, "log": 1}), based_on=1)
@@ -524,7 +524,7 @@ class StoreContract:
         assert len(before.secret) >= 32
         assert self.reopen(store).cluster == before
 
-    def test_a_cancelled_commit_is_either_whole_or_not_there(self) -> None:
+    def test_a_cancelled_commit_is_either_complete_or_absent(self) -> None:
         async def story(store: Store) -> None:
             task = asyncio.get_running_loop().create_task(
                 store.commit(Change(nodes=[NODE], events=[EVENT]), based_on=0)

@@ -1,4 +1,4 @@
-"""Small worlds to begin a test with."""
+"""Pools, nodes, jobs and clouds for tests."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -33,11 +33,11 @@ STORMY = Habits(
     hang=0.02,
     dead_on_arrival=0.1,
 )
-"""Every bad habit a cloud can have, at once."""
+"""A cloud with every fault at once."""
 
 
 def storm(seed: int) -> Habits:
-    """Return a cloud with every bad habit; every other one does not remember tokens either."""
+    """Return a cloud with every fault; for every other seed it ignores tokens, too."""
     return replace(STORMY, remembers_tokens=bool(seed % 2))
 
 
@@ -62,7 +62,7 @@ def a_pool(
 def a_node(
     name: str, pool: str = "training", *, phase: Phase = Phase.READY, **facts: object
 ) -> Node:
-    """Return a node as it would look after an ordinary life up to `phase`."""
+    """Return a node with the attributes that are usual in `phase`."""
     born = NOW - timedelta(hours=1)
     launch: Launch | None = Launch(
         token=Token(f"launch-{name}"),
@@ -99,7 +99,7 @@ def a_node(
 
 
 def a_job(name: str, *, on: tuple[str, ...] = (), **facts: object) -> Job:
-    """Return a job that waits, or one with a task on each of these nodes."""
+    """Return a pending job, or a running one with a task on each node of `on`."""
     placed = {"state": JobState.PLACED, "nodes": tuple(map(NodeId, on)), "tasks": len(on)}
     return Job(
         **{

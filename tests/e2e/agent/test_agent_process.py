@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.metadata_service import MetadataService, metadata_service
 
 from navarch.agent.spool.disk import FolderDisk
 from navarch.agent.spool.outbox import ReportBuffer
 from navarch.clock.system import SystemClock
 from navarch.core.command import CommandKind
 from navarch.core.health import Health
-from navarch.testing.metadata_service import MetadataService, metadata_service
 from navarch.testing.rehearsal import RehearsalControlPlane, RehearsalServer
 
 

@@ -1,4 +1,4 @@
-"""What an account at AWS does beyond the contract, against moto's server."""
+"""The AWS provider beyond the contract, against moto's server."""
 
 import asyncio
 import json
@@ -10,6 +10,8 @@ from typing import Any
 
 import botocore.session
 import pytest
+from tests.support.ec2_server import Ec2Server
+from tests.support.metadata_service import metadata_service
 
 from navarch.clock.system import SystemClock, ThreadOffload
 from navarch.core.errors import (
@@ -26,8 +28,6 @@ from navarch.core.notice import NoticeKind
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
-from navarch.testing.ec2_server import Ec2Server
-from navarch.testing.metadata_service import metadata_service
 
 REQUEST = ProvisionRequest(
     token=Token("t-1"),
@@ -42,7 +42,7 @@ REGIONS = ("us-east-1", "us-west-2")
 Story = Callable[[AwsAccount], Awaitable[None]]
 
 
-def tell(ec2: Ec2Server, story: Story, settings: AwsSettings | None = None) -> None:
+def run_story(ec2: Ec2Server, story: Story, settings: AwsSettings | None = None) -> None:
     async def main() -> None:
         chosen = replace(settings or AwsSettings(regions=REGIONS), endpoint=ec2.url)
         await story(AwsAccount(SystemClock(), threads, chosen))
@@ -61,7 +61,7 @@ def another(number: int, **changes: object) -> ProvisionRequest:
     return replace(changed, **changes)  # type: ignore[arg-type]
 
 
-def test_a_machine_is_found_and_ended_by_a_process_that_has_never_seen_it(ec2: Ec2Server) -> None:
+def test_a_new_process_finds_and_terminates_an_earlier_machine(ec2: Ec2Server) -> None:
     bought: list[InstanceId] = []
 
     async def buy(account: AwsAccount) -> None:
@@ -71,13 +71,13 @@ def test_a_machine_is_found_and_ended_by_a_process_that_has_never_seen_it(ec2: E
     async def end(account: AwsAccount) -> None:
         await account.terminate(bought[0])
 
-    tell(ec2, buy)
+    run_story(ec2, buy)
     assert ec2.alive() == bought
-    tell(ec2, end)
+    run_story(ec2, end)
     assert ec2.alive() == []
 
 
-def test_without_a_list_of_regions_every_region_of_the_account_is_looked_at(
+def test_without_configured_regions_every_region_is_listed(
     ec2: Ec2Server,
 ) -> None:
     async def story(account: AwsAccount) -> None:
@@ -87,19 +87,19 @@ def test_without_a_list_of_regions_every_region_of_the_account_is_looked_at(
         listed = await account.list_instances()
         assert {x.region for x in listed} == {"eu-west-1", "ap-south-1", "us-east-2"}
 
-    tell(ec2, story, AwsSettings())
+    run_story(ec2, story, AwsSettings())
 
 
-def test_nothing_is_bought_where_nobody_would_look_for_it(ec2: Ec2Server) -> None:
+def test_nothing_is_bought_in_a_region_that_is_not_listed(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         with pytest.raises(RejectedError, match="eu-west-1 is not among its regions; add it"):
             await account.provision(another(1, region="eu-west-1", zone=""))
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert ec2.calls() == {}
 
 
-def test_a_listing_that_one_region_does_not_answer_is_an_error_and_not_a_part(
+def test_a_listing_raises_if_one_region_fails(
     ec2: Ec2Server,
 ) -> None:
     async def story(account: AwsAccount) -> None:
@@ -110,10 +110,10 @@ def test_a_listing_that_one_region_does_not_answer_is_an_error_and_not_a_part(
             await account.list_instances()
         assert len(await account.list_instances()) == 1
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_a_token_that_was_used_with_other_words_finds_the_machine_it_bought(
+def test_a_token_used_with_other_parameters_finds_its_machine(
     ec2: Ec2Server,
 ) -> None:
     async def story(account: AwsAccount) -> None:
@@ -122,31 +122,31 @@ def test_a_token_that_was_used_with_other_words_finds_the_machine_it_bought(
         second = await account.provision(replace(REQUEST, labels=labels))
         assert second.id == first.id
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert len(ec2.alive()) == 1
 
 
-def test_a_token_whose_machine_cannot_be_found_yet_is_asked_again_later(ec2: Ec2Server) -> None:
+def test_a_used_token_whose_machine_is_not_listed_yet_is_a_transient_error(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         await account.provision(REQUEST)
         ec2.set(lag_s=3600)
         with pytest.raises(TransientError, match="IdempotentParameterMismatch"):
             await account.provision(replace(REQUEST, user_data="#!/bin/sh\n"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert len(ec2.alive()) == 1
 
 
-def test_two_calls_at_once_with_one_token_buy_one_machine(ec2: Ec2Server) -> None:
+def test_two_concurrent_calls_with_one_token_buy_one_machine(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         bought = await asyncio.gather(*(account.provision(REQUEST) for _ in range(4)))
         assert len({x.id for x in bought}) == 1
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert len(ec2.alive()) == 1
 
 
-def test_what_is_sold_out_in_one_zone_is_had_in_the_next(ec2: Ec2Server) -> None:
+def test_a_type_sold_out_in_one_zone_is_bought_in_the_next(ec2: Ec2Server) -> None:
     ec2.set(stock={"us-east-1a/p5.48xlarge": 1, "us-east-1b/p5.48xlarge": 1})
 
     async def story(account: AwsAccount) -> None:
@@ -155,11 +155,11 @@ def test_what_is_sold_out_in_one_zone_is_had_in_the_next(ec2: Ec2Server) -> None
             await account.provision(another(2))
         await account.provision(another(3, zone="us-east-1b"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert len(ec2.alive()) == 2
 
 
-def test_a_quota_counts_vcpus_and_holds_for_its_region(ec2: Ec2Server) -> None:
+def test_a_quota_counts_vcpus_per_region(ec2: Ec2Server) -> None:
     ec2.set(vcpus={"us-east-1": 192 + 191})
 
     async def story(account: AwsAccount) -> None:
@@ -168,7 +168,7 @@ def test_a_quota_counts_vcpus_and_holds_for_its_region(ec2: Ec2Server) -> None:
             await account.provision(another(2))
         await account.provision(another(3, region="us-west-2", zone="us-west-2a"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
 def test_a_reservation_is_used_until_it_is_full(ec2: Ec2Server) -> None:
@@ -181,7 +181,7 @@ def test_a_reservation_is_used_until_it_is_full(ec2: Ec2Server) -> None:
         with pytest.raises(RejectedError, match="InvalidCapacityReservationId"):
             await account.provision(another(3, reservation="cr-none"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
 def test_a_capacity_block_is_recognised_and_its_end_announced(ec2: Ec2Server) -> None:
@@ -204,13 +204,13 @@ def test_a_capacity_block_is_recognised_and_its_end_announced(ec2: Ec2Server) ->
         assert announced[0].notice.kind is NoticeKind.MAINTENANCE
         assert "cr-soon" in announced[0].notice.reason
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
 @pytest.mark.parametrize(
     ("state", "error"), [("scheduled", CapacityError), ("expired", RejectedError)]
 )
-def test_a_reservation_that_is_not_active_is_not_asked_for(
+def test_an_inactive_reservation_is_not_used(
     ec2: Ec2Server, state: str, error: type[ProviderError]
 ) -> None:
     held = {"type": "p5.48xlarge", "zone": "us-east-1a", "total": 1, "state": state}
@@ -220,11 +220,11 @@ def test_a_reservation_that_is_not_active_is_not_asked_for(
         with pytest.raises(error, match=f"cr-1 is {state}"):
             await account.provision(another(1, reservation="cr-1"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert "RunInstances" not in ec2.calls()
 
 
-def test_a_gang_shares_a_placement_group_that_is_made_once(ec2: Ec2Server) -> None:
+def test_a_gang_shares_one_placement_group(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         gang = [another(n, group="training-g0", group_size=3) for n in range(3)]
         bought = [(await account.provision(request)).id for request in gang]
@@ -233,10 +233,10 @@ def test_a_gang_shares_a_placement_group_that_is_made_once(ec2: Ec2Server) -> No
         assert len({places[name].block for name in bought}) == 1
         assert places[lone].block != places[bought[0]].block
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_empty_placement_groups_are_dropped_when_there_are_too_many(ec2: Ec2Server) -> None:
+def test_empty_placement_groups_are_deleted_at_the_limit(ec2: Ec2Server) -> None:
     ec2.set(groups_max=2)
 
     async def story(account: AwsAccount) -> None:
@@ -246,7 +246,7 @@ def test_empty_placement_groups_are_dropped_when_there_are_too_many(ec2: Ec2Serv
         await account.provision(another(3, group="training-g3"))
         assert (await account.provision(another(1, group="training-g1"))).id == kept.id
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
 def test_maintenance_and_reclaims_are_announced_until_they_are_over(ec2: Ec2Server) -> None:
@@ -262,7 +262,7 @@ def test_maintenance_and_reclaims_are_announced_until_they_are_over(ec2: Ec2Serv
         ec2.set(events={one.id: {**event, "description": "[Completed] done"}}, reclaims=[])
         assert list(await account.notices()) == []
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
 def test_offerings_are_every_gpu_type_in_every_zone_with_its_spot_price(ec2: Ec2Server) -> None:
@@ -275,10 +275,10 @@ def test_offerings_are_every_gpu_type_in_every_zone_with_its_spot_price(ec2: Ec2
         assert any(x.spot and x.price_per_hour > 0 for x in found)
         assert not any(x.instance_type.startswith("g4ad") for x in found), "not NVIDIA's"
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_a_subnet_of_the_right_zone_is_chosen_or_the_pool_is_told(ec2: Ec2Server) -> None:
+def test_a_subnet_of_the_right_zone_is_chosen_or_the_launch_is_rejected(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         subnets = await account._ec2.pages("us-east-1", "describe_subnets", "Subnets")
         by_zone = {x["AvailabilityZone"]: x["SubnetId"] for x in subnets}
@@ -291,10 +291,10 @@ def test_a_subnet_of_the_right_zone_is_chosen_or_the_pool_is_told(ec2: Ec2Server
         with pytest.raises(RejectedError, match="none of its subnets is in us-east-1c"):
             await inner.provision(another(2, zone="us-east-1c"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_a_fleet_without_credentials_is_told_to_fix_them_and_asks_nobody(
+def test_missing_credentials_raise_a_credential_error_before_any_call(
     ec2: Ec2Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -306,11 +306,11 @@ def test_a_fleet_without_credentials_is_told_to_fix_them_and_asks_nobody(
         with pytest.raises(CredentialError, match="Unable to locate credentials"):
             await account.provision(REQUEST)
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert ec2.calls() == {}
 
 
-def test_the_role_of_the_machine_that_the_server_runs_on_is_enough(
+def test_the_role_of_the_servers_machine_is_used(
     ec2: Ec2Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -335,11 +335,11 @@ def test_the_role_of_the_machine_that_the_server_runs_on_is_enough(
         monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url)
         service.say(role, "gpu-fleet")
         service.say(f"{role}gpu-fleet", keys)
-        tell(ec2, story)
+        run_story(ec2, story)
         assert f"/latest/meta-data/{role}gpu-fleet" in service.asked
 
 
-def test_a_machine_is_rebooted_where_it_is(ec2: Ec2Server) -> None:
+def test_a_reboot_uses_the_machines_region(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         bought = await account.provision(REQUEST)
         await account.reboot(bought.id)
@@ -347,19 +347,19 @@ def test_a_machine_is_rebooted_where_it_is(ec2: Ec2Server) -> None:
         with pytest.raises(InstanceNotFoundError):
             await account.reboot(InstanceId("i-0123456789abcdef0"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
     assert ec2.calls()["RebootInstances"] == 1
 
 
-def test_a_machine_nobody_has_is_not_found_in_any_region(ec2: Ec2Server) -> None:
+def test_an_unknown_machine_is_not_found_in_any_region(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         with pytest.raises(InstanceNotFoundError, match="in any region"):
             await account.terminate(InstanceId("i-0123456789abcdef0"))
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_what_the_price_list_says_goes_before_the_catalogue(ec2: Ec2Server) -> None:
+def test_the_price_list_takes_precedence_over_the_catalogue(ec2: Ec2Server) -> None:
     prices = {"us-east-1": {"p5.48xlarge": "55.0400000000", "g5.xlarge": "1.006"}}
     west = {"us-west-2": {"p5.48xlarge": "60.5440000000"}}
     ec2.set(prices={**prices, **west})
@@ -372,10 +372,10 @@ def test_what_the_price_list_says_goes_before_the_catalogue(ec2: Ec2Server) -> N
         assert of["g5.xlarge", "us-east-1"] == Decimal("1.006")
         assert of["g5.xlarge", "us-west-2"] == 0, "left to the catalogue"
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_a_machine_that_the_price_list_files_elsewhere_has_its_price_all_the_same(
+def test_a_type_of_another_price_list_family_has_its_price(
     ec2: Ec2Server,
 ) -> None:
     prices = {"us-east-1": {"p5.48xlarge": "55.04", "g5.xlarge": "1.006"}}
@@ -387,20 +387,20 @@ def test_a_machine_that_the_price_list_files_elsewhere_has_its_price_all_the_sam
         assert of["p5.48xlarge", "us-east-1"] == Decimal("55.04")
         assert of["g5.xlarge", "us-east-1"] == Decimal("1.006")
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
-def test_an_account_that_may_not_read_the_price_list_sells_all_the_same(ec2: Ec2Server) -> None:
+def test_an_account_without_access_to_the_price_list_has_offerings(ec2: Ec2Server) -> None:
     async def story(account: AwsAccount) -> None:
         found = [x for x in await account.offerings() if not x.spot]
         assert found
         assert {x.price_per_hour for x in found} == {Decimal(0)}
 
-    tell(ec2, story)
+    run_story(ec2, story)
 
 
 class HurriedClock(SystemClock):
-    """Waits for nothing, and says that it did."""
+    """A clock whose sleeps return at once and advance its time."""
 
     waited_s = 0.0
 
@@ -415,7 +415,7 @@ class HurriedClock(SystemClock):
 
 
 def send(ec2: Ec2Server, kind: str, instance: str, **more: str) -> None:
-    """Let EC2 have an event: through EventBridge, whose rule passes it on to the queue."""
+    """Send an EC2 event to EventBridge; its rule forwards the event to the queue."""
     events = client_of(ec2, "events")
     detail = {"instance-id": instance, **more}
     answer = events.put_events(
@@ -430,7 +430,7 @@ def client_of(ec2: Ec2Server, service: str) -> Any:  # noqa: ANN401 - botocore's
 
 
 def a_queue(ec2: Ec2Server, name: str) -> str:
-    """Return a queue that a rule for EC2's events writes to."""
+    """Return a queue that receives EC2's events from an EventBridge rule."""
     sqs, events = client_of(ec2, "sqs"), client_of(ec2, "events")
     sqs.create_queue(QueueName=name)
     url: str = sqs.get_queue_url(QueueName=name)["QueueUrl"]
@@ -448,7 +448,7 @@ def held_messages(ec2: Ec2Server, url: str) -> int:
     return sum(int(count) for count in found["Attributes"].values())
 
 
-def test_interruptions_and_recommendations_are_heard_from_the_queue_and_stand(
+def test_interruptions_and_recommendations_are_received_from_the_queue_and_stay_valid(
     ec2: Ec2Server,
 ) -> None:
     url = a_queue(ec2, "stands")
@@ -475,7 +475,7 @@ def test_interruptions_and_recommendations_are_heard_from_the_queue_and_stand(
         assert found[two.id].kind is NoticeKind.RECLAIM
         assert found[two.id].reason.endswith("terminate")
         assert {x.instance for x in await account.notices()} == {one.id, two.id}, "they stand"
-        assert held_messages(ec2, url) == 2, "what is not for us is removed"
+        assert held_messages(ec2, url) == 2, "unrelated messages are deleted"
         clock.waited_s += 3600
         assert {x.instance for x in await account.notices()} == {one.id}, "an hour later"
         clock.waited_s += 24 * 3600
@@ -489,8 +489,8 @@ def test_interruptions_and_recommendations_are_heard_from_the_queue_and_stand(
 
 
 @pytest.mark.long
-def test_a_new_process_hears_what_the_one_before_had_heard(ec2: Ec2Server) -> None:
-    """In real time: it is the queue that hides messages, and shows them again."""
+def test_a_new_process_receives_the_messages_of_its_predecessor(ec2: Ec2Server) -> None:
+    """Runs in real time, because the queue hides messages and delivers them again."""
     url = a_queue(ec2, "restart")
     settings = AwsSettings(regions=("us-east-1",), event_queue=url)
 
@@ -501,5 +501,5 @@ def test_a_new_process_hears_what_the_one_before_had_heard(ec2: Ec2Server) -> No
     async def second(account: AwsAccount) -> None:
         assert [x.instance for x in await account.notices()] == ["i-1"]
 
-    tell(ec2, first, settings)
-    tell(ec2, second, settings)
+    run_story(ec2, first, settings)
+    run_story(ec2, second, settings)

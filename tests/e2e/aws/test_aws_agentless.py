@@ -9,6 +9,7 @@ from pathlib import Path
 
 import botocore.session
 import pytest
+from tests.support.ec2_server import Ec2Server
 
 from navarch import ControlPlane
 from navarch.app.server import Running
@@ -23,7 +24,6 @@ from navarch.core.pool import Pool
 from navarch.core.version import VERSION
 from navarch.ports.api import PoolSpec
 from navarch.stores.sqlite import SqliteStore
-from navarch.testing.ec2_server import Ec2Server
 
 CONFIG = """
 server:
@@ -50,7 +50,7 @@ Story = Callable[[FleetClient, str], Awaitable[None]]
 
 
 def serve(ec2: Ec2Server, folder: Path, story: Story) -> None:
-    """Tell `story` to a client of a server that runs, and to its address."""
+    """Run `story` with a client of a running server and the server's address."""
 
     async def main() -> None:
         running: asyncio.Future[Running] = asyncio.get_running_loop().create_future()
@@ -68,7 +68,7 @@ def serve(ec2: Ec2Server, folder: Path, story: Story) -> None:
 
 
 async def navarch(url: str, line: str) -> tuple[int, str]:
-    """Run the command line against `url`; return its exit code and what it said."""
+    """Run the command line against `url`; return its exit code and output."""
     ran = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "navarch.cli", "-s", url, *line.split()),
         stdout=asyncio.subprocess.PIPE,
@@ -80,18 +80,18 @@ async def navarch(url: str, line: str) -> tuple[int, str]:
 
 
 async def user_data(ec2: Ec2Server) -> str:
-    """Wait for the one machine; return what it was told at its first boot."""
+    """Wait for the one machine; return its user data."""
     while not ec2.alive():  # noqa: ASYNC110 - another process fills it
         await asyncio.sleep(0.05)
     (machine,) = ec2.alive()
     client = botocore.session.get_session().create_client(
         "ec2", region_name="us-east-1", endpoint_url=ec2.url
     )
-    told = client.describe_instance_attribute(InstanceId=machine, Attribute="userData")
-    return base64.b64decode(told["UserData"]["Value"]).decode()
+    attribute = client.describe_instance_attribute(InstanceId=machine, Attribute="userData")
+    return base64.b64decode(attribute["UserData"]["Value"]).decode()
 
 
-def test_the_api_and_the_command_line_refuse_it_and_buy_nothing(
+def test_the_api_and_the_command_line_refuse_such_a_pool_and_buy_nothing(
     ec2: Ec2Server, tmp_path: Path
 ) -> None:
     async def story(fleet: FleetClient, url: str) -> None:
@@ -121,7 +121,7 @@ def test_a_pool_with_user_data_is_accepted_and_its_machine_gets_it(
     serve(ec2, tmp_path, story)
 
 
-def test_a_pool_that_the_file_holds_with_cloud_init_is_accepted_and_its_machine_gets_the_agent(
+def test_a_pool_with_cloud_init_is_accepted_and_its_machine_gets_the_agent(
     ec2: Ec2Server, tmp_path: Path
 ) -> None:
     async def story(_fleet: FleetClient, url: str) -> None:
@@ -132,7 +132,7 @@ def test_a_pool_that_the_file_holds_with_cloud_init_is_accepted_and_its_machine_
     serve(ec2, tmp_path, story)
 
 
-def test_blank_user_data_does_not_take_the_place_of_the_script_that_starts_the_agent(
+def test_blank_user_data_does_not_replace_the_script_that_starts_the_agent(
     ec2: Ec2Server, tmp_path: Path
 ) -> None:
     async def story(fleet: FleetClient, _url: str) -> None:

@@ -1,8 +1,9 @@
-"""A crash at every call that the adapter makes to EC2, and at every commit around it."""
+"""A crash at every call of the adapter to EC2, and at every commit in between."""
 
 from decimal import Decimal
 
 import pytest
+from tests.support.ec2_server import Ec2Server
 
 from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
@@ -13,7 +14,6 @@ from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.sim.incarnation import Tripwire
 from navarch.testing.adapter_sweep import SweptFleet, sweep_once
-from navarch.testing.ec2_server import Ec2Server
 
 OFFERING = Offering(
     provider=ProviderName("aws"),
@@ -31,18 +31,18 @@ def live(ec2: Ec2Server, wire: Tripwire) -> SweptFleet:
         return AwsAccount(clock, offload, AwsSettings(endpoint=ec2.url, regions=("us-east-1",)))
 
     swept = sweep_once(build, OFFERING, alive=lambda: set(ec2.alive()), wire=wire)
-    # Two, and one more: never was a machine bought that only had to be given back.
+    # Three machines in all: none was bought only to be terminated.
     assert ec2.made() == 3, f"call {wire.at} of {wire.log}"
     assert ec2.alive() == []
     return swept
 
 
-def test_an_untouched_life_buys_what_it_needs_and_nothing_else(ec2: Ec2Server) -> None:
+def test_a_life_without_crashes_buys_exactly_what_it_needs(ec2: Ec2Server) -> None:
     assert live(ec2, Tripwire()).crashes == 0
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
-def test_a_crash_at_one_call_in_many_leaves_nothing_leaked_or_doubled(
+def test_a_crash_at_a_sampled_call_leaks_and_duplicates_nothing(
     ec2: Ec2Server, after: bool
 ) -> None:
     calls = live(ec2, Tripwire()).wire.calls
@@ -54,7 +54,7 @@ def test_a_crash_at_one_call_in_many_leaves_nothing_leaked_or_doubled(
 @pytest.mark.long
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 @pytest.mark.parametrize("after", [False, True], ids=["before its effect", "after its effect"])
-def test_a_crash_at_any_call_leaves_nothing_leaked_or_doubled(
+def test_a_crash_at_any_call_leaks_and_duplicates_nothing(
     ec2: Ec2Server, after: bool, chunk: int
 ) -> None:
     calls = live(ec2, Tripwire()).wire.calls
@@ -65,7 +65,9 @@ def test_a_crash_at_any_call_leaves_nothing_leaked_or_doubled(
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
-def test_a_lost_answer_and_a_crash_together_buy_no_machine_twice(ec2: Ec2Server, lost: str) -> None:
+def test_a_lost_response_and_a_crash_together_buy_no_machine_twice(
+    ec2: Ec2Server, lost: str
+) -> None:
     at = live(ec2, Tripwire()).wire.log.index("call")
     ec2.reset()
     ec2.set(faults=[{"action": "RunInstances", "lost": lost}] * 2)

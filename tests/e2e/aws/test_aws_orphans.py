@@ -1,6 +1,8 @@
-"""Whose machines are ended in an account that many share: ours, and only after three looks."""
+"""Orphans in a shared account: only proven ones are terminated, after three listings."""
 
 from dataclasses import replace
+
+from tests.support.ec2_server import Ec2Server
 
 from navarch.core.ids import NodeId, PoolName, Token
 from navarch.core.ownership import Cluster, Owner
@@ -11,7 +13,6 @@ from navarch.providers.aws.account import AwsAccount
 from navarch.providers.aws.settings import AwsSettings
 from navarch.sim.clock import InlineOffload
 from navarch.testing.adapter_sweep import CLUSTER, SweptFleet, live_through
-from navarch.testing.ec2_server import Ec2Server
 
 OWNER = Owner(node=NodeId("lost-0"), pool=PoolName("lost"), token=Token("launch-lost"))
 PLAIN = ProvisionRequest(
@@ -23,7 +24,7 @@ def labelled(token: str, labels: dict[str, str]) -> ProvisionRequest:
     return replace(PLAIN, token=Token(token), name=token, labels=labels)
 
 
-def strangers() -> list[ProvisionRequest]:
+def unrelated() -> list[ProvisionRequest]:
     theirs = Cluster(id="theirs", secret=b"their secret").labels(OWNER)
     forged = {**CLUSTER.labels(OWNER), "navarch-signature": "0" * 32}
     moved = {**CLUSTER.labels(OWNER), "navarch-node": "another-0"}
@@ -36,7 +37,7 @@ def strangers() -> list[ProvisionRequest]:
     ]
 
 
-def test_only_a_machine_that_is_provably_ours_is_ended_and_not_before_the_third_listing(
+def test_only_a_proven_orphan_is_terminated_and_not_before_the_third_listing(
     ec2: Ec2Server,
 ) -> None:
     def build(clock: Clock, offload: Offload) -> AwsAccount:
@@ -44,21 +45,21 @@ def test_only_a_machine_that_is_provably_ours_is_ended_and_not_before_the_third_
 
     async def story(swept: SweptFleet) -> None:
         by_hand = build(swept.clock, InlineOffload())
-        others = {(await by_hand.provision(request)).id for request in strangers()}
+        others = {(await by_hand.provision(request)).id for request in unrelated()}
         orphan = (await by_hand.provision(labelled("ours", CLUSTER.labels(OWNER)))).id
         ended_after = None
         for _ in range(60):
             await swept.clock.sleep(10.0)
             if ended_after is None and orphan not in set(ec2.alive()):
                 ended_after = ec2.calls()["DescribeInstances"]
-        assert ended_after is not None, "our own orphan is still there"
-        assert ended_after >= 3, "it was ended before it had been seen three times"
+        assert ended_after is not None, "the orphan is still there"
+        assert ended_after >= 3, "it was terminated before three listings showed it"
         assert set(ec2.alive()) == others
 
     live_through(story, build, alive=lambda: set(ec2.alive()))
 
 
-def test_an_end_that_ec2_refuses_for_hours_is_asked_for_until_it_is_granted(
+def test_a_termination_that_ec2_refuses_for_hours_is_retried_until_it_succeeds(
     ec2: Ec2Server,
 ) -> None:
     def build(clock: Clock, offload: Offload) -> AwsAccount:

@@ -1,13 +1,14 @@
-"""A server that is configured with an account at AWS, from the file to the machine."""
+"""A server with an AWS account, from the configuration file to the machine."""
 
 import asyncio
 from pathlib import Path
+
+from tests.support.ec2_server import Ec2Server
 
 from navarch import ControlPlane
 from navarch.app.server import Running
 from navarch.config import parse_config
 from navarch.ports.api import Offer
-from navarch.testing.ec2_server import Ec2Server
 
 CONFIG = """
 server: {{address: "127.0.0.1:0", grpc_address: "127.0.0.1:0"}}
@@ -24,7 +25,7 @@ pools:
 """
 
 
-def test_a_pool_at_aws_is_filled_from_the_next_zone_and_the_offers_say_why(
+def test_a_pool_at_aws_is_filled_from_the_next_zone_and_the_offers_show_why(
     ec2: Ec2Server, tmp_path: Path
 ) -> None:
     ec2.set(stock={"us-east-1a/p5.48xlarge": 1})

@@ -1,8 +1,8 @@
-"""Containers that run the agent, end to end: our image, a real engine, a real server.
+"""Containers that run the agent, end to end: the agent's image, a real engine, a real server.
 
-The image is built from the Dockerfile as it stands, on a base made of this machine's Python, for
-no registry is asked. The server runs where the containers' network is: they reach it by an address
-of the bridge, as they would reach their host's.
+The image is built from the unchanged Dockerfile, on a base image with the host's Python, because
+no registry is used. The server runs in the containers' network; they reach it at an address of
+the bridge, as they would reach their host.
 """
 
 import json
@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from navarch.testing.docker_engine import (
+from tests.support.docker_engine import (
     EngineDidNotStartError,
     docker_engine,
     engine_missing,
     namespace_of,
 )
-from navarch.testing.python_image import NoWheelsError, fetch_wheels, import_python
+from tests.support.python_image import NoWheelsError, fetch_wheels, import_python
 
 pytestmark = pytest.mark.long
 
@@ -44,7 +43,7 @@ pools:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An engine with our image, and the way into its network."""
+    """An engine with the agent's image, and access to its network."""
 
     host: str
     inside: list[str]
@@ -85,7 +84,7 @@ def site() -> Iterator[Site]:
 
 
 class Server:
-    """`navarch serve` in the containers' network, asked by the command line."""
+    """`navarch serve` in the containers' network, with a command line client."""
 
     def __init__(self, site: Site, folder: Path) -> None:
         self._site = site
@@ -112,7 +111,7 @@ class Server:
         )
 
     def active(self) -> list[str] | None:
-        """Return the nodes at work; None while the server does not answer."""
+        """Return the active nodes; None while the server does not respond."""
         ran = self.navarch("list", "--output", "json")
         if ran.returncode:
             return None
@@ -136,7 +135,7 @@ class Server:
         self._process.wait(timeout=30)
 
 
-def test_containers_are_bought_join_by_themselves_are_replaced_and_given_back(
+def test_containers_are_started_join_are_replaced_and_are_removed(
     site: Site, tmp_path: Path
 ) -> None:
     server = Server(site, tmp_path)
@@ -164,7 +163,7 @@ def test_containers_are_bought_join_by_themselves_are_replaced_and_given_back(
             site.docker("rm", "-f", each)
 
 
-def test_the_image_has_the_agent_and_nothing_of_the_server(site: Site) -> None:
+def test_the_image_contains_the_agent_and_not_the_server(site: Site) -> None:
     said = site.docker("run", "--rm", "--entrypoint", "navarch", "navarch-agent", "version")
     assert "0.1.0" in said
     heavy = "import importlib.util as u; print([m for m in ('numpy', 'grpc') if u.find_spec(m)])"

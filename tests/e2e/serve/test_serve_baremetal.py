@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.support.ssh_machines import SshMachine, real_sshd, sshd_missing
 
 from navarch import ControlPlane
 from navarch.app.server import Running
@@ -15,7 +16,6 @@ from navarch.config import parse_config
 from navarch.core.ids import NodeId, PoolName
 from navarch.core.node import Phase
 from navarch.ports.bringup import BringUpApi
-from navarch.testing.ssh_machines import SshMachine, real_sshd, sshd_missing
 
 CONFIG = """
 server:

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from tests.support.nvml_stand_in import build_stand_in
 
 from navarch.clock.system import SystemClock
 from navarch.gpus.nvml import NvmlGpus
 from navarch.ports.gpu import Fabric, GpuError, GpuLostError, SpareRows
-from navarch.testing.nvml_stand_in import build_stand_in
 
 
 @pytest.fixture(scope="module")

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.support.nvml_stand_in import Mood, build_stand_in, set_mood
 
 from navarch.clock.system import SystemClock
 from navarch.gpus.child import NvmlChild
 from navarch.gpus.nvml import NvmlGpus
 from navarch.ports.gpu import GpuError, GpuHungError, GpuLostError
-from navarch.testing.nvml_stand_in import Mood, build_stand_in, set_mood
 
 
 @dataclass

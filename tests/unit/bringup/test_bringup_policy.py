@@ -1,4 +1,4 @@
-"""Templates that cannot become commands, and what to do next about a machine."""
+"""Command templates, and the next step for a machine that is set up."""
 
 import shlex
 import subprocess
@@ -60,7 +60,7 @@ def step(setup: Setup, node: Node, *logs: BringUpLog, after: timedelta = timedel
     return next_step(setup, node, logs, unanswered_since=None, now=NOW + after)
 
 
-def test_the_variables_of_the_reference_are_filled_in() -> None:
+def test_the_variables_of_the_go_system_are_filled_in() -> None:
     values = {"ControlPlane": "http://10.0.0.1:50051", "NodeID": "training-0", "Pool": "training"}
     command = "install --server {{.ControlPlane}} --node {{ .NodeID }} --pool {{.Pool}}"
     assert fill_in(command, values) == (
@@ -69,11 +69,11 @@ def test_the_variables_of_the_reference_are_filled_in() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="\0", codec="utf-8")))
-def test_no_value_can_be_anything_but_one_word(value: str) -> None:
+def test_every_value_is_quoted_as_one_word(value: str) -> None:
     assert shlex.split(fill_in("run {{.Region}}", {"Region": value})) == ["run", value]
 
 
-def test_a_shell_takes_a_nasty_value_for_what_it_is() -> None:
+def test_a_shell_reads_a_hostile_value_as_plain_text() -> None:
     nasty = "x'; touch /tmp/owned; echo $(id) `id` \\ \"\n{{.Pool}}"
     command = fill_in("printf %s {{.NodeID}}", {"NodeID": nasty, "Pool": "p"})
     assert subprocess.run(["sh", "-c", command], capture_output=True, check=True).stdout == (
@@ -82,7 +82,7 @@ def test_a_shell_takes_a_nasty_value_for_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("word", ["{{.Secret}}", "{{NodeID}}", "{{.NodeID | printf}}", "{{}}"])
-def test_what_is_no_variable_is_refused_by_name(word: str) -> None:
+def test_an_unknown_variable_is_refused_by_name(word: str) -> None:
     with pytest.raises(InvalidError, match="is no variable; there are"):
         check_template(f"echo {word}")
 
@@ -91,7 +91,7 @@ def test_braces_of_the_shell_are_left_alone() -> None:
     assert fill_in("echo ${HOME} {a,b} $((1+1))", {}) == "echo ${HOME} {a,b} $((1+1))"
 
 
-def test_secrets_are_blotted_out_of_what_is_kept() -> None:
+def test_secrets_are_redacted_from_stored_output() -> None:
     assert without_secrets("token=abc, and again abc", ["abc", ""]) == (
         "token=[secret], and again [secret]"
     )
@@ -101,14 +101,14 @@ def test_a_machine_with_an_address_is_set_up_at_once() -> None:
     assert step(SETUP, a_machine()) == Run(address="203.0.113.7", attempt=1)
 
 
-def test_the_private_address_is_taken_where_the_pool_asks_for_it() -> None:
+def test_the_private_address_is_used_if_the_pool_requires_it() -> None:
     inside = replace(SETUP, private_address=True)
     assert step(inside, a_machine()) == Run(address="10.0.0.7", attempt=1)
     assert step(inside, a_machine(private="")) == Run(address="203.0.113.7", attempt=1)
     assert step(SETUP, a_machine(public="")) == Run(address="10.0.0.7", attempt=1)
 
 
-def test_a_machine_without_an_address_is_waited_for_and_then_given_up() -> None:
+def test_a_machine_without_an_address_is_abandoned_after_a_wait() -> None:
     nowhere = a_machine(public="", private="")
     limit = SETUP.address_within
     assert step(SETUP, nowhere) == Wait(until=NOW + limit)
@@ -119,12 +119,12 @@ def test_a_machine_that_was_set_up_is_left_alone() -> None:
     assert step(SETUP, a_machine(), an_attempt(succeeded=True)) == Finished()
 
 
-def test_the_success_of_an_earlier_machine_is_not_this_one_s() -> None:
+def test_the_success_of_an_earlier_machine_does_not_count_for_this_one() -> None:
     other = an_attempt(succeeded=True, launch=Token("t-0"))
     assert step(SETUP, a_machine(), other) == Run(address="203.0.113.7", attempt=1)
 
 
-def test_a_failure_is_tried_again_after_a_pause_that_grows() -> None:
+def test_a_failure_is_retried_with_growing_delays() -> None:
     assert step(SETUP, a_machine(), an_attempt()) == Wait(until=NOW + timedelta(seconds=5))
     twice = (an_attempt(), an_attempt(2))
     assert step(SETUP, a_machine(), *twice) == Wait(until=NOW + timedelta(seconds=10))
@@ -133,20 +133,20 @@ def test_a_failure_is_tried_again_after_a_pause_that_grows() -> None:
     )
 
 
-def test_the_last_failure_gives_the_machine_up_and_says_why() -> None:
+def test_the_last_failure_abandons_the_machine_with_its_reason() -> None:
     thrice = [an_attempt(i) for i in (1, 2, 3)]
     assert step(SETUP, a_machine(), *thrice) == GiveUp(
         reason="setting it up failed 3 times: command 1 failed: exit code 2"
     )
 
 
-def test_an_attempt_that_a_crash_cut_short_counts() -> None:
+def test_an_attempt_interrupted_by_a_crash_counts() -> None:
     cut = an_attempt(ended_at=None, error="")
     once = replace(SETUP, attempts_max=1)
     assert isinstance(step(once, a_machine(), cut, after=timedelta(hours=1)), GiveUp)
 
 
-def test_a_machine_that_never_answers_is_given_up() -> None:
+def test_a_machine_that_never_responds_is_abandoned() -> None:
     node = a_machine()
     late = NOW + SETUP.answer_within
     assert next_step(SETUP, node, (), unanswered_since=NOW, now=late) == GiveUp(

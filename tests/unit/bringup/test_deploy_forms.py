@@ -1,4 +1,4 @@
-"""What is put on machines works as it stands: user data, unit, DaemonSet, image scripts."""
+"""The files for machines are valid: user data, systemd unit, DaemonSet, image scripts."""
 
 import os
 import re
@@ -28,7 +28,7 @@ UNIT = files("navarch.app").joinpath("navarch-agent.service").read_text("utf-8")
 CLUSTER = Cluster(id="c-1", secret=b"secret")
 
 
-def told() -> Mapping[str, str]:
+def agent_environment() -> Mapping[str, str]:
     guide = Guide(
         control_plane=lambda _: "http://10.0.0.1:50051",
         join_token=lambda node, launch: join_token(CLUSTER, node, launch),
@@ -40,7 +40,7 @@ def told() -> Mapping[str, str]:
 
 
 def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: Path) -> None:
-    """The script itself runs here, in a root of its own, with stand-ins for pip and systemd."""
+    """The script runs in its own root folder, with stand-ins for pip and systemd."""
     root, tools = tmp_path / "root", tmp_path / "tools"
     for folder in (root / "etc/systemd/system", root / "opt", tools):
         folder.mkdir(parents=True)
@@ -48,7 +48,7 @@ def test_user_data_installs_and_starts_the_agent_with_its_join_token(tmp_path: P
     (tools / "systemctl").chmod(0o755)
     agent_file = root / "opt/navarch/bin/navarch"
     install = f"mkdir -p {agent_file.parent} && touch {agent_file} && chmod +x {agent_file}"
-    script = render_user_data(told(), install=install)
+    script = render_user_data(agent_environment(), install=install)
     script = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", script)
     for _ in range(2):
         subprocess.run(
@@ -79,7 +79,7 @@ def boot(
     script: str | None = None,
     shell: str = "bash",
 ) -> "subprocess.CompletedProcess[str]":
-    """Run user data in a root of its own; `python` and `pip` are bodies of stand-ins."""
+    """Run user data in its own root folder; `python` and `pip` are bodies of stand-ins."""
     root, tools = tmp_path / "root", tmp_path / "tools"
     for folder in (root / "etc/systemd/system", root / "opt/navarch/bin", tools):
         folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def boot(
     for file, body in stand_ins.items():
         file.write_text(f"#!/bin/sh\n{log}{body}\n")
         file.chmod(0o755)
-    text = render_user_data(told()) if script is None else script
+    text = render_user_data(agent_environment()) if script is None else script
     text = re.sub(r"(?<![\w/])/(etc|opt)/", rf"{root}/\1/", text)
     return subprocess.run(
         [shell, "-c", text],
@@ -135,7 +135,7 @@ def test_the_boot_script_installs_exactly_the_version_of_the_server(
         pytest.param("", "exit 0", 1, "opt/navarch/bin/navarch is missing", id="pip does nothing"),
     ],
 )
-def test_a_boot_script_that_cannot_install_the_agent_fails_and_says_what_to_do(
+def test_a_boot_script_that_cannot_install_the_agent_fails_with_a_remedy(
     tmp_path: Path, python: str, pip: str, code: int, what: str, shell: str
 ) -> None:
     ran = boot(tmp_path, python=python, pip=pip, shell=shell)
@@ -153,14 +153,14 @@ def test_a_boot_script_stops_at_the_first_line_of_a_custom_command_that_fails(
     tmp_path: Path,
 ) -> None:
     install = "sh -c 'exit 4'\nsystemctl start 'a-secret'"
-    ran = boot(tmp_path, python="", script=render_user_data(told(), install=install))
+    ran = boot(tmp_path, python="", script=render_user_data(agent_environment(), install=install))
     assert ran.returncode == 4
     assert "the agent is not installed: the install command ended with exit code 4" in ran.stderr
     assert "a-secret" not in ran.stderr, "a command may hold the password of a package index"
     assert not calls(tmp_path)
 
 
-def test_a_boot_script_does_not_install_an_agent_that_the_image_carries(tmp_path: Path) -> None:
+def test_a_boot_script_does_not_install_an_agent_that_the_image_contains(tmp_path: Path) -> None:
     carried = tmp_path / "root/opt/navarch/bin/navarch"
     carried.parent.mkdir(parents=True)
     carried.touch(mode=0o755)
@@ -169,23 +169,25 @@ def test_a_boot_script_does_not_install_an_agent_that_the_image_carries(tmp_path
     assert [call.split()[0] for call in calls(tmp_path)] == ["systemctl", "systemctl"]
 
 
-def test_user_data_is_the_same_each_time_a_launch_is_asked_for() -> None:
-    assert render_user_data(told()) == render_user_data(told())
+def test_user_data_is_the_same_for_each_attempt_of_a_launch() -> None:
+    assert render_user_data(agent_environment()) == render_user_data(agent_environment())
 
 
-def test_user_data_fits_where_the_least_is_taken() -> None:
-    assert len(render_user_data(told()).encode()) < 12_000, "AWS takes 16 kB"
+def test_user_data_fits_the_smallest_limit_of_all_clouds() -> None:
+    assert len(render_user_data(agent_environment()).encode()) < 12_000, "AWS takes 16 kB"
 
 
-def test_every_variable_that_machines_are_told_is_one_that_the_agent_reads() -> None:
+def test_the_agent_reads_every_variable_that_machines_receive() -> None:
     read = {
         name
         for option in agent.params
         if isinstance(option, click.Option) and option.envvar
         for name in ([option.envvar] if isinstance(option.envvar, str) else option.envvar)
     }
-    asked = {*told(), "NAVARCH_JOIN_TOKEN_FILE", "NAVARCH_DEAD_MAN_LEASE"} - {"NAVARCH_JOIN_TOKEN"}
-    assert asked <= read
+    written = {*agent_environment(), "NAVARCH_JOIN_TOKEN_FILE", "NAVARCH_DEAD_MAN_LEASE"} - {
+        "NAVARCH_JOIN_TOKEN"
+    }
+    assert written <= read
     manifest = yaml.safe_load((DEPLOY / "kubernetes/agent-daemonset.yaml").read_text())
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
     assert {each["name"] for each in container["env"]} <= read
@@ -208,7 +210,7 @@ def test_the_image_script_is_a_script() -> None:
 
 
 @pytest.mark.parametrize("cloud", ["aws", "gcp"])
-def test_image_templates_are_whole_and_run_the_script(cloud: str) -> None:
+def test_image_templates_are_complete_and_run_the_script(cloud: str) -> None:
     text = (DEPLOY / f"packer/{cloud}.pkr.hcl").read_text()
     found = hcl2.loads(text)
     declared = {name.strip('"') for each in found["variable"] for name in each}
@@ -232,8 +234,8 @@ NEWER = (
     re.compile(r"^  metadata_options \{\n.*?^  \}\n", re.DOTALL | re.MULTILINE),
     re.compile(r"^  imds_support.*\n", re.MULTILINE),
 )
-"""What the last free release of Packer, which is the one that distributions have, does not know:
-plugins of their own, and what the plugin for Amazon has learnt since."""
+"""Fields that the last free release of Packer, which distributions ship, does not support:
+separate plugins, and newer fields of the Amazon plugin."""
 
 
 @pytest.mark.skipif(shutil.which("packer") is None, reason="packer is not installed")
@@ -262,7 +264,7 @@ def test_packer_accepts_the_image_templates(cloud: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.28", "1.32", "1.36"])
-def test_kubernetes_accepts_the_daemonset_with_no_field_that_it_does_not_know(
+def test_the_daemonset_is_valid_without_unknown_fields(
     version: str,
 ) -> None:
     for manifest in yaml.safe_load_all((DEPLOY / "kubernetes/agent-daemonset.yaml").read_text()):

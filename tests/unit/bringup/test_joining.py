@@ -1,4 +1,4 @@
-"""Join tokens let one machine in, as one node, to do what agents do."""
+"""A join token admits one machine, as one node, with an agent's permissions."""
 
 import asyncio
 import sys
@@ -55,7 +55,7 @@ def token(node: NodeId = NODE, launch: Token = LAUNCH, *, key: str = "key-of-mac
     return with_machine_key(join_token(CLUSTER, node, launch), key)
 
 
-def test_a_token_names_its_node_and_launch_and_cannot_be_changed() -> None:
+def test_a_token_names_its_node_and_launch_and_cannot_be_altered() -> None:
     shown = token()
     joiner = read_join_token(CLUSTER, shown)
     assert joiner is not None
@@ -68,11 +68,11 @@ def test_a_token_names_its_node_and_launch_and_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize("shown", ["", "nvj1.", "nvj1.a.b.c", "nvj1.*.*.*", "nvj1.gA.gA.x.y"])
-def test_what_is_no_token_is_nobody(shown: str) -> None:
+def test_an_invalid_token_has_no_identity(shown: str) -> None:
     assert read_join_token(CLUSTER, shown) is None
 
 
-def test_the_first_machine_to_come_is_the_only_one_that_can() -> None:
+def test_only_the_first_machine_can_use_a_token() -> None:
     async def story() -> None:
         store = await a_store()
         joins = JoinService(SystemClock(), store)
@@ -88,7 +88,7 @@ def test_the_first_machine_to_come_is_the_only_one_that_can() -> None:
     asyncio.run(story())
 
 
-def test_the_token_of_an_earlier_launch_opens_nothing() -> None:
+def test_the_token_of_an_earlier_launch_is_refused() -> None:
     async def story() -> None:
         joins = JoinService(SystemClock(), await a_store())
         for shown in (token(launch=Token("t-0")), token(NodeId("training-7"))):
@@ -148,7 +148,7 @@ async def ask(
     return status
 
 
-def test_a_machine_joins_with_its_token_and_can_do_nothing_but_be_that_node() -> None:
+def test_a_machine_joins_with_its_token_and_may_act_only_as_its_node() -> None:
     async def story() -> None:
         store = await a_store()
         app = an_app(store)
@@ -172,14 +172,14 @@ def test_a_machine_joins_with_its_token_and_can_do_nothing_but_be_that_node() ->
     asyncio.run(story())
 
 
-def test_a_machine_keeps_its_key_for_itself(tmp_path: Path) -> None:
+def test_a_machines_key_file_is_private(tmp_path: Path) -> None:
     first = machine_key(tmp_path / "state", SystemEntropy())
     assert machine_key(tmp_path / "state", SystemEntropy()) == first
     assert machine_key(tmp_path / "other", SystemEntropy()) != first
     assert (tmp_path / "state" / "machine-key").stat().st_mode & 0o077 == 0
 
 
-def test_an_operator_gets_the_token_of_a_machine_that_is_awaited_and_of_no_other() -> None:
+def test_an_operator_gets_only_tokens_of_machines_that_have_not_joined() -> None:
     async def story() -> None:
         store = await a_store()
         joins = JoinService(SystemClock(), store)
@@ -193,7 +193,7 @@ def test_an_operator_gets_the_token_of_a_machine_that_is_awaited_and_of_no_other
     asyncio.run(story())
 
 
-def test_a_machine_that_was_installed_anew_can_be_let_in_again_and_the_old_one_is_out() -> None:
+def test_a_reinstalled_machine_can_join_again_and_the_old_key_is_refused() -> None:
     async def story() -> None:
         store = await a_store()
         joins = JoinService(SystemClock(), store)
@@ -210,7 +210,7 @@ def test_a_machine_that_was_installed_anew_can_be_let_in_again_and_the_old_one_i
     asyncio.run(story())
 
 
-def test_over_grpc_a_machine_joins_as_its_node_and_does_what_agents_do_for_it_alone() -> None:
+def test_over_grpc_a_machine_joins_and_may_act_only_as_its_node() -> None:
     async def story() -> None:
         doors = build_doors(token="the-operators-token", store=await a_store())
         async with open_doors(doors, http=False):

@@ -1,4 +1,4 @@
-"""Bring-up logs as operators read them, and as they outlive the process that wrote them."""
+"""Bring-up logs: their rendering, and their storage across restarts."""
 
 import asyncio
 from dataclasses import replace
@@ -42,11 +42,11 @@ def test_an_attempt_is_shown_command_by_command() -> None:
     )
 
 
-def test_what_was_never_set_up_says_so() -> None:
+def test_a_node_that_was_never_set_up_has_a_message() -> None:
     assert "no commands were run on it" in render_bringups([], attempts=0)
 
 
-def test_logs_are_kept_in_files_that_nobody_else_reads(tmp_path: Path) -> None:
+def test_log_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
     async def story() -> None:
         await FolderBringUpLogs(tmp_path, InlineOffload()).keep(replace(FAILED, ended_at=None))
         await FolderBringUpLogs(tmp_path, InlineOffload()).keep(FAILED)

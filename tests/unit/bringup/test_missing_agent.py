@@ -1,4 +1,4 @@
-"""Which pools would buy machines on which no agent ever starts."""
+"""Pools whose machines would never start an agent."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def a_pool(name: str, *providers: str, user_data: str = "") -> Pool:
 
 
 @pytest.mark.parametrize("provider", ["work", "imaged", "google", "lab"])
-def test_a_pool_at_a_cloud_that_the_file_does_not_hold_gets_no_agent(provider: str) -> None:
+def test_a_cloud_pool_outside_the_file_gets_no_agent(provider: str) -> None:
     assert missing_agent(CONFIG, a_pool("new", provider)) == (
         f"nothing starts the agent on machines that pool new buys from {provider}, so they would "
         "cost money and never register; add pool new to the configuration file of the server with "
@@ -45,7 +45,7 @@ def test_a_pool_at_a_cloud_that_the_file_does_not_hold_gets_no_agent(provider: s
 
 
 @pytest.mark.parametrize("provider", ["fake", "box", "rack", "a-provider-of-an-embedder"])
-def test_a_pool_of_machines_that_come_with_an_agent_needs_nothing(provider: str) -> None:
+def test_a_pool_whose_machines_include_an_agent_needs_no_setup(provider: str) -> None:
     assert missing_agent(CONFIG, a_pool("new", provider)) is None
 
 
@@ -56,11 +56,11 @@ def test_user_data_may_start_the_agent(provider: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["by-cloud-init", "by-ssh"])
-def test_a_pool_for_which_the_file_says_how_gets_its_agent_at_every_cloud(name: str) -> None:
+def test_a_pool_with_setup_in_the_file_gets_its_agent_at_every_cloud(name: str) -> None:
     assert missing_agent(CONFIG, a_pool(name, "work", "google", "lab")) is None
 
 
-def test_a_pool_of_the_file_without_either_may_buy_where_the_file_says_and_nowhere_else() -> None:
+def test_a_pool_of_the_file_without_setup_may_buy_only_where_the_file_allows() -> None:
     assert missing_agent(CONFIG, a_pool("by-image", "imaged")) is None
     elsewhere = missing_agent(CONFIG, a_pool("by-image", "imaged", "google", "work"))
     assert elsewhere is not None

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.support.nvml_stand_in import Mood, build_stand_in, set_mood
 
 from navarch.cli.main import navarch
 from navarch.health.machines import find_kind
-from navarch.testing.nvml_stand_in import Mood, build_stand_in, set_mood
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.metadata_service import MetadataService, metadata_service
 
 from navarch.core.health import CheckResult, Health
 from navarch.core.notice import Notice, NoticeKind
@@ -13,7 +14,6 @@ from navarch.hosts.metadata.aws import AwsMetadata
 from navarch.hosts.metadata.gcp import GcpKey, gcp_sources, maintenance_event, preempted
 from navarch.hosts.metadata.watch import Service, SourceWatch, detect, watch_service
 from navarch.ports.metadata import MetadataError
-from navarch.testing.metadata_service import MetadataService, metadata_service
 
 ACTION = "spot/instance-action"
 REBALANCE = "events/recommendations/rebalance"

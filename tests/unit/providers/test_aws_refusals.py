@@ -1,4 +1,4 @@
-"""What EC2's refusals mean, and how much of the market each of them closes."""
+"""The translation of EC2's errors, and which offerings each error excludes."""
 
 import pytest
 from botocore.exceptions import (
@@ -70,7 +70,7 @@ def answer(code: str) -> ClientError:
 
 
 @pytest.mark.parametrize(("code", "expected"), CLASSES.items(), ids=CLASSES)
-def test_each_code_of_ec2_says_what_to_do_next(code: str, expected: type[ProviderError]) -> None:
+def test_each_ec2_error_code_has_its_error_class(code: str, expected: type[ProviderError]) -> None:
     meant = refusal(answer(code), "run_instances", changes=True)
     assert isinstance(meant, expected)
     assert code in str(meant)
@@ -87,7 +87,7 @@ WIDTHS = {
 
 
 @pytest.mark.parametrize(("code", "width"), WIDTHS.items(), ids=WIDTHS)
-def test_a_refusal_closes_as_much_of_the_market_as_it_speaks_of(code: str, width: str) -> None:
+def test_an_error_excludes_the_offerings_in_its_scope(code: str, width: str) -> None:
     offering = Offering(
         provider=ProviderName("aws"),
         instance_type="p5.48xlarge",
@@ -126,7 +126,7 @@ URL = "http://127.0.0.1/"
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else type(value).__name__,
 )
-def test_silence_is_only_a_doubt_where_something_may_have_been_bought(
+def test_a_lost_response_is_an_unknown_outcome_only_for_calls_with_side_effects(
     error: Exception, buying: type[ProviderError], looking: type[ProviderError]
 ) -> None:
     assert type(refusal(error, "run_instances", changes=True)) is buying

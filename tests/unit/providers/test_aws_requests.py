@@ -1,4 +1,4 @@
-"""What is asked of EC2, held against the vendor's own description of its API."""
+"""Requests to EC2, validated against the vendor's API model."""
 
 import gzip
 import hashlib
@@ -55,7 +55,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_request_is_one_that_the_model_of_ec2_allows(kind: str) -> None:
+def test_every_kind_of_request_is_valid_in_ec2s_model(kind: str) -> None:
     params = run_instances(*KINDS[kind])
     shape = MODEL.operation_model("RunInstances").input_shape
     validate_parameters(params, shape)
@@ -67,34 +67,34 @@ def test_every_kind_of_request_is_one_that_the_model_of_ec2_allows(kind: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_same_request_is_put_into_the_same_words(kind: str) -> None:
+def test_equal_requests_give_equal_parameters(kind: str) -> None:
     request, settings, site = KINDS[kind]
     shuffled = replace(request, labels=dict(reversed(list(request.labels.items()))))
     assert run_instances(request, settings, site) == run_instances(shuffled, settings, site)
 
 
-def test_a_machine_asks_for_its_metadata_with_a_token_and_ends_when_it_shuts_down() -> None:
+def test_a_machine_requires_metadata_tokens_and_terminates_on_shutdown() -> None:
     params = run_instances(PLAIN, AwsSettings(), HOME)
     assert params["MetadataOptions"]["HttpTokens"] == "required"
     assert params["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert (params["MinCount"], params["MaxCount"]) == (1, 1)
 
 
-def test_tags_are_written_when_the_machine_is_made_and_not_afterwards() -> None:
+def test_tags_are_part_of_the_launch_request() -> None:
     params = run_instances(replace(PLAIN, spot=True), AwsSettings(), HOME)
     kinds = [each["ResourceType"] for each in params["TagSpecifications"]]
     assert kinds == ["instance", "volume", "network-interface", "spot-instances-request"]
     assert {"Key": "navarch-cluster", "Value": "c-1"} in params["TagSpecifications"][0]["Tags"]
 
 
-def test_a_capacity_block_is_named_as_the_market_and_as_the_target() -> None:
+def test_a_capacity_block_sets_market_and_target() -> None:
     params = run_instances(*KINDS["block"])
     assert params["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
     target = params["CapacityReservationSpecification"]["CapacityReservationTarget"]
     assert target == {"CapacityReservationId": "cr-2"}
 
 
-def test_a_gang_gets_every_network_card_and_a_machine_by_itself_does_not() -> None:
+def test_a_gang_gets_every_network_card_and_a_single_machine_does_not() -> None:
     gang = run_instances(*KINDS["gang"])
     assert len(gang["NetworkInterfaces"]) == 32
     assert "SubnetId" not in gang, "EC2 refuses a subnet next to interfaces"
@@ -119,7 +119,7 @@ def test_two_clusters_in_one_account_do_not_share_a_placement_group() -> None:
     assert group_name(mine) != group_name(theirs)
 
 
-def test_keys_that_are_written_out_travel_next_to_the_user_data() -> None:
+def test_public_keys_are_added_to_the_user_data() -> None:
     data = user_data("#!/bin/sh\necho hello\n", ["ssh-ed25519 AAAA me"])
     message = message_from_bytes(data)
     parts = message.get_payload()
@@ -129,7 +129,7 @@ def test_keys_that_are_written_out_travel_next_to_the_user_data() -> None:
     assert b"ssh-ed25519 AAAA me" in data
 
 
-def test_user_data_that_is_too_long_is_compressed_and_always_in_the_same_way() -> None:
+def test_long_user_data_is_compressed_deterministically() -> None:
     text = "#cloud-config\n" + "# a comment\n" * 3000
     data = user_data(text, [])
     assert len(data) <= SIZE_MAX
@@ -137,7 +137,7 @@ def test_user_data_that_is_too_long_is_compressed_and_always_in_the_same_way() -
     assert data == user_data(text, [])
 
 
-def test_user_data_that_cannot_be_made_short_enough_is_refused_with_a_remedy() -> None:
+def test_user_data_that_is_too_long_after_compression_is_refused_with_a_remedy() -> None:
     noise = "".join(hashlib.sha256(str(n).encode()).hexdigest() for n in range(700))
     with pytest.raises(RejectedError, match=r"EC2 takes 16384; fetch the rest"):
         user_data(noise, [])
@@ -148,7 +148,7 @@ def test_two_key_pairs_by_name_are_refused_with_a_remedy() -> None:
         run_instances(replace(PLAIN, ssh_keys=("a", "b")), AwsSettings(), HOME)
 
 
-def test_an_image_is_the_regions_own_before_the_general_one() -> None:
+def test_the_regions_image_takes_precedence_over_the_general_one() -> None:
     settings = AwsSettings(image="ami-1", images={"us-west-2": "ami-2"})
     assert settings.image_in("us-west-2", "p5.48xlarge") == "ami-2"
     assert settings.image_in("us-east-1", "p5.48xlarge") == "ami-1"

@@ -1,4 +1,4 @@
-"""How a configured provider becomes a running one."""
+"""Building providers from their configuration."""
 
 import sys
 from contextlib import ExitStack
@@ -26,12 +26,12 @@ def surroundings(path: Path) -> Surroundings:
     )
 
 
-def test_a_type_that_this_version_does_not_have_stops_the_start(tmp_path: Path) -> None:
+def test_an_unknown_provider_type_prevents_the_start(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"'mine'.*no provider of type nimbus"):
         build_provider(cast(ProviderConfig, NeverHeardOf()), surroundings(tmp_path))
 
 
-def test_a_missing_library_is_named_together_with_what_brings_it(
+def test_a_missing_library_is_reported_with_the_extra_that_installs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [x for x in sys.modules if x.startswith(("navarch.app.providers.aws", "botocore"))]:

@@ -1,4 +1,4 @@
-"""How an account at Lambda and a project at Google Cloud are made of their configuration."""
+"""Building the Lambda and Google Cloud providers from their configuration."""
 
 import asyncio
 from contextlib import ExitStack
@@ -7,18 +7,18 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from tests.support.lambda_server import KEY, local_lambda
 
 from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings, build_provider, renew_provider
 from navarch.app.providers.gcp import to_settings
-from navarch.app.providers.lambdalabs import paces_of
+from navarch.app.providers.lambdalabs import rate_limits_of
 from navarch.clock.system import SystemClock, SystemEntropy
 from navarch.config.provider import GcpConfig, LambdaConfig
 from navarch.config.secret import Secret
 from navarch.core.errors import CredentialError
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import IMAGE, NETWORK
-from navarch.testing.lambda_server import KEY, local_lambda
 
 
 def surroundings(path: Path, closing: ExitStack) -> Surroundings:
@@ -27,7 +27,7 @@ def surroundings(path: Path, closing: ExitStack) -> Surroundings:
     )
 
 
-def test_both_are_built_without_a_single_call(tmp_path: Path) -> None:
+def test_both_providers_are_built_without_a_call(tmp_path: Path) -> None:
     nowhere = "http://127.0.0.1:9"
     with ExitStack() as closing:
         here = surroundings(tmp_path, closing)
@@ -38,7 +38,7 @@ def test_both_are_built_without_a_single_call(tmp_path: Path) -> None:
         assert build_provider(project, here).name == "gcp"
 
 
-def test_prices_are_read_at_googles_own_unless_the_project_is_elsewhere(tmp_path: Path) -> None:
+def test_prices_are_read_from_google_unless_the_endpoint_is_another(tmp_path: Path) -> None:
     def where(endpoint: str | None = None, prices: str | None = None) -> str | None:
         with ExitStack() as closing:
             config = GcpConfig(name="gcp", project="p", endpoint=endpoint, billing_endpoint=prices)
@@ -57,16 +57,16 @@ def test_an_account_without_a_key_does_not_start(tmp_path: Path) -> None:
         build_provider(LambdaConfig(name="lambda"), surroundings(tmp_path, closing))
 
 
-def test_providers_with_one_key_share_one_pace() -> None:
-    mine = paces_of("https://cloud.lambda.ai/api/v1", "key", 0.0)
-    assert paces_of("https://cloud.lambda.ai/api/v1", "key", 5.0) is mine
-    assert paces_of("https://cloud.lambda.ai/api/v1", "another", 0.0) is not mine
+def test_providers_with_one_key_share_rate_limits() -> None:
+    mine = rate_limits_of("https://cloud.lambda.ai/api/v1", "key", 0.0)
+    assert rate_limits_of("https://cloud.lambda.ai/api/v1", "key", 5.0) is mine
+    assert rate_limits_of("https://cloud.lambda.ai/api/v1", "another", 0.0) is not mine
 
 
-def test_what_a_project_leaves_out_has_a_sensible_value() -> None:
+def test_omitted_settings_have_defaults() -> None:
     settings = to_settings(GcpConfig(name="gcp", project="p"))
     assert (settings.image, settings.network, settings.zone) == (IMAGE, NETWORK, "us-central1-a")
-    said = GcpConfig(
+    config = GcpConfig(
         name="gcp",
         project="p",
         image="projects/p/global/images/gpu",
@@ -74,8 +74,8 @@ def test_what_a_project_leaves_out_has_a_sensible_value() -> None:
         flex_start=True,
         max_run=timedelta(days=1),
     )
-    told = to_settings(said)
-    assert (told.image, told.network, told.max_run) == (
+    settings = to_settings(config)
+    assert (settings.image, settings.network, settings.max_run) == (
         "projects/p/global/images/gpu",
         "vpc",
         timedelta(days=1),

@@ -9,7 +9,7 @@ from navarch.clock.system import ThreadOffload
 from navarch.config.provider import GcpConfig, ProviderConfig
 from navarch.ports.provider import Provider
 from navarch.providers.gcp.client import ComputeClient
-from navarch.providers.gcp.credentials import COMPUTE, PRICES, credentials_for, nobody
+from navarch.providers.gcp.credentials import COMPUTE, PRICES, anonymous, credentials_for
 from navarch.providers.gcp.pricelist import ENDPOINT, PriceList
 from navarch.providers.gcp.provider import GcpCloud
 from navarch.providers.gcp.translation import IMAGE, NETWORK, GcpSettings
@@ -48,7 +48,7 @@ def _prices(
 def _credentials(scope: str, endpoint: str | None, config: GcpConfig) -> Callable[[], Credentials]:
     # No key of anybody's is sent in the clear: such an endpoint is a local one, for tests.
     if endpoint is not None and endpoint.startswith("http://"):
-        return nobody
+        return anonymous
     return credentials_for(scope, file=config.credentials_file)
 
 

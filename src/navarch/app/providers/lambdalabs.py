@@ -7,13 +7,13 @@ from navarch.app.addresses import StartError
 from navarch.app.providers.building import Surroundings
 from navarch.config.provider import LambdaConfig, ProviderConfig
 from navarch.ports.provider import Provider
-from navarch.providers.lambdalabs.account import LambdaAccount, Paces, lambda_paces
+from navarch.providers.lambdalabs.account import LambdaAccount, RateLimits, lambda_rate_limits
 from navarch.providers.lambdalabs.provider import LambdaCloud
 
 CALLS_AT_ONCE = 4
 """One call may be made a second, and the slowest answers take a few."""
 
-_paces: WeakValueDictionary[bytes, Paces] = WeakValueDictionary()
+_limits: WeakValueDictionary[bytes, RateLimits] = WeakValueDictionary()
 """By account: two providers with one key have one limit between them."""
 
 
@@ -29,7 +29,7 @@ def build(config: ProviderConfig, surroundings: Surroundings) -> Provider:
     account = LambdaAccount(
         surroundings.clock,
         surroundings.threads(f"lambda-{config.name}", at_once=CALLS_AT_ONCE),
-        paces_of(config.endpoint, key, surroundings.clock.monotonic()),
+        rate_limits_of(config.endpoint, key, surroundings.clock.monotonic()),
         api_key=key,
         endpoint=config.endpoint,
     )
@@ -44,7 +44,7 @@ def renew(provider: Provider, config: ProviderConfig) -> None:
         provider.account.use_key(config.api_key.reveal())
 
 
-def paces_of(endpoint: str, key: str, now_s: float) -> Paces:
-    """Return the paces that everybody in this process shares who uses the account."""
+def rate_limits_of(endpoint: str, key: str, now_s: float) -> RateLimits:
+    """Return the rate limits of an account, shared by all providers of this process."""
     account = hashlib.sha256(f"{endpoint}\0{key}".encode()).digest()
-    return _paces.setdefault(account, lambda_paces(now_s))
+    return _limits.setdefault(account, lambda_rate_limits(now_s))

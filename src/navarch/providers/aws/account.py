@@ -1,4 +1,4 @@
-"""An account at AWS as a provider."""
+"""The AWS provider: one account, in every region it may use."""
 
 import asyncio
 import contextlib
@@ -38,7 +38,8 @@ from navarch.providers.aws.offerings import (
     newest_prices,
     read_offerings,
 )
-from navarch.providers.aws.prices import AT_ONCE, SERVICE, price_filters, read_prices
+from navarch.providers.aws.prices import PAGE as PRICES_PAGE
+from navarch.providers.aws.prices import SERVICE, price_filters, read_prices
 from navarch.providers.aws.refusals import MISMATCH, code_of
 from navarch.providers.aws.request import Site, group_name, run_instances, tags_of
 from navarch.providers.aws.settings import AwsSettings
@@ -46,17 +47,17 @@ from navarch.providers.aws.settings import AwsSettings
 T = TypeVar("T")
 
 PAGE = 1000
-"""The most machines that EC2 puts on a page; it may choose to put fewer."""
+"""The largest page of machines that EC2 returns; a page may hold fewer."""
 
 _NOT_YET = ("scheduled", "pending", "payment-pending", "assessing", "delayed")
 _NO_MORE = ("expired", "cancelled", "failed", "payment-failed", "unsupported")
 
 
 class AwsAccount:
-    """Machines of EC2.
+    """The EC2 machines of one account.
 
-    One request with one token starts one machine, whatever happens to the answers: EC2 keeps
-    tokens for longer than any launch stays open, within the region that it was asked in.
+    One token starts at most one machine, even when responses are lost: EC2 keeps tokens for
+    longer than any launch stays open. Tokens are kept per region.
     """
 
     def __init__(self, clock: Clock, offload: Offload, settings: AwsSettings) -> None:
@@ -64,7 +65,7 @@ class AwsAccount:
         self._ec2 = Ec2(offload, settings)
         self._settings = settings
         self._region_of: dict[InstanceId, str] = {}
-        """Where machines are. EC2 finds one by its name only in its own region."""
+        """The region of each machine: EC2 finds a machine only in its own region."""
         self._subnets: dict[str, list[tuple[str, str]]] = {}
         queue = settings.event_queue
         self._events = (
@@ -73,17 +74,17 @@ class AwsAccount:
 
     @property
     def name(self) -> str:
-        """The name pools use to refer to this account."""
+        """The name that pools use to refer to this account."""
         return self._settings.name
 
     @property
     def listing_lag(self) -> timedelta:
-        """EC2 is eventually consistent: nearly always within seconds."""
+        """EC2 is eventually consistent, nearly always within seconds."""
         return timedelta(minutes=1)
 
     @property
     def buys_once_per_token(self) -> bool:
-        """EC2 sees to it."""
+        """EC2 keeps this promise through `ClientToken`."""
         return True
 
     async def provision(self, request: ProvisionRequest) -> Instance:
@@ -100,33 +101,33 @@ class AwsAccount:
         return self._read(answer["Instances"][0], region)
 
     async def terminate(self, instance: InstanceId) -> None:
-        """End one machine, wherever it is."""
+        """Terminate one machine, whichever its region."""
         region = self._region_of.get(instance) or await self._find(instance)
         await self._ec2.write(region, "terminate_instances", InstanceIds=[instance])
 
     async def reboot(self, instance: InstanceId) -> None:
-        """Restart the operating system of one machine; it keeps its disks and its host."""
+        """Reboot the operating system of one machine, which keeps its disks and its host."""
         region = self._region_of.get(instance) or await self._find(instance)
         await self._ec2.write(region, "reboot_instances", InstanceIds=[instance])
 
     async def list_instances(self) -> Sequence[Instance]:
-        """Return the machines of every region, or raise if one region does not answer."""
+        """Return the machines of every region, or raise if one region fails."""
         return await self._in_every_region(self._list)
 
     async def notices(self) -> Sequence[Announcement]:
-        """Return what EC2 says it will do: maintenance, reclaims, blocks that end.
+        """Return what EC2 announces: maintenance, reclaims, capacity blocks that end.
 
-        With an event queue also which spot machines it recommends to replace.
+        With an event queue, this includes the spot machines that EC2 recommends to replace.
         """
         if self._events is None:
             return await self._in_every_region(self._notices)
-        found, heard = await asyncio.gather(
-            self._in_every_region(self._notices), self._events.hear()
+        polled, queued = await asyncio.gather(
+            self._in_every_region(self._notices), self._events.announcements()
         )
-        return [*found, *heard]
+        return [*polled, *queued]
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
-        """Return where machines stand; EC2 knows a few minutes after their start."""
+        """Return the network position of machines; EC2 has it a few minutes after their start."""
         by_region: dict[str, list[InstanceId]] = {}
         for instance in instances:
             region = self._region_of.get(instance)
@@ -141,7 +142,7 @@ class AwsAccount:
         return found
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return the GPU machines that are sold in each zone, with what they cost today."""
+        """Return the GPU machines that are sold in each zone, with today's prices."""
         return await self._in_every_region(self._offerings)
 
     def _region(self, request: ProvisionRequest) -> str:
@@ -149,7 +150,7 @@ class AwsAccount:
         if not region:
             raise RejectedError(f"{self.name}: no region; write one in the pool or the provider")
         if self._settings.regions and region not in self._settings.regions:
-            # Nobody would look for the machine there.
+            # Listings would not find the machine there.
             raise RejectedError(
                 f"{self.name}: {region} is not among its regions; add it to `regions` in the "
                 "configuration and start the server again"
@@ -166,7 +167,7 @@ class AwsAccount:
         if not self._settings.subnets:
             return ""
         if region not in self._subnets:
-            # By a filter and not by id: those of other regions are no mistake here.
+            # A filter, not ids: EC2 rejects ids of other regions, which are allowed here.
             known = await self._ec2.pages(
                 region,
                 "describe_subnets",
@@ -181,7 +182,7 @@ class AwsAccount:
         return fitting[0]
 
     async def _is_block(self, reservation: str, region: str) -> bool:
-        """Return whether a reservation is a capacity block, or raise if it cannot be used now."""
+        """Return True if a reservation is a capacity block; raise if it cannot be used now."""
         if not reservation or reservation.startswith("arn:"):
             return False
         answer = await self._ec2.read(
@@ -222,7 +223,7 @@ class AwsAccount:
                 raise
 
     async def _drop_empty_groups(self, region: str) -> None:
-        """Make room for a group. EC2 does not delete those that have machines."""
+        """Delete unused placement groups. EC2 refuses to delete those that hold machines."""
         groups = await self._ec2.read(
             region,
             "describe_placement_groups",
@@ -235,10 +236,10 @@ class AwsAccount:
                 )
 
     async def _bought_before(self, token: Token, region: str, why: ProviderError) -> Instance:
-        """Return the machine of a token that was used with other words than these.
+        """Return the machine that this token bought with other parameters.
 
-        A pool's labels or user data have changed between two attempts. If the first of them
-        started nothing, a few more failures give the token up and the next one has its turn.
+        The pool's labels or user data changed between two attempts. If the first attempt started
+        nothing, the launch fails a few more times, is abandoned, and gets a new token.
         """
         found = await self._ec2.pages(
             region,
@@ -255,13 +256,13 @@ class AwsAccount:
         """Return the region of a machine that this process has not seen."""
         wanted = [{"Name": "instance-id", "Values": [instance]}]
 
-        async def look(region: str) -> list[str]:
+        async def search(region: str) -> list[str]:
             found = await self._ec2.pages(
                 region, "describe_instances", "Reservations", Filters=wanted
             )
             return [region] if found else []
 
-        places = await self._in_every_region(look)
+        places = await self._in_every_region(search)
         if not places:
             raise InstanceNotFoundError(f"{self.name}: no machine {instance} in any region")
         return places[0]
@@ -341,10 +342,10 @@ class AwsAccount:
         )
 
     async def _prices(self, region: str, types: Sequence[str]) -> Mapping[str, Decimal]:
-        """Return what machines cost on demand; nothing where the price list is not for us.
+        """Return on-demand prices by type; empty if the account may not read the price list.
 
-        Few accounts let a fleet read it. Then the catalogue knows, and says how old it is. All
-        machines with GPUs are asked for at once; those that are not filed as such, by name.
+        Few accounts grant that permission. Without it the catalogue supplies prices and their
+        age. One query covers all GPU machines; types missing from it are queried by name.
         """
         found: dict[str, Decimal] = {}
         with contextlib.suppress(ProviderError):
@@ -361,14 +362,14 @@ class AwsAccount:
             service="pricing",
             ServiceCode=SERVICE,
             Filters=filters,
-            MaxResults=AT_ONCE,
+            MaxResults=PRICES_PAGE,
         )
 
-    async def _in_every_region(self, look: Callable[[str], Awaitable[list[T]]]) -> list[T]:
-        """Return what is found everywhere. The first region that fails decides how."""
+    async def _in_every_region(self, query: Callable[[str], Awaitable[list[T]]]) -> list[T]:
+        """Return the results of every region, or raise the error of the first that fails."""
         regions = self._settings.regions or await self._enabled_regions()
         answers = await asyncio.gather(
-            *(look(region) for region in regions), return_exceptions=True
+            *(query(region) for region in regions), return_exceptions=True
         )
         found: list[T] = []
         for answer in answers:
@@ -388,7 +389,7 @@ class AwsAccount:
 
 
 def _topology(nodes: Sequence[str]) -> Topology:
-    """Return the levels of EC2's network, which are listed from the widest to the narrowest."""
+    """Return the levels of EC2's network, which EC2 lists from widest to narrowest."""
     block, rack, switch = ([*nodes, "", "", ""])[:3]
     return Topology(block=block, rack=rack, switch=switch)
 

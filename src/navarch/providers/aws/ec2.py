@@ -1,4 +1,4 @@
-"""Calls to EC2, and to what stands beside it: a client for each region, and one way to fail."""
+"""Calls to EC2, SQS and the price list: one client per region, one translation of errors."""
 
 import threading
 from collections.abc import Iterator, Mapping
@@ -15,17 +15,17 @@ from navarch.providers.aws.refusals import refusal
 from navarch.providers.aws.settings import AwsSettings
 
 CALLS_AT_ONCE = 16
-"""How many calls may wait for AWS at a time; more of them queue."""
+"""The most concurrent calls to AWS; further calls are queued."""
 
 HOME = "us-east-1"
-"""Where to ask what holds for the whole account."""
+"""The region for calls that concern the whole account."""
 
 
 class Ec2:
     """The EC2 API of one account, in every region.
 
-    The client retries nothing: a retry of its own would hide a sold-out zone for many seconds,
-    and whether to ask again is for the control plane to say.
+    The client retries nothing: botocore's retries would hide a sold-out zone for many seconds,
+    and the control plane decides about retries.
     """
 
     def __init__(self, offload: Offload, settings: AwsSettings) -> None:
@@ -45,19 +45,19 @@ class Ec2:
     async def read(
         self, region: str, operation: str, *, service: str = "ec2", **params: object
     ) -> Mapping[str, Any]:
-        """Return the answer to a call that buys and ends nothing."""
+        """Return the response to a call without side effects."""
         return await self._offload.run(
             lambda: self._call(region, operation, params, changes=False, service=service)
         )
 
     async def write(self, region: str, operation: str, **params: object) -> Mapping[str, Any]:
-        """Return the answer to a call that may have an effect."""
+        """Return the response to a call that may have side effects."""
         return await self._offload.run(lambda: self._call(region, operation, params, changes=True))
 
     async def pages(
         self, region: str, operation: str, key: str, *, service: str = "ec2", **params: object
     ) -> list[Any]:
-        """Return what all pages hold under `key`, or raise; never a part."""
+        """Return the items under `key` of all pages, or raise; never a partial result."""
         return await self._offload.run(
             lambda: list(self._pages(region, operation, key, params, service))
         )
@@ -67,8 +67,8 @@ class Ec2:
     ) -> Iterator[Any]:
         following: dict[str, object] = {}
         while True:
-            asked = {**params, **following}
-            answer = self._call(region, operation, asked, changes=False, service=service)
+            page = {**params, **following}
+            answer = self._call(region, operation, page, changes=False, service=service)
             yield from answer.get(key, ())
             token = answer.get("NextToken")
             if not token:
@@ -91,9 +91,9 @@ class Ec2:
         try:
             answer: Mapping[str, Any] = getattr(client, operation)(**params)
         except ResponseParserError:
-            # Not AWS, but something on the way, which may repeat what it was sent.
+            # A proxy answered instead of AWS. Its text may contain the request: leave it out.
             lost = OutcomeUnknownError if changes else TransientError
-            raise named(lost(f"{operation}: an answer that is not AWS's"), region) from None
+            raise named(lost(f"{operation}: the response is not from AWS"), region) from None
         except (BotoCoreError, ClientError, OSError) as error:
             raise named(refusal(error, operation, changes=changes), region) from error
         return answer
@@ -118,5 +118,5 @@ class Ec2:
 
 
 def named(error: ProviderError, region: str) -> ProviderError:
-    """Return `error` with the place in front, since an account spans many."""
+    """Return `error` with its region in front, since an account spans many."""
     return type(error)(f"{region}: {error}")

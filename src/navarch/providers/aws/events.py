@@ -1,8 +1,8 @@
-"""What AWS tells a queue: EventBridge's events about spot machines.
+"""EventBridge's events about spot machines, read from an SQS queue.
 
-A message stays in the queue for as long as what it announces stands. Each time it is received it
-is hidden for a moment and then comes again, so a new process hears everything that the one
-before it had heard, and nothing has to be written down here.
+A message stays in the queue for as long as its announcement is valid. Each receipt hides it for a
+moment, then SQS delivers it again. A new process therefore receives every message that its
+predecessor received, and nothing has to be stored here.
 """
 
 import re
@@ -19,38 +19,38 @@ from navarch.ports.clock import Clock
 from navarch.ports.provider import Announcement
 from navarch.providers.aws.ec2 import HOME, Ec2
 
-HIDDEN = timedelta(seconds=20)
-"""How long a message is hidden once it was received. A new process waits so long before its first
-word: until then it cannot know what stands."""
+VISIBILITY_TIMEOUT = timedelta(seconds=20)
+"""How long SQS hides a message after each receipt. A new process collects for this long before it
+returns its first announcements: until then its view may be incomplete."""
 
-LOOK_AGAIN_S = 2.0
+POLL_INTERVAL_S = 2.0
 
-AT_ONCE = 10
+PAGE = 10
 """The most messages that one call returns."""
 
 CALLS_MAX = 50
-"""Per look: a queue that somebody else's events flood must not keep ours waiting for ever."""
+"""The most calls per poll: a queue flooded with unrelated events must not block the provider."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What one kind of event announces, and for how long."""
+class _EventType:
+    """What one type of event announces, and for how long."""
 
     kind: NoticeKind
-    stands: timedelta
+    valid_for: timedelta
 
 
-EVENTS: Mapping[str, _Known] = {
-    # Two minutes, and then the machine is gone.
-    "EC2 Spot Instance Interruption Warning": _Known(
-        kind=NoticeKind.RECLAIM, stands=timedelta(minutes=10)
+EVENTS: Mapping[str, _EventType] = {
+    # EC2 reclaims the machine after two minutes.
+    "EC2 Spot Instance Interruption Warning": _EventType(
+        kind=NoticeKind.RECLAIM, valid_for=timedelta(minutes=10)
     ),
-    # A machine at risk, which nobody takes back and which may yet be left alone.
-    "EC2 Instance Rebalance Recommendation": _Known(
-        kind=NoticeKind.MAINTENANCE, stands=timedelta(hours=24)
+    # The machine is at risk of a reclaim, which may never come.
+    "EC2 Instance Rebalance Recommendation": _EventType(
+        kind=NoticeKind.MAINTENANCE, valid_for=timedelta(hours=24)
     ),
 }
-"""By EventBridge's `detail-type`. Whatever else is sent to the queue is removed from it."""
+"""By EventBridge's `detail-type`. Other messages are deleted from the queue."""
 
 
 class _Detail(msgspec.Struct):
@@ -66,43 +66,43 @@ class _Event(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
+class _Message:
     announcement: Announcement
-    until: datetime
+    expires_at: datetime
     receipt: str
-    """What the message is removed by; each time it is received it has another."""
+    """The handle that deletes the message; it changes with each receipt."""
 
 
 class EventQueue:
-    """One SQS queue that a rule of EventBridge writes to."""
+    """One SQS queue that an EventBridge rule writes to."""
 
     def __init__(self, clock: Clock, ec2: Ec2, url: str, *, region: str = "") -> None:
         self._clock = clock
         self._ec2 = ec2
         self._url = url
         self._region = _region_of(url) or region or HOME
-        self._standing: dict[str, _Standing] = {}
+        self._messages: dict[str, _Message] = {}
         self._first = True
 
-    async def hear(self) -> list[Announcement]:
-        """Return everything that stands, or raise."""
+    async def announcements(self) -> list[Announcement]:
+        """Return every valid announcement, or raise."""
         if self._first:
-            await self._hear_what_is_hidden()
+            await self._receive_hidden()
             self._first = False
         await self._receive()
         now = self._clock.now()
-        for message, standing in list(self._standing.items()):
-            if now >= standing.until:
-                await self._remove(standing.receipt)
-                del self._standing[message]
-        return [standing.announcement for standing in self._standing.values()]
+        for name, message in list(self._messages.items()):
+            if now >= message.expires_at:
+                await self._remove(message.receipt)
+                del self._messages[name]
+        return [message.announcement for message in self._messages.values()]
 
-    async def _hear_what_is_hidden(self) -> None:
-        """Wait until whatever an earlier process has received has come again."""
-        deadline = self._clock.monotonic() + HIDDEN.total_seconds()
+    async def _receive_hidden(self) -> None:
+        """Poll until SQS has redelivered every message that an earlier process received."""
+        deadline = self._clock.monotonic() + VISIBILITY_TIMEOUT.total_seconds()
         while self._clock.monotonic() < deadline:
             await self._receive()
-            await self._clock.sleep(LOOK_AGAIN_S)
+            await self._clock.sleep(POLL_INTERVAL_S)
 
     async def _receive(self) -> None:
         for _ in range(CALLS_MAX):
@@ -111,15 +111,15 @@ class EventQueue:
                 "receive_message",
                 service="sqs",
                 QueueUrl=self._url,
-                MaxNumberOfMessages=AT_ONCE,
-                VisibilityTimeout=int(HIDDEN.total_seconds()),
-                # A moment's wait asks all of SQS's servers, and not only some.
+                MaxNumberOfMessages=PAGE,
+                VisibilityTimeout=int(VISIBILITY_TIMEOUT.total_seconds()),
+                # Long polling queries all of SQS's servers instead of a sample.
                 WaitTimeSeconds=1,
             )
             messages = answer.get("Messages", ())
             for message in messages:
                 await self._take(message)
-            if len(messages) < AT_ONCE:
+            if len(messages) < PAGE:
                 return
 
     async def _take(self, message: Mapping[str, Any]) -> None:
@@ -127,9 +127,9 @@ class EventQueue:
         if not found:
             await self._remove(message["ReceiptHandle"])
             return
-        announcement, until = found[0]
-        self._standing[message["MessageId"]] = _Standing(
-            announcement=announcement, until=until, receipt=message["ReceiptHandle"]
+        announcement, expires_at = found[0]
+        self._messages[message["MessageId"]] = _Message(
+            announcement=announcement, expires_at=expires_at, receipt=message["ReceiptHandle"]
         )
 
     async def _remove(self, receipt: str) -> None:
@@ -143,7 +143,7 @@ class EventQueue:
 
 
 def read_event(body: str) -> Iterator[tuple[Announcement, datetime]]:
-    """Yield what a message announces and until when it stands; nothing if it is not for us."""
+    """Yield a message's announcement and its expiry; nothing if the message is unrelated."""
     try:
         event = msgspec.json.decode(body, type=_Event)
     except msgspec.DecodeError:
@@ -158,7 +158,7 @@ def read_event(body: str) -> Iterator[tuple[Announcement, datetime]]:
             instance=InstanceId(event.detail.instance),
             notice=Notice(kind=known.kind, reason=reason),
         ),
-        event.time + known.stands,
+        event.time + known.valid_for,
     )
 
 

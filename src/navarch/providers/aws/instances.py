@@ -1,4 +1,4 @@
-"""EC2's words for a machine, in ours."""
+"""Translation of EC2's instances."""
 
 import re
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ _STATUS: Mapping[str, InstanceStatus] = {
     "running": InstanceStatus.RUNNING,
     "shutting-down": InstanceStatus.TERMINATING,
     "terminated": InstanceStatus.TERMINATED,
-    # Nobody here stops machines. One that is stopped is of no use and still costs its disks:
-    # it is replaced, and told to end until it has.
+    # Navarch never stops machines. A stopped one is of no use and its disks still cost money:
+    # it is replaced, and terminated until EC2 confirms.
     "stopping": InstanceStatus.TERMINATING,
     "stopped": InstanceStatus.TERMINATING,
 }
@@ -23,7 +23,7 @@ _ENDED = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)")
 
 
 def read_instance(raw: Mapping[str, Any], *, provider: ProviderName, region: str) -> Instance:
-    """Return a machine as DescribeInstances or RunInstances shows it."""
+    """Return the instance in a response of DescribeInstances or RunInstances."""
     status = _STATUS[raw["State"]["Name"]]
     ended = status is InstanceStatus.TERMINATED
     return Instance(
@@ -46,6 +46,6 @@ def _utc(moment: datetime | None) -> datetime | None:
 
 
 def _ended_at(reason: str) -> datetime | None:
-    """Return the time in words such as `User initiated (2026-11-15 10:00:00 GMT)`."""
+    """Return the time in a reason such as `User initiated (2026-11-15 10:00:00 GMT)`."""
     found = _ENDED.search(reason)
     return datetime.fromisoformat(found[1]).replace(tzinfo=UTC) if found else None

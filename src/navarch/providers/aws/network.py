@@ -1,4 +1,4 @@
-"""Network cards: which interfaces a type of machine needs to talk at full speed."""
+"""Network cards: the interfaces that each machine type needs for full bandwidth."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cards:
-    """The network cards of one type."""
+    """The network cards of one machine type."""
 
     count: int
     first: str = "efa"
-    """The first card carries the machine's address, so it is never for EFA alone."""
+    """The first card carries the machine's address, so it is never EFA-only."""
     addressed: int = 0
-    """Every so many cards have an address too; the others are for EFA alone. None if zero."""
+    """Every n-th card has an address too; the others are EFA-only. Zero: no further addresses."""
 
     def kind(self, card: int) -> str:
         """Return the type of the interface on card number `card`."""
@@ -29,12 +29,12 @@ CARDS: Mapping[str, Cards] = {
     "p5e.48xlarge": Cards(count=32, addressed=4),
     "p5en.48xlarge": Cards(count=16, addressed=4),
     "p6-b200.48xlarge": Cards(count=8),
-    # Its first card cannot do EFA at all.
+    # Its first card does not support EFA.
     "p6-b300.48xlarge": Cards(count=17, first="interface"),
     "p5.4xlarge": Cards(count=1),
     "g6e.48xlarge": Cards(count=4, addressed=1),
 }
-"""Types with EFA, as EC2 documents them. Others have one plain interface."""
+"""Types with EFA, from EC2's documentation. Other types have one plain interface."""
 
 
 def interfaces(

@@ -1,4 +1,4 @@
-"""What EC2 says it is about to do to machines."""
+"""EC2's announcements about machines: maintenance, spot reclaims, ends of capacity blocks."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -17,18 +17,18 @@ EVENT_CODES = (
 )
 
 SPOT_CODES = ("marked-for-termination", "marked-for-stop", "marked-for-hibernation")
-"""How a spot request is marked in the two minutes before its machine is taken back."""
+"""The status of a spot request in the two minutes before EC2 reclaims its machine."""
 
 BLOCK_ENDS = timedelta(minutes=30)
-"""So long before a capacity block ends, EC2 begins to end its machines."""
+"""EC2 begins to terminate a capacity block's machines this long before the block ends."""
 
 BLOCK_NOTICE = timedelta(minutes=60)
-"""So long before that the machines of a block are announced as going. EC2 itself gives ten
-minutes, which is less than a large machine takes to be replaced."""
+"""Navarch announces the end of a block's machines this long before EC2 begins to terminate them.
+EC2 itself gives ten minutes, which is less than replacing a large machine takes."""
 
 
 def read_events(statuses: list[Mapping[str, Any]]) -> Iterator[Announcement]:
-    """Yield what is planned for machines, leaving out what is over."""
+    """Yield planned maintenance, without completed and cancelled events."""
     for status in statuses:
         for event in status.get("Events", ()):
             text = event.get("Description", "")
@@ -45,7 +45,7 @@ def read_events(statuses: list[Mapping[str, Any]]) -> Iterator[Announcement]:
 
 
 def read_spot_requests(requests: list[Mapping[str, Any]]) -> Iterator[Announcement]:
-    """Yield the spot machines that EC2 is about to take back."""
+    """Yield the spot machines that EC2 is about to reclaim."""
     for request in requests:
         status = request.get("Status", {})
         if status.get("Code") in SPOT_CODES and request.get("InstanceId"):
@@ -59,7 +59,7 @@ def read_spot_requests(requests: list[Mapping[str, Any]]) -> Iterator[Announceme
 def ending_blocks(
     reservations: list[Mapping[str, Any]], now: datetime
 ) -> Iterator[tuple[str, datetime]]:
-    """Yield the capacity blocks whose machines will soon be taken, and when."""
+    """Yield the capacity blocks that end soon, and when EC2 begins to terminate their machines."""
     for reservation in reservations:
         end = reservation.get("EndDate")
         if reservation.get("ReservationType") != "capacity-block" or end is None:
@@ -69,8 +69,8 @@ def ending_blocks(
 
 
 def end_of_block(instance: InstanceId, block: str, at: datetime) -> Announcement:
-    """Return the announcement that a machine goes with its capacity block."""
-    reason = f"capacity block {block}: machines are ended from {at:%Y-%m-%d %H:%M} UTC"
+    """Return the announcement that a machine ends with its capacity block."""
+    reason = f"capacity block {block}: EC2 terminates its machines from {at:%Y-%m-%d %H:%M} UTC"
     return Announcement(
         instance=instance, notice=Notice(kind=NoticeKind.MAINTENANCE, reason=reason)
     )

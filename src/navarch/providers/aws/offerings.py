@@ -1,4 +1,4 @@
-"""What EC2 sells, and where."""
+"""Translation of EC2's offerings: machine types by zone, and prices."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -8,11 +8,11 @@ from navarch.core.ids import ProviderName
 from navarch.core.offering import Offering
 
 GPU_TYPES = ("p*", "g*")
-"""The families that have GPUs, and a few that begin like them."""
+"""The families with GPUs, and a few without that share their prefix."""
 
 
 def gpus_by_type(types: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, str]]:
-    """Return how many NVIDIA GPUs each type has, and which."""
+    """Return the number and model of NVIDIA GPUs by machine type."""
     found = {}
     for each in types:
         gpus = each.get("GpuInfo", {}).get("Gpus", ())
@@ -22,7 +22,7 @@ def gpus_by_type(types: Iterable[Mapping[str, Any]]) -> dict[str, tuple[int, str
 
 
 def newest_prices(history: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], Decimal]:
-    """Return what a spot machine costs by type and zone: history comes newest first."""
+    """Return current spot prices by type and zone. EC2 lists the history newest first."""
     prices: dict[tuple[str, str], Decimal] = {}
     for entry in history:
         key = (entry["InstanceType"], entry["AvailabilityZone"])
@@ -39,9 +39,9 @@ def read_offerings(
     provider: ProviderName,
     region: str,
 ) -> Iterator[Offering]:
-    """Yield every GPU machine in every zone, on demand and as spot where that has a price.
+    """Yield every GPU machine in every zone, on demand, and as spot if it has a spot price.
 
-    A price on demand that the price list does not tell is a zero, and left to the catalogue.
+    An on-demand price missing from the price list is zero; the catalogue fills it in.
     """
     for each in sorted(sold, key=lambda x: (x["InstanceType"], x["Location"])):
         name, zone = each["InstanceType"], each["Location"]

@@ -1,4 +1,4 @@
-"""What AWS asks for machines on demand: its price list, which is a service of its own."""
+"""On-demand prices, from AWS's price list service."""
 
 from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
@@ -6,11 +6,11 @@ from decimal import Decimal, InvalidOperation
 import msgspec
 
 SERVICE = "AmazonEC2"
-AT_ONCE = 100
-"""The most products on a page."""
+PAGE = 100
+"""The most products on one page."""
 
 FAMILY = "GPU instance"
-"""Under what the price list files machines with GPUs, by all that is known of it."""
+"""The price list's family for machines with GPUs. Some types are filed elsewhere."""
 
 _SOUGHT = {
     "operatingSystem": "Linux",
@@ -19,8 +19,8 @@ _SOUGHT = {
     "capacitystatus": "Used",
     "marketoption": "OnDemand",
 }
-"""The one price of several that a plain machine costs: others are for Windows, for hosts of one's
-own, or for what is reserved and not used."""
+"""Selects the price of a plain Linux machine. Other prices are for Windows, dedicated hosts and
+unused reservations."""
 
 
 class _Attributes(msgspec.Struct):
@@ -53,29 +53,29 @@ _ENTRIES = msgspec.json.Decoder(_Entry)
 
 
 def price_filters(region: str, instance_type: str = "") -> list[dict[str, str]]:
-    """Return how a region's machines with GPUs are found in the price list, or one type of them."""
+    """Return the price list filters for a region's GPU machines, or for one type."""
     which = {"instanceType": instance_type} if instance_type else {"instanceFamily": FAMILY}
     wanted = {**_SOUGHT, **which, "regionCode": region}
     return [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()]
 
 
 def read_prices(entries: Iterable[str]) -> dict[str, Decimal]:
-    """Return dollars per hour by type of machine. What cannot be read is left to the catalogue."""
+    """Return dollars per hour by machine type. The catalogue covers entries that do not parse."""
     prices: dict[str, Decimal] = {}
     for entry in entries:
         try:
             found = _ENTRIES.decode(entry)
         except msgspec.DecodeError:
             continue
-        asked = [
+        hourly = [
             price
             for term in found.terms.on_demand.values()
             for dimension in term.dimensions.values()
             if dimension.unit == "Hrs"
             and (price := _dollars(dimension.price.get("USD", ""))) is not None
         ]
-        if asked and found.product.attributes.instance_type:
-            prices[found.product.attributes.instance_type] = max(asked)
+        if hourly and found.product.attributes.instance_type:
+            prices[found.product.attributes.instance_type] = max(hourly)
     return prices
 
 

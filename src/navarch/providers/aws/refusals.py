@@ -1,4 +1,4 @@
-"""What EC2's refusals mean for whoever asked: where to go next, and how wide to stay away."""
+"""Translation of EC2's errors into the errors that steer the control plane."""
 
 from collections.abc import Mapping
 
@@ -43,8 +43,8 @@ _ELSEWHERE = (
     "UnsupportedHostConfiguration",
 )
 
-# A quota at AWS holds for one region: its neighbours have quotas of their own.
-_TELL_A_HUMAN = (
+# AWS counts each quota per region.
+_QUOTA = (
     "VcpuLimitExceeded",
     "InstanceLimitExceeded",
     "MaxSpotInstanceCountExceeded",
@@ -75,7 +75,7 @@ _FIX_CREDENTIALS = (
     "AccessDeniedException",
 )
 
-# Refused before anything was looked at.
+# EC2 refuses these before the request has any effect.
 _WAIT = (
     "RequestLimitExceeded",
     "Throttling",
@@ -87,21 +87,21 @@ _WAIT = (
     "ConcurrentCreateLimitExceeded",
     "IncorrectState",
     "IncorrectInstanceState",
-    "InvalidPlacementGroup.Unknown",  # just made, and not known everywhere yet
+    "InvalidPlacementGroup.Unknown",  # just created, and not visible everywhere yet
 )
 
 _GONE = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed", "InvalidInstanceID")
 
 _CLASSES: Mapping[str, type[ProviderError]] = {
     **dict.fromkeys(_ELSEWHERE, CapacityError),
-    **dict.fromkeys(_TELL_A_HUMAN, RegionQuotaError),
+    **dict.fromkeys(_QUOTA, RegionQuotaError),
     **dict.fromkeys(_FIX_CREDENTIALS, CredentialError),
     **dict.fromkeys(_WAIT, TransientError),
     **dict.fromkeys(_GONE, InstanceNotFoundError),
 }
 
 MISMATCH = "IdempotentParameterMismatch"
-"""The token has been used for a request that differs from this one."""
+"""The code for a token that was used for a request with other parameters."""
 
 _NOTHING_WAS_SENT = (EndpointConnectionError, ConnectTimeoutError, ProxyConnectionError)
 _NO_KEY = (
@@ -116,14 +116,14 @@ _OUR_FAULT = (ParamValidationError, NoRegionError)
 
 
 def code_of(error: Exception) -> str:
-    """Return EC2's own code for a refusal; empty if EC2 did not answer."""
+    """Return EC2's code for an error; empty if the error does not come from EC2."""
     if not isinstance(error, ClientError):
         return ""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def refusal(error: Exception, what: str, *, changes: bool) -> ProviderError:
-    """Return what `error` means. `changes` says whether the call may have had an effect."""
+    """Return the translation of `error`. `changes`: the call may have had side effects."""
     if isinstance(error, ClientError):
         return _answered(error, what, changes=changes)
     text = f"{what}: {error}"
@@ -139,13 +139,13 @@ def refusal(error: Exception, what: str, *, changes: bool) -> ProviderError:
 
 def _answered(error: ClientError, what: str, *, changes: bool) -> ProviderError:
     code = code_of(error)
-    said = error.response.get("Error", {}).get("Message", "")
-    text = f"{what}: {code}: {said}"
+    message = error.response.get("Error", {}).get("Message", "")
+    text = f"{what}: {code}: {message}"
     known = _CLASSES.get(code)
     if known is not None:
         return known(text)
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     if status >= 500:
-        # AWS has lost its own way. Nobody can tell how far the request got.
+        # AWS failed internally: the request may have taken effect.
         return OutcomeUnknownError(text) if changes else TransientError(text)
     return RejectedError(text)

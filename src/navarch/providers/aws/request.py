@@ -1,4 +1,4 @@
-"""One machine, in the words of RunInstances. Nothing here talks to anybody."""
+"""The parameters of RunInstances for one machine. Pure functions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ TOKEN_MAX = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where a machine is to stand, as far as that had to be looked up."""
+    """The placement of a machine, as looked up in the account."""
 
     region: str
     subnet: str = ""
     group: str = ""
-    """The name of its placement group."""
+    """The name of the placement group."""
     block: bool = False
-    """Whether its reservation is a capacity block."""
+    """True if the reservation is a capacity block."""
 
 
 def run_instances(
@@ -31,7 +31,7 @@ def run_instances(
 ) -> Mapping[str, Any]:
     """Return the parameters of the call that starts one machine.
 
-    They depend on the arguments alone: with one token, EC2 takes the same words or none.
+    They depend on the arguments alone: EC2 refuses a token that returns with other parameters.
     """
     assert len(request.token) <= TOKEN_MAX, request.token
     names, public_keys = split_keys(request.ssh_keys)
@@ -46,9 +46,9 @@ def run_instances(
         "MaxCount": 1,
         "InstanceType": request.instance_type,
         "ImageId": settings.image_in(site.region, request.instance_type),
-        # A machine that shuts itself down is gone, and not a disk that goes on costing money.
+        # A machine that shuts itself down is terminated; stopped, its disk would cost money.
         "InstanceInitiatedShutdownBehavior": "terminate",
-        # Containers are one hop further away than the machine.
+        # Containers are one hop further from the metadata service than the machine.
         "MetadataOptions": {
             "HttpTokens": "required",
             "HttpEndpoint": "enabled",
@@ -67,12 +67,12 @@ def run_instances(
 
 
 def group_name(request: ProvisionRequest) -> str:
-    """Return the name of the placement group: two clusters may share an account."""
+    """Return the placement group's name. It includes the cluster: clusters may share accounts."""
     return "-".join(x for x in ("navarch", request.labels.get(CLUSTER, ""), request.group) if x)
 
 
 def tags_of(labels: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return labels as EC2 writes them."""
+    """Return labels as EC2 tags."""
     return [{"Key": key, "Value": labels[key]} for key in sorted(labels)]
 
 

@@ -1,4 +1,4 @@
-"""What an operator says about an account at AWS."""
+"""Settings of the AWS provider."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,38 +6,38 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsSettings:
-    """One account, and how machines are set up in it."""
+    """One account, and how its machines are set up."""
 
     name: str = "aws"
     region: str = ""
-    """Where to buy when a request does not say."""
+    """The region of requests that name none."""
     regions: Sequence[str] = ()
-    """Where machines may be bought and are looked for; wherever the account may go if empty."""
+    """The regions in which machines are bought and listed; if empty, every enabled region."""
     profile: str = ""
     credentials_file: str = ""
     image: str = ""
-    """An AMI, or `resolve:ssm:` and a parameter that names one. AWS's own GPU image if empty."""
+    """An AMI, or `resolve:ssm:` and a parameter that names one. If empty, AWS's GPU image."""
     images: Mapping[str, str] = field(default_factory=dict)
-    """AMIs by region: each exists in one only."""
+    """AMIs by region: each AMI exists in one region only."""
     subnets: Sequence[str] = ()
     security_groups: Sequence[str] = ()
     instance_profile: str = ""
     efa: bool | None = None
-    """Whether machines get all the network cards they can have; only those of gangs if None."""
+    """True: machines get all network cards of their type. None: only machines of gangs do."""
     root_gb: int = 0
-    """The size of the root disk; the image's own if zero."""
+    """The size of the root disk; if zero, the image's own."""
     event_queue: str = ""
-    """The URL of an SQS queue that EventBridge sends EC2's events to, if there is one."""
+    """The URL of an SQS queue to which EventBridge sends EC2's events, if there is one."""
     endpoint: str = ""
-    """Where the API is, if not at AWS. Regions are told apart by the signature then."""
+    """The API's address, if not AWS's. The signature then distinguishes the regions."""
 
     def image_in(self, region: str, instance_type: str) -> str:
-        """Return what a machine boots."""
+        """Return the image that a machine boots."""
         return self.images.get(region) or self.image or _default_image(instance_type)
 
 
 ARM = ("p6e-", "g5g.")
-"""How the types begin whose processors are not x86."""
+"""Prefixes of the types with Arm processors."""
 
 
 def _default_image(instance_type: str) -> str:

@@ -1,4 +1,4 @@
-"""User data: what a machine is told to do when it first boots, within EC2's limits."""
+"""User data: what cloud-init runs at a machine's first boot, within EC2's limits."""
 
 import gzip
 from collections.abc import Sequence
@@ -10,20 +10,20 @@ import msgspec
 from navarch.core.errors import RejectedError
 
 SIZE_MAX = 16 * 1024
-"""What EC2 takes, before it is encoded."""
+"""The largest user data that EC2 accepts, before base64."""
 
 
 def split_keys(ssh_keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names of key pairs at AWS, and the keys that are written out."""
+    """Return the names of EC2 key pairs, and the public keys that are written out."""
     names = [key for key in ssh_keys if " " not in key.strip()]
     return names, [key.strip() for key in ssh_keys if key not in names]
 
 
 def user_data(text: str, public_keys: Sequence[str]) -> bytes:
-    """Return what the machine's cloud-init gets to read.
+    """Return the user data for cloud-init.
 
-    EC2 knows one key pair for each machine, by name. Keys that are written out travel here.
-    The same input gives the same bytes: a token may not be used with anything else.
+    EC2 accepts one named key pair per machine; keys that are written out are added here. The same
+    input gives the same bytes: EC2 refuses a token that returns with other parameters.
     """
     plain = text.encode() if not public_keys else _with_keys(text, public_keys)
     if len(plain) <= SIZE_MAX:
@@ -40,7 +40,7 @@ def user_data(text: str, public_keys: Sequence[str]) -> bytes:
 def _with_keys(text: str, public_keys: Sequence[str]) -> bytes:
     keys = msgspec.json.encode({"ssh_authorized_keys": list(public_keys)}).decode()
     parts = MIMEMultipart(boundary="==navarch==")
-    # What is JSON is YAML too; the keys of both parts count.
+    # JSON is valid YAML. Cloud-init merges the keys of both parts.
     merge = "#cloud-config\n# keys of the pool\n"
     parts.attach(_part(merge + keys + "\n"))
     if text:

@@ -1,4 +1,4 @@
-"""Whose credentials these are: the one call that everybody at AWS may make."""
+"""The identity behind AWS credentials, from the one call that needs no permission."""
 
 import botocore.exceptions
 import botocore.session
@@ -17,11 +17,11 @@ def who_am_i(
     secret_access_key: str | None = None,
     endpoint: str | None = None,
 ) -> str:
-    """Return the account and the name; what is not given is found as AWS's own tools find it.
+    """Return account and ARN; missing arguments are resolved as AWS's own tools do.
 
     Raises CredentialError or TransientError, with no part of a secret in either. Blocks.
     """
-    patience = Config(
+    timeouts = Config(
         connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S, retries={"total_max_attempts": 2}
     )
     try:
@@ -32,14 +32,16 @@ def who_am_i(
             endpoint_url=endpoint,
             aws_access_key_id=access_key_id,
             aws_secret_access_key=secret_access_key,
-            config=patience,
+            config=timeouts,
         )
         found = client.get_caller_identity()
     except botocore.exceptions.ClientError as error:
         code = error.response.get("Error", {}).get("Code", "refused")
         raise CredentialError(f"AWS does not accept these credentials ({code})") from None
     except botocore.exceptions.ProfileNotFound:
-        raise CredentialError(f"there is no profile {profile}; aws configure makes one") from None
+        raise CredentialError(
+            f"there is no profile {profile}; create one with: aws configure"
+        ) from None
     except botocore.exceptions.NoCredentialsError:
         raise CredentialError(
             "AWS's tools find no credentials: no environment, no profile, no instance role"

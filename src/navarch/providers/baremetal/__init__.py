@@ -1,4 +1,4 @@
-"""Machines of one's own: lent to nodes from an inventory, and taken back clean."""
+"""The bare metal provider: leases machines of an inventory, and cleans them on return."""
 
 from navarch.providers.baremetal.host import Host, Inventory
 from navarch.providers.baremetal.leases import FolderLeases, Lease, LeaseState

@@ -1,18 +1,18 @@
-"""The claim: a file on the machine itself that says whose it is.
+"""The claim: a file on the machine itself that names its owner.
 
-Control planes that know nothing of each other may have one machine in both their inventories.
-The file is made in one step or not at all, so only one of them can have the machine.
+Two independent control planes may have the same machine in their inventories. The file is created
+atomically, so only one of them gets the machine.
 """
 
 import shlex
 
 CLAIM = "/var/lib/navarch/claim"
 TAKEN = 73
-"""The exit code for a machine that somebody else has."""
+"""The exit code of a command on a machine that has another owner."""
 
 
 def claim_command(owner: str, *, path: str = CLAIM) -> str:
-    """Return what makes the machine ours; again is as good as once."""
+    """Return the command that claims the machine for `owner`. It is idempotent."""
     folder, file, mine = (shlex.quote(word) for word in (_folder(path), path, owner))
     return (
         f"mkdir -p {folder} && "
@@ -23,19 +23,19 @@ def claim_command(owner: str, *, path: str = CLAIM) -> str:
 
 
 def release_command(owner: str, *, path: str = CLAIM) -> str:
-    """Return what lets go of the machine, if it is ours."""
+    """Return the command that removes the claim, if it is `owner`'s."""
     file, mine = shlex.quote(path), shlex.quote(owner)
     return f'[ ! -e {file} ] || [ "$(cat {file})" != {mine} ] || rm -f {file}'
 
 
 def holds_command(owner: str, *, path: str = CLAIM) -> str:
-    """Return what succeeds if the machine is ours or nobody's, and may therefore be cleaned."""
+    """Return the command that succeeds if the claim is `owner`'s or missing."""
     file, mine = shlex.quote(path), shlex.quote(owner)
     return f'[ ! -e {file} ] || [ "$(cat {file})" = {mine} ] || {{ cat {file}; exit {TAKEN}; }}'
 
 
 def owns_command(owner: str, *, path: str = CLAIM) -> str:
-    """Return what succeeds if the machine is ours, and nobody's does not count."""
+    """Return the command that succeeds if the claim is `owner`'s, and not if it is missing."""
     file, mine = shlex.quote(path), shlex.quote(owner)
     return f'[ -e {file} ] && [ "$(cat {file})" = {mine} ]'
 

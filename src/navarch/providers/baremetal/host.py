@@ -1,4 +1,4 @@
-"""The inventory: which machines there are, and how to get into them."""
+"""The inventory: the machines, and how to log in to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from navarch.ports.shell import Login
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """One machine that is there already."""
+    """One machine of the inventory."""
 
     name: str
     address: str
     instance_type: str
     host_key: str
-    """Its public key, pinned. A machine that cannot prove to have it is told nothing."""
+    """Its pinned public key. Nothing is sent to a machine that cannot prove to hold it."""
     private_address: str = ""
     region: str = ""
     zone: str = ""
     block: str = ""
-    """Machines of one block can talk to each other at full speed."""
+    """Machines of one block are connected at full bandwidth."""
     rack: str = ""
     gpus: int = 8
     gpu_type: str = ""
@@ -30,7 +30,7 @@ class Host:
 
     @property
     def login(self) -> Login:
-        """How to get in."""
+        """The SSH login."""
         return Login(
             address=self.address,
             port=self.ssh_port,
@@ -47,7 +47,7 @@ class Inventory:
     hosts: Mapping[str, Host]
 
     def fitting(self, instance_type: str, region: str, zone: str) -> list[Host]:
-        """Return the machines of a kind at a place, in the order of the inventory."""
+        """Return the machines of a type in a region and zone, in the order of the inventory."""
         return [
             host
             for host in self.hosts.values()

@@ -1,4 +1,4 @@
-"""Leases: which machine is lent to whom, written down before the machine hears of it."""
+"""Leases: which launch has which machine, stored before the machine is contacted."""
 
 import json
 import os
@@ -16,20 +16,20 @@ from navarch.core.ids import InstanceId, Token
 
 
 class LeaseState(StrEnum):
-    """How far the lending of a machine has come."""
+    """The progress of a lease."""
 
     CLAIMING = "claiming"
-    """Ours on paper. The machine may not know yet."""
+    """The lease is stored. The machine may not be claimed yet."""
     DOUBTFUL = "doubtful"
-    """The machine was told and did not answer: it may have been claimed, or not."""
+    """The claim was sent without a response: the machine may be claimed or not."""
     LENT = "lent"
     CLEANING = "cleaning"
-    """Given back, and not clean yet: nobody else may have it."""
+    """The machine is returned but not clean yet, and cannot be leased again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """One machine, lent once."""
+    """One machine, leased once."""
 
     instance: InstanceId
     host: str
@@ -44,17 +44,17 @@ class Lease:
 
 
 class FolderLeases:
-    """A file for each machine that is lent.
+    """A folder with one file for each leased machine.
 
-    A file is made so that it either is ours, whole, or somebody else's: several processes that
-    share the folder never lend one machine twice. Calls block, and raise TransientError.
+    Files are created atomically and complete, so processes that share the folder never lease one
+    machine twice. Calls block, and raise TransientError.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def all(self) -> Sequence[Lease]:
-        """Return every lease, by the machine's name."""
+        """Return every lease, in the order of machine names."""
         try:
             files = sorted(self._folder.glob("*.json"))
             found = [self._read(file) for file in files]
@@ -63,21 +63,21 @@ class FolderLeases:
         return [lease for lease in found if lease is not None]
 
     def of(self, host: str) -> Lease | None:
-        """Return the lease of a machine, if it is lent."""
+        """Return the lease of a machine, if it has one."""
         try:
             return self._read(self._file(host))
         except OSError as error:
             raise TransientError(f"{self._file(host)}: {error}") from error
 
     def take(self, lease: Lease) -> bool:
-        """Write a lease down, unless its machine is lent already; return whether it is ours."""
+        """Store a lease and return True, or return False if its machine is leased already."""
         file = self._file(lease.host)
         beside = file.with_name(f".{file.name}.{os.getpid()}.{quote(lease.token, safe='')}")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(beside, lease)
             try:
-                # A link is made, or is not, in one step; and what it shows is complete.
+                # Linking is atomic, and fails if the file exists; the content is complete.
                 os.link(beside, file)
             except FileExistsError:
                 return False
@@ -89,7 +89,7 @@ class FolderLeases:
         return True
 
     def change(self, lease: Lease) -> None:
-        """Write down how far the lending has come."""
+        """Store the new state of a lease."""
         file = self._file(lease.host)
         beside = file.with_name(f".{file.name}.{os.getpid()}.new")
         try:
@@ -100,7 +100,7 @@ class FolderLeases:
             raise TransientError(f"{file}: {error}") from error
 
     def drop(self, lease: Lease) -> None:
-        """Let go of a machine, if it is still lent under this lease."""
+        """Remove a lease, if its machine is still leased under it."""
         try:
             known = self._read(self._file(lease.host))
             if known is not None and known.token == lease.token:
@@ -115,8 +115,8 @@ class FolderLeases:
         except FileNotFoundError:
             return None
         except (msgspec.DecodeError, json.JSONDecodeError) as error:
-            # Not knowing to whom a machine is lent is no reason to lend it again.
-            raise TransientError(f"{file} is damaged: {error}; mend it or remove it") from error
+            # The machine may be in use, so it must not be leased again.
+            raise TransientError(f"{file} is damaged: {error}; repair or remove it") from error
 
     def _write(self, file: Path, lease: Lease) -> None:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -1,12 +1,12 @@
-"""The provider: lends machines of the inventory, and takes them back.
+"""The bare metal provider: leases machines of the inventory.
 
-To lend one, its lease is written down, then the machine itself is claimed over SSH; a machine
-that does not answer, or that another control plane has, is passed over. To take one back, its
-lease is marked, the clean-up is run, the claim is removed, and only then is the lease dropped:
-at whatever step we die, the next call goes on from there.
+To provision a machine, the provider stores a lease, then claims the machine over SSH; it skips
+machines that do not respond or that another control plane has claimed. To terminate one, it marks
+the lease, runs the clean-up, removes the claim, and only then drops the lease. After a crash at
+any step, the next call continues from there.
 
-A machine that was told and did not answer is in doubt. Its lease is kept, so that the same token
-goes on with it and nobody else gets it, and listings ask the machine itself.
+A claim that was sent without a response leaves the lease in doubt. The lease is kept: the same
+token resumes it, no other launch gets the machine, and listings check the machine itself.
 """
 
 import asyncio
@@ -47,19 +47,19 @@ from navarch.providers.baremetal.leases import FolderLeases, Lease, LeaseState
 
 CONNECT_WITHIN = timedelta(seconds=10)
 COMMAND_WITHIN = timedelta(seconds=20)
-GIVEN_UP_AFTER = timedelta(minutes=5)
-"""A claim takes a minute at most, and is asked for again at once by a control plane that lives."""
+ABANDONED_AFTER = timedelta(minutes=5)
+"""A claim takes a minute at most, and a running control plane retries it at once."""
 TRIES_MAX = 3
-"""How many machines one call tries before it says so: a call has a minute."""
+"""The most machines that one call tries before it fails: a call has a minute."""
 
 
 class BareMetal:
-    """One inventory."""
+    """The machines of one inventory."""
 
     listing_lag = timedelta(0)
-    """A lease is listed as soon as it is written."""
+    """A lease is listed as soon as it is stored."""
     buys_once_per_token = True
-    """One token never lends two machines: its lease is looked up first."""
+    """One token never leases two machines: its lease is looked up first."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class BareMetal:
         self._claim_path = claim_path
 
     async def provision(self, request: ProvisionRequest) -> Instance:
-        """Lend one machine; CapacityError if none is free."""
+        """Lease one machine; raise CapacityError if none is free."""
         lease = await self._offload.run(lambda: self._lease_of(request.token))
         if lease is not None and lease.state is LeaseState.CLEANING:
-            raise RejectedError(f"{lease.host} was already given back under this token")
+            raise RejectedError(f"{lease.host} was already returned under this token")
         if lease is not None and lease.state is LeaseState.LENT:
             return self._instance(lease)
         if request.spot or request.reservation:
-            raise RejectedError("machines of one's own are neither spot nor reserved")
+            raise RejectedError("bare metal machines are neither spot nor reserved")
         fitting = self._inventory.fitting(request.instance_type, request.region, request.zone)
         if not fitting:
             raise RejectedError(
@@ -102,47 +102,47 @@ class BareMetal:
         return await self._lend(request, fitting, lease)
 
     async def terminate(self, instance: InstanceId) -> None:
-        """Clean one machine and take it back. It stays lent until that has worked."""
+        """Clean one machine and end its lease. The lease stays until the clean-up succeeds."""
         lease = await self._offload.run(lambda: self._lease_named(instance))
         if lease is None:
-            raise InstanceNotFoundError(f"{instance} is not lent")
+            raise InstanceNotFoundError(f"{instance} is not leased")
         host = self._inventory.hosts.get(lease.host)
         if lease.state is not LeaseState.CLEANING:
             marked = replace(lease, state=LeaseState.CLEANING)
             await self._offload.run(lambda: self._leases.change(marked))
         if host is not None:
-            # One that was taken out of the inventory is no longer ours to clean.
+            # A machine that was removed from the inventory is not cleaned.
             await self._clean(host, lease)
         await self._offload.run(lambda: self._leases.drop(lease))
 
     async def list_instances(self) -> Sequence[Instance]:
-        """Return every machine that is lent.
+        """Return every leased machine.
 
-        One that is still being claimed is not: whoever asked for it must ask again, so that the
-        claim is made. One in doubt is, if it says that it is ours. If nobody has asked for long,
-        either is listed to be taken back like any other.
+        A machine that is still being claimed is left out: a retry of `provision` completes the
+        claim. A machine in doubt is listed if it holds the claim. Once either is abandoned, it
+        is listed, so that the control plane terminates it.
         """
         leases = await self._offload.run(self._leases.all)
         open_ones = [x for x in leases if x.state in (LeaseState.CLAIMING, LeaseState.DOUBTFUL)]
-        there = await asyncio.gather(*(self._is_there(lease) for lease in open_ones))
+        there = await asyncio.gather(*(self._is_listed(lease) for lease in open_ones))
         absent = {lease.token for lease, found in zip(open_ones, there, strict=True) if not found}
         return [self._instance(lease) for lease in leases if lease.token not in absent]
 
     async def login(self, instance: InstanceId) -> Login | None:
-        """Return how to log in to a machine, its host key pinned."""
+        """Return the SSH login of a machine, with its pinned host key."""
         lease = await self._offload.run(lambda: self._lease_named(instance))
         host = None if lease is None else self._inventory.hosts.get(lease.host)
         if lease is None or host is None:
             return None
         if lease.state in (LeaseState.CLAIMING, LeaseState.DOUBTFUL):
-            # Found in a listing: nobody logs in to what is not claimed.
+            # It came from a listing. Claim it before it is used.
             await self._claim(host, lease)
             done = replace(lease, state=LeaseState.LENT)
             await self._offload.run(partial(self._leases.change, done))
         return host.login
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
-        """Return where machines stand, as the inventory says."""
+        """Return the position of machines, from the inventory."""
         leases = await self._offload.run(self._leases.all)
         wanted = set(instances)
         hosts = {x.instance: self._inventory.hosts.get(x.host) for x in leases}
@@ -162,15 +162,15 @@ class BareMetal:
         if request.group:
             free = self._in_one_block(request, free, leases)
         if begun is not None:
-            # A claim that was cut short is finished before another machine is thought of.
+            # Resume an interrupted claim before trying another machine.
             free = [host for host in fitting if host.name == begun.host] + free
         for host in free:
             if len(troubles) == TRIES_MAX:
-                raise _all_in_all(troubles, TransientError)
+                raise _combined(troubles, TransientError)
             lease = _lease(request, host, self._clock)
             ours = begun is not None and begun.host == host.name
             if not ours and not await self._offload.run(partial(self._leases.take, lease)):
-                continue  # Another process was quicker.
+                continue  # Another process took it first.
             try:
                 await self._claim(host, lease)
             except OutcomeUnknownError:
@@ -179,7 +179,7 @@ class BareMetal:
                 raise
             except ProviderError as error:
                 if ours and isinstance(error.__cause__, ShellError):
-                    # It was told before, and what came of that cannot be asked now.
+                    # The interrupted claim may have succeeded, which cannot be checked now.
                     raise OutcomeUnknownError(str(error)) from error
                 troubles.append(error)
                 await self._offload.run(partial(self._leases.drop, lease))
@@ -188,26 +188,26 @@ class BareMetal:
                 await self._offload.run(partial(self._leases.change, done))
                 return self._instance(done)
         if troubles:
-            raise _all_in_all(troubles, CapacityError)
+            raise _combined(troubles, CapacityError)
         if request.group and len(lent) < len(fitting):
             raise CapacityError(f"no block has room for the group {request.group}")
-        raise CapacityError(f"all {len(fitting)} machines of this kind are lent")
+        raise CapacityError(f"all {len(fitting)} machines of this type are leased")
 
     def _in_one_block(
         self, request: ProvisionRequest, free: Sequence[Host], leases: Sequence[Lease]
     ) -> list[Host]:
-        """Return the free machines where the group stands, or where all of it has room."""
+        """Return the free machines in the group's block, or in blocks with room for all of it."""
         mine = [lease for lease in leases if lease.group == request.group]
-        stands = [
+        blocks = [
             self._inventory.hosts[x.host].block for x in mine if x.host in self._inventory.hosts
         ]
-        if stands:
-            return [host for host in free if host.block == stands[0]]
+        if blocks:
+            return [host for host in free if host.block == blocks[0]]
         room = Counter(host.block for host in free)
         return [host for host in free if room[host.block] >= request.group_size]
 
-    async def _is_there(self, lease: Lease) -> bool:
-        """Return whether a lease that is not sealed stands for a machine, if that can be known."""
+    async def _is_listed(self, lease: Lease) -> bool:
+        """Return True if an unfinished lease holds its machine's claim, or is abandoned."""
         host = self._inventory.hosts.get(lease.host)
         if lease.state is LeaseState.DOUBTFUL and host is not None:
             owns = owns_command(_owner(lease), path=self._claim_path)
@@ -218,11 +218,11 @@ class BareMetal:
                 finally:
                     await shell.close()
             except ShellError:
-                pass  # Then time tells.
-        return lease.since <= self._clock.now() - GIVEN_UP_AFTER
+                pass  # Decide by the age of the lease.
+        return lease.since <= self._clock.now() - ABANDONED_AFTER
 
     async def _claim(self, host: Host, lease: Lease) -> None:
-        """Claim a machine, or raise why that is not possible."""
+        """Claim a machine, or raise the reason why not."""
         try:
             shell = await self._shells.connect(host.login, within=CONNECT_WITHIN)
         except LoginRefusedError as error:
@@ -242,9 +242,9 @@ class BareMetal:
         if ran.exit_code == TAKEN:
             before = ran.stdout.strip()
             if before.partition(" ")[0] != _cluster(lease):
-                raise CapacityError(f"{host.name} is claimed by {before or 'somebody else'}")
-            # An earlier loan of ours that nobody remembers: a lease that was lost. Whoever had
-            # the machine has left it as it was.
+                raise CapacityError(f"{host.name} is claimed by {before or 'another owner'}")
+            # A claim of this cluster without a lease file: the file was lost. The machine was
+            # not cleaned.
             await self._clean_in(shell, host, before)
             ran = await _run_claim(shell, command)
         if ran.exit_code:
@@ -259,7 +259,7 @@ class BareMetal:
             try:
                 ran = await shell.run(holds, within=COMMAND_WITHIN)
                 if ran.exit_code == TAKEN:
-                    return  # It is somebody else's by now: not ours to clean, nor to keep.
+                    return  # Another owner has claimed it since: do not clean it.
                 await self._clean_in(shell, host, owner)
             finally:
                 await shell.close()
@@ -272,7 +272,7 @@ class BareMetal:
             ran = await shell.run(command, within=self._clean_up_within)
             if ran.exit_code:
                 raise TransientError(
-                    f"{host.name} is not clean: {command!r} left with {ran.exit_code}: "
+                    f"{host.name} is not clean: {command!r} ended with exit code {ran.exit_code}: "
                     f"{ran.stderr.strip()[-200:]}"
                 )
 
@@ -307,26 +307,27 @@ class BareMetal:
 async def _run_claim(shell: Shell, command: str) -> Ran:
     ran = await shell.run(command, within=COMMAND_WITHIN)
     if ran.timed_out:
-        raise ShellError(f"no answer within {COMMAND_WITHIN.total_seconds():.0f} s")
+        raise ShellError(f"no response within {COMMAND_WITHIN.total_seconds():.0f} s")
     return ran
 
 
-def _all_in_all(troubles: Sequence[ProviderError], otherwise: type[ProviderError]) -> ProviderError:
-    """Return what several machines that cannot be lent come to.
+def _combined(troubles: Sequence[ProviderError], otherwise: type[ProviderError]) -> ProviderError:
+    """Return one error for several machines that could not be claimed.
 
-    One that does not let us in may be at fault itself; if none does, it is our key.
+    If a single machine refuses the login, that machine may be misconfigured; if all do, the key
+    is wrong.
     """
-    words = "; ".join(str(each) for each in troubles)
+    text = "; ".join(str(each) for each in troubles)
     if all(isinstance(each, CredentialError) for each in troubles):
-        return CredentialError(words)
-    return otherwise(words)
+        return CredentialError(text)
+    return otherwise(text)
 
 
 def _lease(request: ProvisionRequest, host: Host, clock: Clock) -> Lease:
-    # A machine is lent many times; each loan has a name of its own.
-    loan = hashlib.sha256(request.token.encode()).hexdigest()[:10]
+    # A machine is leased many times, under a new instance id each time.
+    suffix = hashlib.sha256(request.token.encode()).hexdigest()[:10]
     return Lease(
-        instance=InstanceId(f"{host.name}.{loan}"),
+        instance=InstanceId(f"{host.name}.{suffix}"),
         host=host.name,
         token=request.token,
         state=LeaseState.CLAIMING,

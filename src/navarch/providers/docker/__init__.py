@@ -1,4 +1,4 @@
-"""Containers as machines: the Docker Engine API, and nothing to install."""
+"""The Docker provider: containers as machines, without a client library."""
 
 from navarch.providers.docker.engine import Engine, engine_at
 from navarch.providers.docker.provider import Containers, Docker

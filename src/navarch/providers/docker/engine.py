@@ -1,6 +1,6 @@
-"""A client for the Docker Engine API: one request, one connection, over a socket of this machine.
+"""A client for the Docker Engine API: one connection per request, over a local socket.
 
-The official client brings two threads' worth of machinery for what are five calls a minute here.
+The official client is synchronous and large; Navarch makes about five calls a minute.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import msgspec
 from navarch.core.errors import CredentialError, InvalidError, OutcomeUnknownError, TransientError
 
 VERSION = "v1.41"
-"""The oldest API that has all that is asked for; newer engines still speak it."""
+"""The oldest API version with every call used here; newer engines still support it."""
 BODY_BYTES_MAX = 64 * 1024 * 1024
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 
@@ -24,35 +24,35 @@ Open: TypeAlias = Callable[[], Coroutine[Any, Any, Streams]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the engine said."""
+    """A response of the engine."""
 
     status: int
     body: bytes
 
     @property
     def message(self) -> str:
-        """Its words for a refusal."""
+        """The error message of a failed request."""
         try:
             return str(msgspec.json.decode(self.body)["message"])
         except (msgspec.DecodeError, KeyError, TypeError):
             return self.body.decode(errors="replace").strip()[:300]
 
     def json(self) -> Any:  # noqa: ANN401 - the engine's own structures
-        """Return what it answered, decoded."""
+        """Return the decoded body."""
         try:
             return msgspec.json.decode(self.body)
         except msgspec.DecodeError as error:
-            raise OutcomeUnknownError(f"the engine's answer makes no sense: {error}") from error
+            raise OutcomeUnknownError(f"the engine's response is not JSON: {error}") from error
 
 
 class Engine:
-    """One engine."""
+    """The API of one engine."""
 
     def __init__(self, open_streams: Open, where: str) -> None:
         self._open = open_streams
         self.where = where
 
-    async def ask(
+    async def request(
         self,
         method: str,
         path: str,
@@ -60,10 +60,10 @@ class Engine:
         query: Mapping[str, str] | None = None,
         body: object = None,
     ) -> Answer:
-        """Make one request and return the answer, whatever its status.
+        """Make one request and return the response, whatever its status.
 
-        Raises TransientError where the engine was not reached, CredentialError where it may
-        not be, and OutcomeUnknownError where it was but did not answer.
+        Raises TransientError if the engine cannot be reached, CredentialError if access is
+        denied, and OutcomeUnknownError if the response is lost.
         """
         try:
             reader, writer = await self._open()
@@ -80,13 +80,13 @@ class Engine:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             raise OutcomeUnknownError(f"{self.where} did not answer: {error}") from error
         except ValueError as error:
-            raise OutcomeUnknownError(f"{self.where}: a broken answer: {error}") from error
+            raise OutcomeUnknownError(f"{self.where}: malformed response: {error}") from error
         finally:
             writer.close()
 
 
 def engine_at(host: str) -> Engine:
-    """Return the engine at an address in the way of DOCKER_HOST; InvalidError for another kind."""
+    """Return the engine at an address in DOCKER_HOST's format; raise InvalidError for others."""
     parts = urlsplit(host)
     if parts.scheme == "unix":
         path = parts.path
@@ -95,12 +95,12 @@ def engine_at(host: str) -> Engine:
         name, port = parts.hostname, parts.port
         return Engine(lambda: asyncio.open_connection(name, port), host)
     raise InvalidError(
-        f"{host!r} is no engine; write unix:///var/run/docker.sock or tcp://HOST:PORT"
+        f"{host!r} is no engine address; write unix:///var/run/docker.sock or tcp://HOST:PORT"
     )
 
 
 def target(path: str, query: Mapping[str, str] | None) -> str:
-    """Return what a request is addressed to."""
+    """Return the request target: versioned path and query."""
     return f"/{VERSION}{path}" + (f"?{urlencode(query)}" if query else "")
 
 
@@ -133,7 +133,7 @@ async def _read(reader: asyncio.StreamReader) -> Answer:
     if "content-length" in headers:
         size = int(headers["content-length"])
         if size > BODY_BYTES_MAX:
-            raise ValueError("it is too long")
+            raise ValueError("the body is too long")
         return Answer(status=status, body=await reader.readexactly(size))
     return Answer(status=status, body=await reader.read(BODY_BYTES_MAX))
 
@@ -145,6 +145,6 @@ async def _chunks(reader: asyncio.StreamReader) -> bytes:
         if size == 0:
             return bytes(body)
         if len(body) + size > BODY_BYTES_MAX:
-            raise ValueError("it is too long")
+            raise ValueError("the body is too long")
         body += await reader.readexactly(size)
         await reader.readexactly(2)

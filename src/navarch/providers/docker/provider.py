@@ -1,4 +1,4 @@
-"""The provider: one container for each machine, named after the token that asked for it."""
+"""The Docker provider: one container per machine, named after the launch's token."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -21,10 +21,10 @@ from navarch.core.instance import Instance, InstanceStatus
 from navarch.core.ownership import CLUSTER, TOKEN
 from navarch.ports.provider import ProvisionRequest
 from navarch.providers.docker.engine import Answer, Engine
-from navarch.providers.readings import Readings
+from navarch.providers.listing_cache import ListingCache
 
 OURS = "dev.navarch."
-"""What the labels begin with that are the provider's own, and not the machine's."""
+"""The prefix of the provider's own labels; other labels are the machine's."""
 PROVIDER, KIND, REGION, ZONE = (f"{OURS}{word}" for word in ("provider", "kind", "region", "zone"))
 
 _STATUSES = {
@@ -47,7 +47,7 @@ class _Networks(msgspec.Struct, rename="pascal"):
 
 
 class _Listed(msgspec.Struct, rename="pascal"):
-    """What we read of a container; there is more in a listing."""
+    """The fields of a listed container that the provider reads."""
 
     id: str
     state: str
@@ -62,38 +62,38 @@ _CONTAINERS = msgspec.json.Decoder(_Listed)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Containers:
-    """What every container is like."""
+    """The settings of every container."""
 
     image: str
     network: str = "bridge"
     command: tuple[str, ...] = ("navarch", "agent")
     simulated_gpus: int = 0
     real_gpus: bool = False
-    """Whether a container gets all GPUs of the engine's machine."""
+    """True if a container gets all GPUs of the engine's machine."""
     environment: Callable[[ProvisionRequest], Mapping[str, str]] = lambda _: {}
-    """What its agent is told: where the control plane is, and who it is."""
+    """The agent's environment: the control plane's address and the node's id."""
 
 
 class Docker:
-    """One engine, shared with whoever else uses it: only what bears our label is looked at."""
+    """The containers of one engine. Containers without this provider's label are ignored."""
 
     listing_lag = timedelta(0)
-    """An engine lists what it has."""
+    """An engine lists a container as soon as it exists."""
     buys_once_per_token = True
-    """The token is the container's name, of which there can be one."""
+    """The token determines the container's name, and names are unique."""
 
     def __init__(self, engine: Engine, containers: Containers, *, name: str = "docker") -> None:
         self.name = name
         self._engine = engine
         self._containers = containers
-        self._readings = Readings(self._instance_listed)
+        self._cache = ListingCache(self._instance_listed)
 
     async def provision(self, request: ProvisionRequest) -> Instance:
-        """Create a container and start it; or start the one of this token, if it has to be."""
+        """Create and start a container, or start the one that this token created."""
         if request.spot or request.reservation:
             raise RejectedError("containers are neither spot nor reserved")
         name = container_name(request)
-        answer = await self._engine.ask(
+        answer = await self._engine.request(
             "POST", "/containers/create", query={"name": name}, body=self._description(request)
         )
         if answer.status not in (201, 409):
@@ -102,7 +102,7 @@ class Docker:
         if container is None:
             raise OutcomeUnknownError(f"container {name} vanished while it was created")
         if container["Config"]["Labels"].get(TOKEN, "") != request.labels.get(TOKEN, ""):
-            raise RejectedError(f"a container {name} of somebody else is in the way; remove it")
+            raise RejectedError(f"the name {name} is taken by an unrelated container; remove it")
         if container["State"]["Status"] in ("created", "exited"):
             await self._start(container["Id"])
             container = await self._inspect(container["Id"])
@@ -120,19 +120,19 @@ class Docker:
     async def list_instances(self) -> Sequence[Instance]:
         """Return every container of this provider, running or not."""
         filters = msgspec.json.encode({"label": [f"{PROVIDER}={self.name}"]}).decode()
-        answer = await self._engine.ask(
+        answer = await self._engine.request(
             "GET", "/containers/json", query={"all": "1", "filters": filters}
         )
         if answer.status != 200:
             raise _refusal(answer, "list")
         try:
-            return self._readings.take(_LISTINGS.decode(answer.body))
+            return self._cache.take(_LISTINGS.decode(answer.body))
         except ValueError as error:
-            # A container left out would look gone; then there had better be no listing at all.
-            raise TransientError(f"a listing that makes no sense: {error}") from error
+            # A container left out would look terminated, so a partial listing is an error.
+            raise TransientError(f"the engine's listing cannot be read: {error}") from error
 
     def _description(self, request: ProvisionRequest) -> dict[str, Any]:
-        """Return what the engine is asked for."""
+        """Return the body of the create request."""
         ours = self._containers
         command = list(ours.command)
         environment = dict(ours.environment(request))
@@ -161,24 +161,26 @@ class Docker:
         }
 
     async def _start(self, container: str) -> None:
-        answer = await self._engine.ask("POST", f"/containers/{quote(container, safe='')}/start")
+        answer = await self._engine.request(
+            "POST", f"/containers/{quote(container, safe='')}/start"
+        )
         if answer.status in (204, 304):
             return
         refusal = _refusal(answer, "start")
-        # It exists and will never run: nobody is to find it and take it for a machine.
+        # It exists and will never run: a listing must not report it as a machine.
         await self._remove(container)
         raise refusal
 
     async def _remove(self, container: str) -> None:
-        answer = await self._engine.ask(
+        answer = await self._engine.request(
             "DELETE", f"/containers/{quote(container, safe='')}", query={"force": "1", "v": "1"}
         )
-        # 409: it is being removed already, which is what was asked for.
+        # 409: the engine is already removing it.
         if answer.status not in (204, 404, 409):
             raise _refusal(answer, "remove")
 
     async def _inspect(self, container: str) -> dict[str, Any] | None:
-        answer = await self._engine.ask("GET", f"/containers/{quote(container, safe='')}/json")
+        answer = await self._engine.request("GET", f"/containers/{quote(container, safe='')}/json")
         if answer.status == 404:
             return None
         if answer.status != 200:
@@ -199,8 +201,8 @@ class Docker:
             ],
         )
 
-    def _instance_listed(self, words: bytes) -> Instance:
-        found = _CONTAINERS.decode(words)
+    def _instance_listed(self, raw: bytes) -> Instance:
+        found = _CONTAINERS.decode(raw)
         networks = (found.network_settings and found.network_settings.networks) or {}
         return self._instance(
             found.id,
@@ -232,14 +234,14 @@ class Docker:
 
 
 def container_name(request: ProvisionRequest) -> str:
-    """Return the one name that a container of this token can have."""
+    """Return the container name of a token; the cluster is part of it."""
     token = f"{request.labels.get(CLUSTER, '')}\0{Token(request.token)}"
     return f"navarch-{hashlib.sha256(token.encode()).hexdigest()[:24]}"
 
 
 def _refusal(answer: Answer, what: str) -> ProviderError:
-    """Return what a refusal means for whoever asked."""
-    text = f"the engine will not {what}: {answer.message}"
+    """Return the translation of an error response."""
+    text = f"the engine refused to {what}: {answer.message}"
     if answer.status in (400, 404, 409):
         return RejectedError(text)
     if "could not select device driver" in answer.message:

@@ -1,7 +1,7 @@
-"""The official client, one blocking call per method.
+"""Google's official Compute Engine client, one blocking call per method.
 
-Its own retries are off, for they would hide how often a cloud was asked and for how long; so are
-its long-running operations, which would be polled at another address than the one given.
+The client's own retries are off: they would hide the number and duration of calls. Its
+long-running operations are off too: it would poll them at another address than the given one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _CALL: dict[str, Any] = {"retry": None, "timeout": ANSWER_S}
 
 
 class ComputeClient:
-    """One project. Credentials are looked for when the first call is made."""
+    """The Compute Engine API of one project. The first call loads the credentials."""
 
     def __init__(
         self,
@@ -42,21 +42,21 @@ class ComputeClient:
         self._endpoint = endpoint
 
     async def run(self, what: str, call: Callable[[], T], *, changes: bool) -> T:
-        """Make a call on a thread; raise what its failure means."""
+        """Make a call on a thread, and translate its errors."""
         try:
             return await self._offload.run(call)
         except Exception as error:
             raise of_exception(what, error, changes=changes) from error
 
     def insert(self, zone: str, machine: compute.Instance, request_id: str) -> Message:
-        """Ask for a machine; returns the operation."""
+        """Start the creation of a machine and return the operation."""
         request = compute.InsertInstanceRequest(
             project=self.project, zone=zone, instance_resource=machine, request_id=request_id
         )
         return compute.Operation.pb(self._instances.insert_unary(request, **_CALL))
 
     def operation(self, zone: str, name: str) -> Message:
-        """Return how an operation stands."""
+        """Return an operation of a zone."""
         request = compute.GetZoneOperationRequest(project=self.project, zone=zone, operation=name)
         return compute.Operation.pb(self._zone_operations.get(request, **_CALL))
 
@@ -71,16 +71,16 @@ class ComputeClient:
         self._instances.delete_unary(request, **_CALL)
 
     def reset(self, zone: str, name: str) -> None:
-        """Restart one machine, as its reset button would."""
+        """Reset one machine: a hard restart."""
         request = compute.ResetInstanceRequest(project=self.project, zone=zone, instance=name)
         self._instances.reset_unary(request, **_CALL)
 
     def list_all(self, wanted: str) -> Sequence[Message]:
-        """Return every machine in every zone that the filter lets through, or raise."""
+        """Return the machines of every zone that match the filter, or raise."""
         return list(self._pages(wanted))
 
     def reservation(self, zone: str, name: str) -> Message:
-        """Return a reservation, of this project or of another that shares it."""
+        """Return a reservation of this project, or of another project that shares it."""
         project, short = self.project, name
         parts = name.split("/")
         if "projects" in parts[:-1] and "reservations" in parts[:-1]:
@@ -89,7 +89,7 @@ class ComputeClient:
         return compute.Reservation.pb(self._reservations.get(request, **_CALL))
 
     def insert_policy(self, region: str, policy: compute.ResourcePolicy) -> Message:
-        """Ask for a placement policy; returns the operation."""
+        """Start the creation of a placement policy and return the operation."""
         request = compute.InsertResourcePolicyRequest(
             project=self.project,
             region=region,
@@ -98,7 +98,7 @@ class ComputeClient:
         return compute.Operation.pb(self._policies.insert_unary(request, **_CALL))
 
     def policies(self, region: str, wanted: str) -> Sequence[Message]:
-        """Return the placement policies of a region that the filter lets through."""
+        """Return the placement policies of a region that match the filter."""
         request = compute.ListResourcePoliciesRequest(
             project=self.project, region=region, filter=wanted, max_results=PAGE
         )
@@ -106,14 +106,14 @@ class ComputeClient:
         return [compute.ResourcePolicy.pb(policy) for policy in found]
 
     def delete_policy(self, region: str, name: str) -> None:
-        """Delete a placement policy, which is refused while a machine uses it."""
+        """Delete a placement policy. Compute Engine refuses while a machine uses it."""
         request = compute.DeleteResourcePolicyRequest(
             project=self.project, region=region, resource_policy=name
         )
         self._policies.delete_unary(request, **_CALL)
 
     def region_operation(self, region: str, name: str) -> Message:
-        """Return how an operation of a region stands."""
+        """Return an operation of a region."""
         request = compute.GetRegionOperationRequest(
             project=self.project, region=region, operation=name
         )
@@ -128,7 +128,7 @@ class ComputeClient:
                 yield from found.instances
 
     def machine_types(self, wanted: str) -> Sequence[Message]:
-        """Return every kind of machine in every zone that the filter lets through, or raise."""
+        """Return the machine types of every zone that match the filter, or raise."""
         request = compute.AggregatedListMachineTypesRequest(
             project=self.project, filter=wanted, max_results=PAGE
         )
@@ -174,12 +174,12 @@ class ComputeClient:
 
 
 def _whole(page: Message) -> Iterator[Message]:
-    """Yield what a page holds of each zone; raise TransientError if a zone is missing.
+    """Yield the zones of a page; raise TransientError if a zone is missing.
 
-    A part of a listing would be taken for all there is.
+    The caller would take a partial listing for a complete one.
     """
     if page.unreachables:
-        raise TransientError(f"no word from {', '.join(page.unreachables)}")
+        raise TransientError(f"unreachable: {', '.join(page.unreachables)}")
     for scope, found in page.items.items():
         warning = found.warning.code if found.HasField("warning") else ""
         if warning and warning != "NO_RESULTS_ON_PAGE":

@@ -1,4 +1,4 @@
-"""Whose rights a project is used with."""
+"""Google Cloud credentials."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ PRICES = "https://www.googleapis.com/auth/cloud-billing.readonly"
 
 
 def credentials_for(scope: str, *, file: str | None = None) -> Callable[[], Credentials]:
-    """Return what finds them, once a call is made: in a key file, or as Google's tools do."""
+    """Return a loader of credentials: from a key file, or as Google's tools find them."""
 
     def found() -> Credentials:
         if file:
@@ -23,13 +23,13 @@ def credentials_for(scope: str, *, file: str | None = None) -> Callable[[], Cred
     return found
 
 
-def nobody() -> Credentials:
-    """Return no credentials: no key of anybody's is sent in the clear."""
+def anonymous() -> Credentials:
+    """Return empty credentials, for endpoints without TLS: no key is sent in the clear."""
     return AnonymousCredentials()
 
 
 def _service_account(path: str, scope: str) -> Credentials:
-    """Return the credentials of a key file; what is wrong with it is said without its contents."""
+    """Return the credentials of a key file. Errors do not quote its contents."""
     try:
         found: Credentials = service_account.Credentials.from_service_account_file(
             path, scopes=[scope]

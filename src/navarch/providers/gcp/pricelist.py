@@ -1,4 +1,4 @@
-"""Google's list of prices, which is a service of its own (the Cloud Billing Catalog API)."""
+"""Google's price list: the Cloud Billing Catalog API."""
 
 import asyncio
 import contextlib
@@ -22,14 +22,14 @@ ENDPOINT = "https://cloudbilling.googleapis.com"
 COMPUTE_ENGINE = "services/6F81-5844-456A"
 PAGE = 5000
 
-FRESH = timedelta(hours=6)
-"""How long what was read will do: Google itself renews the list every twelve hours."""
-AGAIN = timedelta(hours=1)
-"""When to try again where it could not be read."""
+REFRESH_INTERVAL = timedelta(hours=6)
+"""The list is read again after this time. Google updates it every twelve hours."""
+RETRY_INTERVAL = timedelta(hours=1)
+"""A failed read is retried after this time."""
 
-PATIENCE_S = 10.0
-"""How long somebody who asks what is for sale waits. The list has tens of thousands of entries;
-once it is read, whoever asks next has it."""
+WAIT_S = 10.0
+"""The longest that `rates` waits for a read. The list has tens of thousands of entries; a read that
+takes longer completes in the background, and the next call returns its rates."""
 ANSWER_S = 15.0
 
 NEVER = datetime.min.replace(tzinfo=UTC)
@@ -38,10 +38,10 @@ _PAGES = msgspec.json.Decoder(SkuPage)
 
 
 class PriceList:
-    """The rates of one list, read again when they are old.
+    """The rates of Google's price list, read again when they are old.
 
-    Few accounts let a fleet read it. Then there are no rates, the catalogue's prices stand, and
-    nothing is said about it.
+    Few accounts grant a fleet this permission. Without it there are no rates, the catalogue's
+    prices apply, and no error is raised.
     """
 
     def __init__(
@@ -61,38 +61,38 @@ class PriceList:
         self._closing = threading.Event()
 
     async def rates(self) -> Rates:
-        """Return what is known by now, having read the list if it is time to."""
+        """Return the current rates, after reading the list if it is due."""
         now = self._clock.now()
         if now >= self._due:
-            # Whoever asks meanwhile does not begin another reading.
-            self._due = now + AGAIN
+            # Concurrent calls must not start another read.
+            self._due = now + RETRY_INTERVAL
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE_S):
+                async with asyncio.timeout(WAIT_S):
                     await self._offload.run(lambda: self._read(now))
         return self._rates
 
     def close(self) -> None:
-        """Read no further page."""
+        """Stop reading after the current page."""
         self._closing.set()
 
     def _read(self, now: datetime) -> None:
-        """Read the whole list, or leave everything as it is."""
+        """Read the whole list; on failure keep the current rates."""
         try:
             rates = read_rates(self._skus())
         except (GoogleAuthError, RequestException, msgspec.DecodeError, OSError, ValueError):
             return
         if rates.gpus and not self._closing.is_set():
             self._rates = rates
-            self._due = now + FRESH
+            self._due = now + REFRESH_INTERVAL
 
     def _skus(self) -> Iterator[Sku]:
         token = ""
         while not self._closing.is_set():
-            asked = {"currencyCode": "USD", "pageSize": str(PAGE)}
+            params = {"currencyCode": "USD", "pageSize": str(PAGE)}
             if token:
-                asked["pageToken"] = token
+                params["pageToken"] = token
             answer = self._session.get(
-                f"{self._endpoint}/v1/{COMPUTE_ENGINE}/skus", params=asked, timeout=ANSWER_S
+                f"{self._endpoint}/v1/{COMPUTE_ENGINE}/skus", params=params, timeout=ANSWER_S
             )
             answer.raise_for_status()
             page = _PAGES.decode(answer.content)

@@ -1,8 +1,8 @@
-"""What Google asks for machines.
+"""Machine prices, computed from Google's price list.
 
-Google's list has no machines on it, only what they are made of: cores and memory by family, GPUs,
-and the disks inside. A machine's price is the sum, and there is one only if all its parts are on
-the list: a sum that lacks a part would make the machine look cheap.
+The list prices parts, not machines: cores and memory by family, GPUs, and local disks. A machine's
+price is their sum. It is known only if every part is on the list: a sum without a part would make
+the machine look cheap.
 """
 
 import re
@@ -13,7 +13,7 @@ from decimal import Decimal
 import msgspec
 
 HOURS_A_MONTH = 730
-"""By which Google itself turns a price by the month into one by the hour."""
+"""Google's divisor from monthly to hourly prices."""
 
 FAMILIES: Mapping[str, str] = {
     "a2-highgpu": "A2",
@@ -26,7 +26,7 @@ FAMILIES: Mapping[str, str] = {
     "g2-standard": "G2",
     "g4-standard": "G4",
 }
-"""What cores and memory of a kind of machine are called on the list."""
+"""The list's family name for cores and memory, by machine series."""
 
 GPUS: Mapping[str, str] = {
     "Nvidia Tesla A100 GPU": "nvidia-tesla-a100",
@@ -41,10 +41,10 @@ GPUS: Mapping[str, str] = {
     "Nvidia L4 GPU": "nvidia-l4",
     "RTX 6000 96GB": "nvidia-rtx-pro-6000",
 }
-"""The list's names of GPUs, and those that machines have for them."""
+"""Accelerator types by the list's names of GPUs."""
 
 SLICES = frozenset({"nvidia-b200"})
-"""GPUs whose price is that of their share of the whole machine."""
+"""GPUs with a price that includes their share of the whole machine."""
 
 _CORE_OR_MEMORY = re.compile(
     r"(?P<spot>Spot Preemptible )?(?P<family>\w+) Instance (?P<part>Core|Ram) running in .+"
@@ -56,8 +56,8 @@ _GPU = re.compile(
 _LOCAL_SSD = re.compile(
     r"SSD backed Local Storage(?P<spot> attached to Spot Preemptible VMs)?( in .+)?"
 )
-# Each must match a whole description. What is bought in other ways (committed, reserved, by the
-# calendar, for a defined duration, on hosts of one's own) has more words, and another price.
+# Each must match a whole description. Other ways to buy (committed, reserved, by calendar, for a
+# defined duration, on sole tenants) have longer descriptions and other prices.
 
 
 class _Money(msgspec.Struct):
@@ -87,7 +87,7 @@ class _Category(msgspec.Struct, rename="camel"):
 
 
 class Sku(msgspec.Struct, rename="camel"):
-    """What we read of an entry; there is more."""
+    """The fields of a price list entry that are read."""
 
     description: str = ""
     category: _Category = msgspec.field(default_factory=_Category)
@@ -95,7 +95,7 @@ class Sku(msgspec.Struct, rename="camel"):
     pricing_info: list[_Pricing] = []
 
     def per(self, unit: str) -> Decimal:
-        """Return dollars per `unit`, nothing if it is sold by another or for nothing."""
+        """Return dollars per `unit`; zero if it is sold by another unit or for free."""
         for info in self.pricing_info[-1:]:
             if info.pricing_expression.usage_unit == unit:
                 tiers = info.pricing_expression.tiered_rates
@@ -112,7 +112,7 @@ class SkuPage(msgspec.Struct, rename="camel"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a machine is made of."""
+    """The parts of a machine."""
 
     instance_type: str
     vcpus: int
@@ -123,12 +123,12 @@ class Shape:
 
 
 Place = tuple[str, bool]
-"""A region, and whether as spot."""
+"""A region, and True for spot."""
 
 
 @dataclass(slots=True)
 class Rates:
-    """What the parts of machines cost by the hour."""
+    """Hourly prices of the parts of machines."""
 
     cores: dict[tuple[str, Place], Decimal] = field(default_factory=dict)
     memory_gib: dict[tuple[str, Place], Decimal] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Rates:
     local_ssd_gib: dict[tuple[str, Place], Decimal] = field(default_factory=dict)
 
     def price(self, shape: Shape, region: str, *, spot: bool) -> Decimal:
-        """Return what a machine costs an hour; zero if the list does not say it of every part."""
+        """Return the hourly price of a machine; zero if a part is not on the list."""
         place = (region, spot)
         gpu = self.gpus.get((shape.gpu_type, place), Decimal(0))
         if not gpu or not shape.gpus:
@@ -158,7 +158,7 @@ class Rates:
 
 
 def read_rates(skus: Iterable[Sku]) -> Rates:
-    """Return the rates that matter to us."""
+    """Return the rates for on-demand and spot machines with GPUs."""
     rates = Rates()
     for sku in skus:
         if sku.category.usage_type in ("OnDemand", "Preemptible"):
@@ -167,18 +167,18 @@ def read_rates(skus: Iterable[Sku]) -> Rates:
 
 
 def _read(sku: Sku, rates: Rates) -> None:
-    said = sku.description
+    text = sku.description
     spot = sku.category.usage_type == "Preemptible"
-    if found := _CORE_OR_MEMORY.fullmatch(said):
+    if found := _CORE_OR_MEMORY.fullmatch(text):
         is_core = found["part"] == "Core"
         into = rates.cores if is_core else rates.memory_gib
         price = sku.per("h" if is_core else "GiBy.h")
         _keep(into, found["family"], sku, price, spot=spot or bool(found["spot"]))
-    elif (found := _GPU.fullmatch(said)) and found["gpu"] in GPUS:
-        # Some that are for spot machines by their words are filed as on demand.
+    elif (found := _GPU.fullmatch(text)) and found["gpu"] in GPUS:
+        # Some entries described as spot are filed as on demand.
         as_spot = spot or bool(found["spot"]) or bool(found["attached"])
         _keep(rates.gpus, GPUS[found["gpu"]], sku, sku.per("h"), spot=as_spot)
-    elif found := _LOCAL_SSD.fullmatch(said):
+    elif found := _LOCAL_SSD.fullmatch(text):
         hourly = sku.per("GiBy.mo") / HOURS_A_MONTH
         _keep(rates.local_ssd_gib, "", sku, hourly, spot=spot or bool(found["spot"]))
 
@@ -187,7 +187,7 @@ def _keep(
     into: dict[tuple[str, Place], Decimal], what: str, sku: Sku, price: Decimal, *, spot: bool
 ) -> None:
     for region in sku.service_regions if price else ():
-        # Of two prices for one thing the higher: nobody should be told too little.
+        # Keep the higher of two prices: an estimate must not be too low.
         key = (what, (region, spot))
         into[key] = max(price, into.get(key, Decimal(0)))
 

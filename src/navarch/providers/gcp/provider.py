@@ -1,4 +1,4 @@
-"""The provider for Google Cloud."""
+"""The Google Cloud provider."""
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
@@ -48,26 +48,25 @@ from navarch.providers.gcp.translation import (
 
 LISTING_LAG = timedelta(seconds=30)
 
-LOOK_EVERY_S = 1.0
-"""How often to see how an operation stands. A stock-out should be tried elsewhere within two
-seconds of becoming known."""
+POLL_INTERVAL_S = 1.0
+"""How often an operation is polled. A stock-out is retried elsewhere within two seconds."""
 
-LOOK_FOR_S = 35.0
-"""How long. Stock-outs show within half a minute; after that the machine is as good as bought,
-and if it should not come after all, the listings tell."""
+POLL_FOR_S = 35.0
+"""How long an operation is polled. Stock-outs show within half a minute; a machine that fails
+later is missing from the listings."""
 
 
-POLICY_LOOKS = 15
+POLICY_POLLS = 15
 
 TIDY_MAX = 5
-"""How many old policies one launch takes the time to delete."""
+"""The most old policies that one launch deletes."""
 
 REQUEST_IDS_MAX = 5
-"""How often one launch may be asked for anew after it has failed."""
+"""The most request ids that one launch uses: its first, and one for each failed attempt."""
 
 
 class GcpCloud:
-    """One project at Google Cloud."""
+    """The machines of one Google Cloud project."""
 
     def __init__(
         self,
@@ -85,21 +84,21 @@ class GcpCloud:
 
     @property
     def name(self) -> str:
-        """The name pools use."""
+        """The name that pools use to refer to this provider."""
         return self._name
 
     @property
     def listing_lag(self) -> timedelta:
-        """How stale a listing can be."""
+        """The longest that a new machine can be missing from listings."""
         return LISTING_LAG
 
     @property
     def buys_once_per_token(self) -> bool:
-        """Yes: by the request id, and when that is forgotten, by the machine's name."""
+        """Compute Engine deduplicates by request id, and after that expires, by machine name."""
         return True
 
     async def provision(self, request: ProvisionRequest) -> Instance:
-        """Start one machine, and see its operation through for as long as it may be refused."""
+        """Start one machine, and poll its operation for as long as it is likely to fail."""
         zone = zone_of(request, self._settings)
         wanted = machine(
             request,
@@ -113,9 +112,9 @@ class GcpCloud:
             operation = await self._insert(what, zone, wanted, request)
         except RejectedError as error:
             if already_there(error):
-                return await self._of_that_name(request, zone)
+                return await self._existing(request, zone)
             raise
-        await self._see_through(what, zone, operation)
+        await self._await_operation(what, zone, operation)
         return Instance(
             id=instance_id(zone, wanted.name),
             provider=self._name,
@@ -128,15 +127,15 @@ class GcpCloud:
         )
 
     async def terminate(self, instance: InstanceId) -> None:
-        """Delete one machine; that it is gone is for the listings to show."""
+        """Start the deletion of one machine; listings confirm it."""
         await self._do("delete", self._client.delete, instance)
 
     async def reboot(self, instance: InstanceId) -> None:
-        """Restart one machine. Compute Engine knows no gentler way than the reset button."""
+        """Reset one machine. Compute Engine offers no graceful reboot."""
         await self._do("reset", self._client.reset, instance)
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return every kind of machine with GPUs in every zone."""
+        """Return every machine type with GPUs in every zone."""
         kinds = await self._client.run(
             "list machine types",
             lambda: self._client.machine_types(GPU_MACHINES),
@@ -146,11 +145,11 @@ class GcpCloud:
         return [offering for kind in kinds for offering in parse_offerings(kind, rates, self._name)]
 
     async def list_instances(self) -> Sequence[Instance]:
-        """Return every machine of the project that wears a cluster's label, in every zone."""
+        """Return every machine of the project with a cluster label, in every zone."""
         return [parse_instance(listed, self._name) for listed in await self._listed()]
 
     async def notices(self) -> Sequence[Announcement]:
-        """Return the maintenance that is coming."""
+        """Return the announced maintenance."""
         found = [(listed, parse_notice(listed)) for listed in await self._listed()]
         return [
             Announcement(instance=_id_of(listed), notice=notice)
@@ -159,13 +158,13 @@ class GcpCloud:
         ]
 
     async def topology(self, instances: Sequence[InstanceId]) -> Mapping[InstanceId, Topology]:
-        """Return where machines stand. One listing says it of all of them."""
-        asked = set(instances)
+        """Return the physical position of machines, from one listing."""
+        wanted = set(instances)
         found = {_id_of(listed): parse_topology(listed) for listed in await self._listed()}
-        return {name: place for name, place in found.items() if place and name in asked}
+        return {name: place for name, place in found.items() if place and name in wanted}
 
     async def _do(self, what: str, call: Callable[[str, str], None], instance: InstanceId) -> None:
-        """Do something to one machine."""
+        """Make one call that changes one machine."""
         zone, name = _place(instance)
         try:
             await self._client.run(f"{what} {instance}", lambda: call(zone, name), changes=True)
@@ -180,45 +179,45 @@ class GcpCloud:
             lambda: self._client.list_all(f"labels.{CLUSTER}:*"),
             changes=False,
         )
-        # Several providers may buy in one project, each with settings of its own.
+        # Several providers may share one project, each with its own settings.
         return [one for one in listed if one.labels.get(PROVIDER, self._name) == self._name]
 
     async def _insert(
         self, what: str, zone: str, wanted: compute.Instance, request: ProvisionRequest
     ) -> Message:
-        """Ask for a machine; returns an operation that has not failed before, if there is one.
+        """Create a machine and return an operation that has not failed yet, if there is one.
 
-        Under the request id of a launch that has failed one is only told of that failure again,
-        for an hour and more. The next id asks anew, and the name sees to it that no two come of it.
+        For an hour or more, Compute Engine answers the request id of a failed launch with the
+        same failure. The next id starts a new attempt; the machine's name prevents duplicates.
         """
         operation = await self._insert_once(what, zone, wanted, request_id(request.token))
         for attempt in range(1, REQUEST_IDS_MAX):
             if not _failed(operation):
                 break
-            asked = request_id(request.token, attempt)
-            operation = await self._insert_once(what, zone, wanted, asked)
+            fresh = request_id(request.token, attempt)
+            operation = await self._insert_once(what, zone, wanted, fresh)
         return operation
 
     async def _insert_once(
-        self, what: str, zone: str, wanted: compute.Instance, asked: str
+        self, what: str, zone: str, wanted: compute.Instance, request: str
     ) -> Message:
         return await self._client.run(
-            what, lambda: self._client.insert(zone, wanted, asked), changes=True
+            what, lambda: self._client.insert(zone, wanted, request), changes=True
         )
 
-    async def _see_through(self, what: str, zone: str, operation: Message) -> None:
-        """Raise what an accepted operation is refused for, if that is known soon."""
-        until = self._clock.monotonic() + LOOK_FOR_S
+    async def _await_operation(self, what: str, zone: str, operation: Message) -> None:
+        """Raise the error of an accepted operation, if it fails within POLL_FOR_S."""
+        until = self._clock.monotonic() + POLL_FOR_S
         while not _done(operation):
             if self._clock.monotonic() >= until:
                 return
-            await self._clock.sleep(LOOK_EVERY_S)
-            operation = await self._look(what, zone, operation)
+            await self._clock.sleep(POLL_INTERVAL_S)
+            operation = await self._poll(what, zone, operation)
         if _failed(operation):
             raise of_operation(what, _errors(operation))
 
-    async def _look(self, what: str, zone: str, operation: Message) -> Message:
-        """Return how an operation stands; as before if nobody answers, for it goes on anyway."""
+    async def _poll(self, what: str, zone: str, operation: Message) -> Message:
+        """Return the current operation; the given one if the call fails."""
         try:
             return await self._client.run(
                 what, lambda: self._client.operation(zone, operation.name), changes=False
@@ -226,8 +225,8 @@ class GcpCloud:
         except ProviderError:
             return operation
 
-    async def _of_that_name(self, request: ProvisionRequest, zone: str) -> Instance:
-        """Return the machine that a launch found in its place: it came from the same token."""
+    async def _existing(self, request: ProvisionRequest, zone: str) -> Instance:
+        """Return the machine that has this launch's name, after checking its token."""
         name = machine_name(request)
         try:
             found = await self._client.run(
@@ -240,7 +239,7 @@ class GcpCloud:
         return parse_instance(found, self._name)
 
     async def _is_bound(self, request: ProvisionRequest, zone: str) -> bool:
-        """Return whether a reservation's machines stand together, and live only as long as it."""
+        """Return True if a reservation is dense: its machines are adjacent and end with it."""
         if not request.reservation:
             return False
         found = await self._client.run(
@@ -251,7 +250,7 @@ class GcpCloud:
         return bool(found.deployment_type == "DENSE")
 
     async def _policy(self, request: ProvisionRequest, zone: str) -> str:
-        """Return the policy that keeps a group together, made if it is not there."""
+        """Return the placement policy of the request's group, created if missing."""
         if not request.group:
             return ""
         region, cluster = region_of(zone), request.labels.get(CLUSTER, "")
@@ -271,10 +270,10 @@ class GcpCloud:
         return f"projects/{self._client.project}/regions/{region}/resourcePolicies/{name}"
 
     async def _tidy(self, region: str, cluster: str) -> None:
-        """Delete the policies of groups that are gone; whoever makes one cleans up.
+        """Delete the policies of groups that no longer exist.
 
-        Nothing can go wrong here that matters: a policy in use is not deleted, and one that
-        stays costs nothing.
+        Errors are ignored: Compute Engine does not delete a policy in use, and an unused one is
+        free.
         """
         with contextlib.suppress(ProviderError):
             found = await self._client.run(
@@ -294,17 +293,17 @@ class GcpCloud:
             )
 
     async def _wait_for_policy(self, what: str, region: str, operation: Message) -> None:
-        for _ in range(POLICY_LOOKS):
+        for _ in range(POLICY_POLLS):
             if _done(operation):
                 errors = _errors(operation)
                 if errors and "ALREADY_EXISTS" not in errors[0][0]:
                     raise of_operation(what, errors)
                 return
-            await self._clock.sleep(LOOK_EVERY_S)
-            operation = await self._look_at_region(what, region, operation)
-        raise TransientError(f"{what}: it takes its time")
+            await self._clock.sleep(POLL_INTERVAL_S)
+            operation = await self._poll_region(what, region, operation)
+        raise TransientError(f"{what}: not done after {POLICY_POLLS} s")
 
-    async def _look_at_region(self, what: str, region: str, operation: Message) -> Message:
+    async def _poll_region(self, what: str, region: str, operation: Message) -> Message:
         return await self._client.run(
             what, lambda: self._client.region_operation(region, operation.name), changes=False
         )
@@ -313,7 +312,7 @@ class GcpCloud:
 def _place(instance: InstanceId) -> tuple[str, str]:
     zone, _, name = instance.partition("/")
     if not zone or not name:
-        raise InstanceNotFoundError(f"{instance} is no machine at Compute Engine")
+        raise InstanceNotFoundError(f"{instance} is not an instance id of Compute Engine")
     return zone, name
 
 

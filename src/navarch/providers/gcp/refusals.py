@@ -1,7 +1,7 @@
-"""What Compute Engine's refusals mean for whoever asked.
+"""Translation of Compute Engine's errors into the errors that steer the control plane.
 
-They come in two ways: at once, as an HTTP error with a reason, or later, as the error of an
-operation that had been accepted. Their codes are written differently and mean the same.
+Errors arrive in two ways: at once, as an HTTP error with a reason, or later, as the error of an
+accepted operation. The codes are spelled differently and mean the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "STOCKOUT": CapacityError,
     "INSUFFICIENTCAPACITY": CapacityError,
     "VM_MIN_COUNT_NOT_REACHED": CapacityError,
-    # A spot machine that was preempted while it was made.
+    # A spot machine that was preempted during its creation.
     "UNSUPPORTED_OPERATION": CapacityError,
     "QUOTA_EXCEEDED": QuotaError,
     "QUOTAEXCEEDED": QuotaError,
@@ -41,7 +41,7 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "RESOURCE_NOT_READY": TransientError,
     "RESOURCENOTREADY": TransientError,
     "RESOURCEINUSEBYANOTHERRESOURCE": TransientError,
-    # None of these is about one machine: the project as a whole is shut out.
+    # These concern the whole project, not one machine.
     "IAM_PERMISSION_DENIED": CredentialError,
     "PERMISSIONS_ERROR": CredentialError,
     "FORBIDDEN": CredentialError,
@@ -52,41 +52,41 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "BILLING_DISABLED": CredentialError,
     "ACCOUNTDISABLED": CredentialError,
 }
-"""By the code in capitals. What is not here is judged by the status."""
+"""By the code in capitals. Other codes are translated by HTTP status."""
 
 EVERYWHERE = ("GPUS_ALL_REGIONS", "CPUS_ALL_REGIONS")
-"""The quotas that hold for all regions together; every other is a region's own."""
+"""The quotas across all regions; all others are per region."""
 
 
 def of_operation(what: str, errors: Sequence[tuple[str, str]]) -> ProviderError:
-    """Return what the errors of an accepted operation mean, given as codes and messages.
+    """Return the translation of an accepted operation's errors, given as codes and messages.
 
-    An operation that failed has made nothing; what it may have left behind all the same carries
-    our labels, and is found by them.
+    A failed operation creates nothing. A machine that it leaves behind nevertheless carries the
+    cluster's labels, and listings find it.
     """
-    code, message = errors[0] if errors else ("", "failed without saying why")
-    return _judge(code, f"{what}: {message} ({code})", 0) or TransientError(
+    code, message = errors[0] if errors else ("", "failed without a reason")
+    return _by_code(code, f"{what}: {message} ({code})", 0) or TransientError(
         f"{what}: {message} ({code})"
     )
 
 
 def of_exception(what: str, error: Exception, *, changes: bool) -> ProviderError:
-    """Return what an exception of the client means; `changes` if the call may have had effect."""
-    words = f"{what}: {_words(error)}"
+    """Return the translation of an exception. `changes`: the call may have had side effects."""
+    text = f"{what}: {_message(error)}"
     match error:
         case auth.TransportError():
-            return TransientError(words)
+            return TransientError(text)
         case auth.GoogleAuthError():
-            return CredentialError(words)
+            return CredentialError(text)
         case api.GoogleAPICallError():
-            return _of_status(error, words, changes=changes)
+            return _of_status(error, text, changes=changes)
         case requests.ConnectionError() if _not_sent(error):
-            return TransientError(words)
-    return OutcomeUnknownError(words) if changes else TransientError(words)
+            return TransientError(text)
+    return OutcomeUnknownError(text) if changes else TransientError(text)
 
 
 def already_there(error: ProviderError) -> bool:
-    """Return whether a call was refused because the name it gives is taken."""
+    """Return True if a call was refused because its name is taken."""
     cause = error.__cause__
     return isinstance(cause, api.Conflict) and any(
         entry.get("reason") == "alreadyExists" for entry in cause.errors
@@ -94,37 +94,37 @@ def already_there(error: ProviderError) -> bool:
 
 
 def not_there(error: ProviderError) -> bool:
-    """Return whether a call was refused because what it is about does not exist."""
+    """Return True if a call was refused because its object does not exist."""
     return isinstance(error.__cause__, api.NotFound)
 
 
-def _of_status(error: api.GoogleAPICallError, words: str, *, changes: bool) -> ProviderError:
+def _of_status(error: api.GoogleAPICallError, text: str, *, changes: bool) -> ProviderError:
     status = int(error.code or 0)
     codes = [str(entry.get("reason", "")) for entry in error.errors]
     for code in codes:
-        known = _judge(code, words, status)
+        known = _by_code(code, text, status)
         if known is not None:
             return known
     if status == 429:
-        return TransientError(words)
+        return TransientError(text)
     if status in (401, 403):
-        return CredentialError(words)
+        return CredentialError(text)
     if 400 <= status < 500 and status != 408:
-        return RejectedError(words)
-    return OutcomeUnknownError(words) if changes else TransientError(words)
+        return RejectedError(text)
+    return OutcomeUnknownError(text) if changes else TransientError(text)
 
 
-def _judge(code: str, words: str, status: int) -> ProviderError | None:
+def _by_code(code: str, text: str, status: int) -> ProviderError | None:
     kind = BY_CODE.get(code.upper())
     if kind is None and not status and code:
-        return RejectedError(words) if code.startswith(("INVALID", "RESOURCE_NOT_FOUND")) else None
-    if kind is QuotaError and not any(name in words for name in EVERYWHERE):
-        return RegionQuotaError(words)
-    return None if kind is None else kind(words)
+        return RejectedError(text) if code.startswith(("INVALID", "RESOURCE_NOT_FOUND")) else None
+    if kind is QuotaError and not any(name in text for name in EVERYWHERE):
+        return RegionQuotaError(text)
+    return None if kind is None else kind(text)
 
 
 def _not_sent(error: requests.ConnectionError) -> bool:
-    """Return whether no connection could be made."""
+    """Return True if no connection was made."""
     if isinstance(error, requests.ConnectTimeout):
         return True
     inner = error.args[0] if error.args else None
@@ -133,7 +133,7 @@ def _not_sent(error: requests.ConnectionError) -> bool:
     return isinstance(reason, never)
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     if isinstance(error, api.GoogleAPICallError):
         # The client puts method and address before the message.
         return str(error.message).rpartition("?")[2].partition(": ")[2] or str(error.message)

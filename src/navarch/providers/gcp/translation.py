@@ -1,4 +1,4 @@
-"""Our words in Compute Engine's, and Compute Engine's in ours."""
+"""Translation between Navarch's types and Compute Engine's."""
 
 import hashlib
 import json
@@ -24,21 +24,21 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.providers.gcp.prices import Rates, Shape
 
 Message: TypeAlias = Any
-"""A protocol buffer of the client's. Read bare it costs a third of what its wrapper costs,
-and has no types."""
+"""A raw protocol buffer of the client. Reading it takes a third of the time that its typed wrapper
+takes."""
 
 PROVIDER = "navarch-provider"
-"""The label that says which of several providers of one project bought a machine."""
+"""The label with the provider that bought a machine: several may share one project."""
 
 LABELS = "navarch-labels"
-"""The metadata key for labels that Compute Engine would not take as such."""
+"""The metadata key for labels that Compute Engine does not accept as labels."""
 
 GPU_MACHINES = 'name eq "(a|g)[0-9].*"'
-"""The kinds that carry GPUs. Asking for all kinds would take a hundred pages."""
+"""Selects machine types with GPUs. All machine types fill a hundred pages."""
 
 POLICY_PREFIX = "navarch-"
-POLICY_REST = timedelta(hours=1)
-"""A policy younger than this may still be waiting for its first machine."""
+POLICY_AGE_MIN = timedelta(hours=1)
+"""A younger policy may not have its first machine yet."""
 
 IMAGE = "projects/ubuntu-os-cloud/global/images/family/ubuntu-2404-lts-amd64"
 NETWORK = "global/networks/default"
@@ -46,13 +46,13 @@ NETWORK = "global/networks/default"
 RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 
 NAMESPACE = uuid.UUID("6f0b7f2c-7a0e-5a31-9d1c-2f6f5c0f6a11")
-"""Makes request ids out of tokens. It must never change: a launch may be asked for again."""
+"""Derives request ids from tokens. It must never change: a launch may be retried later."""
 
 LOCAL_SSD_GIB = 375
-"""The size of each of the disks that come with a machine."""
+"""The size of each local disk of a machine."""
 
 HYPERDISK_ONLY = ("a3-ultragpu-", "a4-", "a4x-", "g4-")
-"""Kinds of machines that boot from no other disk."""
+"""Machine types that boot from Hyperdisk only."""
 
 STATUSES: Mapping[str, InstanceStatus] = {
     "PENDING": InstanceStatus.PENDING,
@@ -64,8 +64,8 @@ STATUSES: Mapping[str, InstanceStatus] = {
     "STOPPING": InstanceStatus.TERMINATING,
     "SUSPENDING": InstanceStatus.TERMINATING,
     "DEPROVISIONING": InstanceStatus.TERMINATING,
-    # What these call ended is only stopped: its disk is there and is paid for. As long as it is
-    # listed it still has to be deleted, and a deleted machine is not listed.
+    # Compute Engine's TERMINATED means stopped: the disk remains and costs money. A listed machine
+    # still has to be deleted; a deleted machine is not listed.
     "STOPPED": InstanceStatus.TERMINATING,
     "SUSPENDED": InstanceStatus.TERMINATING,
     "TERMINATED": InstanceStatus.TERMINATING,
@@ -77,42 +77,42 @@ _LABEL_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcpSettings:
-    """What every machine of one provider has in common."""
+    """The settings of every machine of one provider."""
 
     name: str
     project: str
     zone: str = ""
-    """Where to buy if a request names a region alone."""
+    """The zone of requests that name only a region."""
     image: str = IMAGE
     network: str = NETWORK
     subnetwork: str = ""
     service_account: str = ""
-    """Whose rights machines have; none if left out."""
+    """The service account of machines; none if empty."""
     public_address: bool = True
     disk_gb: int = 200
     ssh_user: str = "ubuntu"
     flex_start: bool = False
-    """Queue for machines that end after `max_run`, where others would be refused."""
+    """Queue requests instead of failing them; the machines end after `max_run`."""
     max_run: timedelta | None = None
     patience: timedelta = timedelta(minutes=10)
-    """How long a queued request stands."""
+    """How long a queued request stays valid."""
 
 
 def request_id(token: Token, attempt: int = 0) -> str:
-    """Return the request id of a launch: the same for the same token and attempt, for ever."""
+    """Return the request id of a launch. It depends on token and attempt alone."""
     return str(uuid.uuid5(NAMESPACE, f"{token}/{attempt}" if attempt else token))
 
 
 def machine_name(request: ProvisionRequest) -> str:
-    """Return what a machine is called: after its node, and unlike any other launch's.
+    """Return a machine's name: its node's, with a suffix that is unique to the launch.
 
-    The name is a second key to idempotency: no zone takes one twice.
+    The name is a second idempotency key: names are unique within a zone.
     """
     return resource_name(request.name, request.token)
 
 
 def resource_name(readable: str, unique: str) -> str:
-    """Return a name that Compute Engine takes, readable and as unique as `unique`."""
+    """Return a name that Compute Engine accepts, readable and as unique as `unique`."""
     plain = re.sub(r"[^a-z0-9]+", "-", readable.lower()).strip("-")
     if not plain[:1].isalpha():
         plain = f"n-{plain}"
@@ -120,12 +120,12 @@ def resource_name(readable: str, unique: str) -> str:
 
 
 def instance_id(zone: str, name: str) -> InstanceId:
-    """Return our id of a machine: Compute Engine wants its zone whenever it is named."""
+    """Return a machine's instance id. It includes the zone, which every call needs."""
     return InstanceId(f"{zone}/{name}")
 
 
 def zone_of(request: ProvisionRequest, settings: GcpSettings) -> str:
-    """Return where to buy, or raise RejectedError: a machine is bought in a zone."""
+    """Return the zone of a request, or raise RejectedError: machines are bought in a zone."""
     if request.zone:
         return request.zone
     if settings.zone and region_of(settings.zone) == (request.region or region_of(settings.zone)):
@@ -136,7 +136,7 @@ def zone_of(request: ProvisionRequest, settings: GcpSettings) -> str:
 
 
 def region_of(zone: str) -> str:
-    """Return the region that a zone is in."""
+    """Return the region of a zone."""
     return zone.rpartition("-")[0]
 
 
@@ -148,7 +148,7 @@ def machine(
     reservation_bound: bool = False,
     policy: str = "",
 ) -> compute.Instance:
-    """Return the machine to ask for."""
+    """Return the machine to create."""
     kind, gpus = _kind(request.instance_type, zone)
     labels, rest = split_labels({**request.labels, PROVIDER: settings.name})
     made = compute.Instance(
@@ -184,15 +184,15 @@ def machine(
 
 
 def policy_name(group: str, zone: str) -> str:
-    """Return what the policy of a group is called.
+    """Return the name of a group's policy.
 
-    A policy is for one zone's machines: after a failure the group may try another.
+    A policy applies to one zone: after a failure the group may try another zone.
     """
     return resource_name(f"{POLICY_PREFIX}{group}", f"{group}/{zone}")
 
 
 def placement_policy(name: str, cluster: str) -> compute.ResourcePolicy:
-    """Return the policy that keeps the machines of a group together."""
+    """Return the policy that places the machines of a group close together."""
     return compute.ResourcePolicy(
         name=name,
         description=policy_mark(cluster),
@@ -201,22 +201,22 @@ def placement_policy(name: str, cluster: str) -> compute.ResourcePolicy:
 
 
 def policy_mark(cluster: str) -> str:
-    """Return by what we know a policy as ours."""
+    """Return the description that marks a policy as this cluster's."""
     return f"Made by Navarch for machines of {cluster}"
 
 
 def left_over(policy: Message, cluster: str, now: datetime) -> bool:
-    """Return whether a policy is ours and old enough to have had its machines."""
+    """Return True if a policy is this cluster's and older than POLICY_AGE_MIN."""
     made = _moment(policy.creation_timestamp)
     ours = policy.description == policy_mark(cluster)
-    return ours and made is not None and now - made > POLICY_REST
+    return ours and made is not None and now - made > POLICY_AGE_MIN
 
 
 def split_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the labels that Compute Engine takes, and those it does not.
+    """Return the labels that Compute Engine accepts, and those that it does not.
 
-    By the cluster's label machines are found at all, so there is always one, if need be a label
-    that only resembles it.
+    Listings select by the cluster's label, so the first part always has one, if necessary with an
+    adapted value.
     """
     fits = {
         key: value
@@ -230,7 +230,7 @@ def split_labels(labels: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
 
 
 def parse_instance(listed: Message, provider: ProviderName) -> Instance:
-    """Return one machine of a listing, given as the protocol buffer itself."""
+    """Return the instance for one listed machine."""
     zone = listed.zone.rpartition("/")[2]
     public, private = _addresses(listed)
     return Instance(
@@ -248,7 +248,7 @@ def parse_instance(listed: Message, provider: ProviderName) -> Instance:
 
 
 def parse_notice(listed: Message) -> Notice | None:
-    """Return what is announced about a machine."""
+    """Return the maintenance that is announced for a machine, if any."""
     if not listed.HasField("resource_status"):
         return None
     status = listed.resource_status
@@ -263,7 +263,7 @@ def parse_notice(listed: Message) -> Notice | None:
 
 
 def parse_topology(listed: Message) -> Topology | None:
-    """Return where a machine stands, None as long as nobody says."""
+    """Return the physical position of a machine; None until Compute Engine reports it."""
     if not listed.HasField("resource_status"):
         return None
     status = listed.resource_status
@@ -275,7 +275,7 @@ def parse_topology(listed: Message) -> Topology | None:
             rack=f"{block}/{where.subblock}" if where.subblock else "",
             host=where.host,
         )
-    # Older kinds of machines only have this: /cluster/rack/host.
+    # Older machine types report only this: /cluster/rack/host.
     parts = status.physical_host.strip("/").split("/")
     if len(parts) < 3:
         return None
@@ -283,10 +283,10 @@ def parse_topology(listed: Message) -> Topology | None:
 
 
 def parse_offerings(kind: Message, rates: Rates, provider: ProviderName) -> Iterator[Offering]:
-    """Yield a kind of machine in a zone as something to buy, as spot too where that has a price.
+    """Yield the offerings of a machine type in a zone: on demand, and spot if it has a price.
 
-    A price on demand that the list does not tell is a zero, and left to the catalogue. Nothing
-    is for sale to us that has no GPUs.
+    An on-demand price missing from the list is zero; the catalogue fills it in. Types without
+    GPUs yield nothing.
     """
     if not kind.accelerators:
         return
@@ -321,7 +321,7 @@ def _shape(kind: Message) -> Shape:
 
 
 def token_of(listed: Message) -> str:
-    """Return under which token a machine was bought."""
+    """Return the token that bought a machine."""
     return str(listed.labels.get(TOKEN) or _labels_in_metadata(listed).get(TOKEN) or "")
 
 
@@ -353,7 +353,7 @@ def _boot_disk(kind: str, settings: GcpSettings, zone: str) -> compute.AttachedD
     disk = "hyperdisk-balanced" if kind.startswith(HYPERDISK_ONLY) else "pd-ssd"
     return compute.AttachedDisk(
         boot=True,
-        # Else the disk outlives the machine, and is paid for.
+        # Otherwise the disk outlives the machine and costs money.
         auto_delete=True,
         initialize_params=compute.AttachedDiskInitializeParams(
             source_image=_image(settings.image),
@@ -364,7 +364,7 @@ def _boot_disk(kind: str, settings: GcpSettings, zone: str) -> compute.AttachedD
 
 
 def _image(image: str) -> str:
-    """Return where an image is: a path as it stands, a bare word as a family of ours."""
+    """Return the path of an image; a bare word is an image family of this project."""
     if "/" not in image:
         return f"global/images/family/{image}"
     return f"global/images/{image}" if image.startswith("family/") else image
@@ -388,8 +388,8 @@ def _network(network: str) -> str:
 def _scheduling(
     request: ProvisionRequest, settings: GcpSettings, *, reservation_bound: bool
 ) -> compute.Scheduling:
-    # A machine with GPUs cannot be moved while it runs, and one that ended is replaced, not
-    # started again under a node that was given up.
+    # Machines with GPUs cannot migrate live. A terminated one is replaced; it must not restart
+    # under a node that is gone.
     scheduling = compute.Scheduling(on_host_maintenance="TERMINATE", automatic_restart=False)
     ends = True
     if request.spot:
@@ -402,7 +402,7 @@ def _scheduling(
         scheduling.provisioning_model = "STANDARD"
         ends = settings.max_run is not None
     if ends:
-        # Stopped machines would keep their disks, and their names.
+        # Stopped machines would keep their disks and names.
         scheduling.instance_termination_action = "DELETE"
     if settings.max_run is not None and not reservation_bound:
         seconds = int(settings.max_run.total_seconds())
@@ -435,12 +435,12 @@ def _metadata(
     if labels:
         items[LABELS] = json.dumps(labels, sort_keys=True)
     if request.user_data:
-        # cloud-init reads the one, Google's own agent the other.
+        # cloud-init reads one key, Google's guest agent the other.
         script = request.user_data.startswith("#!")
         items["startup-script" if script else "user-data"] = request.user_data
     if request.ssh_keys:
         items["ssh-keys"] = "\n".join(_ssh_key(key, settings.ssh_user) for key in request.ssh_keys)
-        # Where OS Login is on, keys in the metadata are not looked at.
+        # With OS Login enabled, keys in the metadata are ignored.
         items["enable-oslogin"] = "FALSE"
     return items
 

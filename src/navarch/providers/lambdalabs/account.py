@@ -1,4 +1,4 @@
-"""An account at Lambda: calls with its key, at the pace it allows."""
+"""The Lambda API of one account, within its rate limits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,27 +18,26 @@ from navarch.ports.clock import Clock
 from navarch.ports.offload import Offload
 from navarch.providers.http import Answer, NoAnswerError, NotSentError, call
 from navarch.providers.lambdalabs.refusals import TOO_MANY, refusal
-from navarch.providers.pace import Pace, turn
+from navarch.providers.rate_limit import RateLimit, acquire
 
 ENDPOINT = "https://cloud.lambda.ai/api/v1"
 
 SLACK_S = 0.1
-"""Calls that leave at an even pace arrive at an uneven one, and it is their arrival that counts."""
+"""A margin for varying network delay: Lambda counts calls as they arrive."""
 
 CALL_EVERY_S = 1.0 + SLACK_S
 LAUNCH_EVERY_S = 12.0 + SLACK_S
-"""What Lambda allows an account, whatever the number of its keys' users: a call a second, and a
-launch every twelve."""
+"""Lambda's limits per account, across all keys: one call a second, one launch every twelve."""
 
-CALL_PATIENCE_S = 15.0
-LAUNCH_PATIENCE_S = 26.0
-"""So that the longest wait for a turn, with the calls before and after it, still fits into the
-minute that a provider is given to answer."""
+CALL_WAIT_S_MAX = 15.0
+LAUNCH_WAIT_S_MAX = 26.0
+"""The longest wait for a slot, with the calls before and after it, must fit into the minute that
+the control plane gives a provider call."""
 
 ANSWER_S = 15.0
 
 Json = Any
-"""What a server sends may be anything; it is read with care."""
+"""Untyped JSON of a server."""
 
 
 class _Listing(msgspec.Struct):
@@ -49,36 +48,36 @@ _LISTINGS = msgspec.json.Decoder(_Listing)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Paces:
-    """The two limits of one account. Everybody who uses the account shares them."""
+class RateLimits:
+    """The two limits of one account, shared by all of its providers."""
 
-    calls: Pace
-    launches: Pace
+    calls: RateLimit
+    launches: RateLimit
 
 
-def lambda_paces(now_s: float) -> Paces:
-    """Return the paces of an account that somebody may have used until now.
+def lambda_rate_limits(now_s: float) -> RateLimits:
+    """Return the rate limits of an account with unknown earlier calls.
 
-    Only the server that leads calls Lambda, so its paces need not be shared. But whoever begins to
-    lead does not know what the one before it did last, and lets each limit pass once.
+    Only the leader calls Lambda, so servers need not share limits. A new leader does not know
+    the last calls of its predecessor, so each limit starts with one interval without calls.
     """
-    paces = Paces(
-        calls=Pace(CALL_EVERY_S, CALL_PATIENCE_S, "calls to Lambda"),
-        launches=Pace(LAUNCH_EVERY_S, LAUNCH_PATIENCE_S, "launches at Lambda"),
+    limits = RateLimits(
+        calls=RateLimit(CALL_EVERY_S, CALL_WAIT_S_MAX, "calls to Lambda"),
+        launches=RateLimit(LAUNCH_EVERY_S, LAUNCH_WAIT_S_MAX, "launches at Lambda"),
     )
-    for pace in (paces.calls, paces.launches):
-        pace.hold(now_s + pace.interval_s)
-    return paces
+    for limit in (limits.calls, limits.launches):
+        limit.hold(now_s + limit.interval_s)
+    return limits
 
 
 class LambdaAccount:
-    """Makes calls with one key. Its errors never hold the key."""
+    """Calls with one API key. Errors never contain the key."""
 
     def __init__(
         self,
         clock: Clock,
         offload: Offload,
-        paces: Paces,
+        limits: RateLimits,
         *,
         api_key: str,
         endpoint: str = ENDPOINT,
@@ -86,7 +85,7 @@ class LambdaAccount:
     ) -> None:
         self._clock = clock
         self._offload = offload
-        self._paces = paces
+        self._limits = limits
         self._endpoint = endpoint.rstrip("/")
         self._within_s = within_s
         self._headers = {
@@ -97,13 +96,13 @@ class LambdaAccount:
         self.use_key(api_key)
 
     def use_key(self, api_key: str) -> None:
-        """Make calls with this key from now on. The account is the same, and so are its limits."""
+        """Use this key from now on. It is a key of the same account, with the same limits."""
         self._key = api_key
         self._headers = {**self._headers, "Authorization": f"Bearer {api_key}"}
 
     async def instances(self) -> Sequence[msgspec.Raw]:
-        """Return every machine of the account, unread. Lambda does not page."""
-        await turn(self._clock, self._paces.calls)
+        """Return every machine of the account, not parsed. Lambda does not page."""
+        await acquire(self._clock, self._limits.calls)
         answer = await self._answer("GET", "/instances")
         try:
             return _LISTINGS.decode(answer.body).data
@@ -111,27 +110,27 @@ class LambdaAccount:
             raise TransientError("instances: not what Lambda's API describes") from error
 
     async def instance_types(self) -> Mapping[str, Json]:
-        """Return what is sold, for how much, and where it can be had now."""
+        """Return the machine types, with prices and the regions that have stock."""
         found = await self._get("/instance-types")
         if not isinstance(found, dict):
             raise TransientError("instance types: not what Lambda's API describes")
         return found
 
     async def ssh_keys(self) -> Sequence[Json]:
-        """Return the keys that the account knows."""
+        """Return the SSH keys of the account."""
         return _a_list(await self._get("/ssh-keys"), "SSH keys")
 
     async def add_ssh_key(self, name: str, public_key: str) -> None:
-        """Make a public key known to the account."""
+        """Register a public key."""
         await self._post("/ssh-keys", {"name": name, "public_key": public_key})
 
     async def launch(self, body: Mapping[str, Json]) -> Json:
-        """Start a machine; its turn may be a while off."""
-        await turn(self._clock, self._paces.calls, self._paces.launches)
+        """Start a machine. The launch limit may delay the call."""
+        await acquire(self._clock, self._limits.calls, self._limits.launches)
         return await self._call("POST", "/instance-operations/launch", body)
 
     async def terminate(self, instance: str) -> Json:
-        """End a machine."""
+        """Terminate a machine."""
         return await self._post("/instance-operations/terminate", {"instance_ids": [instance]})
 
     async def restart(self, instance: str) -> Json:
@@ -139,26 +138,26 @@ class LambdaAccount:
         return await self._post("/instance-operations/restart", {"instance_ids": [instance]})
 
     async def _get(self, path: str) -> Json:
-        await turn(self._clock, self._paces.calls)
+        await acquire(self._clock, self._limits.calls)
         return await self._call("GET", path)
 
     async def _post(self, path: str, body: Mapping[str, Json]) -> Json:
-        await turn(self._clock, self._paces.calls)
+        await acquire(self._clock, self._limits.calls)
         return await self._call("POST", path, body)
 
     async def _call(self, method: str, path: str, body: Mapping[str, Json] | None = None) -> Json:
-        """Make a call whose turn it is; return what its answer holds."""
+        """Make a call, after its slot was acquired; return the response's data."""
         answer = await self._answer(method, path, body)
         try:
             return json.loads(answer.body)["data"]
         except (ValueError, KeyError, TypeError) as error:
-            what = f"{method} {path}: an answer that makes no sense"
+            what = f"{method} {path}: the response cannot be read"
             raise _lost(what, changes=body is not None) from error
 
     async def _answer(
         self, method: str, path: str, body: Mapping[str, Json] | None = None
     ) -> Answer:
-        """Make a call whose turn it is; return the answer if it is a yes."""
+        """Make a call, after its slot was acquired; return a successful response."""
         what = f"{method} {path}"
         if not self._key.isascii() or not self._key.isprintable():
             raise CredentialError(f"{what}: the API key holds a character that cannot be sent")
@@ -185,27 +184,27 @@ class LambdaAccount:
         return answer
 
     def _without_key(self, answer: Answer) -> Answer:
-        """Return an answer that may be quoted: a server may repeat what it does not accept."""
+        """Return the response without the key: a server may repeat what it rejects."""
         key = self._key
-        # In its JSON a server may write some characters of the key in another way.
-        ways = {key, json.dumps(key)[1:-1], quote(key), quote(key, safe="")} - {""}
+        # A server may escape some characters of the key.
+        forms = {key, json.dumps(key)[1:-1], quote(key), quote(key, safe="")} - {""}
         body, headers = answer.body, dict(answer.headers)
-        for way in sorted(ways, key=len, reverse=True):
-            body = body.replace(way.encode(), b"[key]")
-            headers = {name: value.replace(way, "[key]") for name, value in headers.items()}
+        for form in sorted(forms, key=len, reverse=True):
+            body = body.replace(form.encode(), b"[key]")
+            headers = {name: value.replace(form, "[key]") for name, value in headers.items()}
         return Answer(status=answer.status, headers=headers, body=body)
 
     def _hold(self, path: str, answer: Answer) -> None:
-        """Slow down: somebody else uses the account too, or an earlier life of ours did."""
+        """Slow down after a 429: another user of the account has used up the limit."""
         launching = path.endswith("/launch")
-        pace = self._paces.launches if launching else self._paces.calls
-        asked = answer.headers.get("retry-after", "")
-        seconds = float(asked) if asked.isdecimal() else pace.interval_s
-        pace.hold(self._clock.monotonic() + seconds)
+        limit = self._limits.launches if launching else self._limits.calls
+        retry_after = answer.headers.get("retry-after", "")
+        seconds = float(retry_after) if retry_after.isdecimal() else limit.interval_s
+        limit.hold(self._clock.monotonic() + seconds)
 
 
-def _lost(words: str, *, changes: bool) -> ProviderError:
-    return OutcomeUnknownError(words) if changes else TransientError(words)
+def _lost(text: str, *, changes: bool) -> ProviderError:
+    return OutcomeUnknownError(text) if changes else TransientError(text)
 
 
 def _a_list(found: Json, what: str) -> Sequence[Json]:

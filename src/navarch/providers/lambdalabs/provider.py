@@ -1,4 +1,4 @@
-"""The provider for Lambda."""
+"""The Lambda provider."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,45 +26,45 @@ from navarch.providers.lambdalabs.translation import (
     parse_instance,
     parse_offerings,
 )
-from navarch.providers.readings import Readings
+from navarch.providers.listing_cache import ListingCache
 
 LISTING_LAG = timedelta(seconds=30)
-"""Lambda promises nothing about its listings. A machine that was launched has been seen in them
-within seconds; ten times that costs a doubtful launch half a minute."""
+"""Lambda documents no bound. New machines appear within seconds; ten times that delays a launch in
+doubt by half a minute."""
 
 
 class LambdaCloud:
-    """One account at Lambda.
+    """The machines of one Lambda account.
 
-    Lambda has no token that makes a launch safe to repeat, so every launch carries ours as a tag,
-    and the account's machines are searched for it before a launch, and after one whose answer was
-    lost. A listing can be behind, so this alone is no promise that one token buys one machine;
-    the control plane is not told that it is, and waits for the listings before it asks again.
+    Lambda has no idempotency tokens, so every launch carries Navarch's token as a tag. The provider
+    searches the account's machines for the tag before a launch, and again if the response to the
+    launch was lost. Listings can lag, so one token may still buy two machines: the provider has no
+    `buys_once_per_token`, and the control plane waits for the listings before it retries.
     """
 
     def __init__(
         self, clock: Clock, account: LambdaAccount, *, name: str, ssh_key: str = ""
     ) -> None:
-        """Buy with `ssh_key`, a name or a public key, for whoever brings none."""
+        """Use `ssh_key`, a name or a public key, for requests without keys."""
         self._clock = clock
         self.account = account
         self._name = ProviderName(name)
         self._default_keys = (ssh_key,) if ssh_key else ()
         self._known_keys: dict[str, str] = {}
-        self._readings = Readings(lambda listed: parse_instance(listed, self._name))
+        self._cache = ListingCache(lambda listed: parse_instance(listed, self._name))
 
     @property
     def name(self) -> str:
-        """The name pools use."""
+        """The name that pools use to refer to this provider."""
         return self._name
 
     @property
     def listing_lag(self) -> timedelta:
-        """How stale a listing can be."""
+        """The longest that a new machine can be missing from listings."""
         return LISTING_LAG
 
     async def provision(self, request: ProvisionRequest) -> Instance:
-        """Start one machine, unless one of the same token is there already."""
+        """Start one machine, or return the one that this token already started."""
         keys = request.ssh_keys or self._default_keys
         check_request(request, keys)
         ssh_key = await self._ssh_key(keys[0])
@@ -77,19 +77,19 @@ class LambdaCloud:
         except OutcomeUnknownError as error:
             return await self._search_after(request, error)
         except RejectedError:
-            # It may be the key that is gone: the next launch looks whether Lambda still has it.
+            # The SSH key may have been deleted: the next launch checks it again.
             self._known_keys.clear()
             raise
         return self._started(request, started)
 
     async def terminate(self, instance: InstanceId) -> None:
-        """Stop paying for one machine."""
+        """Terminate one machine."""
         try:
             answer = await self.account.terminate(instance)
         except RejectedError as error:
             raise not_found(error) from error
         if not _names(answer, "terminated_instances", instance):
-            raise TransientError(f"Lambda did not say that it ends {instance}")
+            raise TransientError(f"Lambda did not confirm the termination of {instance}")
 
     async def reboot(self, instance: InstanceId) -> None:
         """Restart one machine."""
@@ -98,14 +98,14 @@ class LambdaCloud:
         except RejectedError as error:
             raise not_found(error) from error
         if not _names(answer, "restarted_instances", instance):
-            raise TransientError(f"Lambda did not say that it restarts {instance}")
+            raise TransientError(f"Lambda did not confirm the restart of {instance}")
 
     async def offerings(self) -> Sequence[Offering]:
-        """Return what can be had now, and for how much."""
+        """Return the machine types with stock, by region, with prices."""
         return [offering for offering in await self._sold() if offering.region]
 
     async def sold_out(self) -> Sequence[Offering]:
-        """Return what no region has any of now, and what it costs when one does."""
+        """Return the machine types without stock in any region, with prices."""
         return [offering for offering in await self._sold() if not offering.region]
 
     async def _sold(self) -> Sequence[Offering]:
@@ -113,16 +113,16 @@ class LambdaCloud:
         try:
             return list(parse_offerings(types, self._name))
         except (KeyError, TypeError) as error:
-            raise TransientError(f"instance types that make no sense: {error!r}") from error
+            raise TransientError(f"the instance types cannot be read: {error!r}") from error
 
     async def list_instances(self) -> Sequence[Instance]:
         """Return every machine of the account."""
         listed = await self.account.instances()
         try:
-            return self._readings.take(listed)
+            return self._cache.take(listed)
         except ValueError as error:
-            # A machine left out would look gone; then there had better be no listing at all.
-            raise TransientError(f"a listing that makes no sense: {error!r}") from error
+            # A machine left out would look terminated, so a partial listing is an error.
+            raise TransientError(f"Lambda's listing cannot be read: {error!r}") from error
 
     async def _find(self, request: ProvisionRequest) -> Instance | None:
         for instance in await self.list_instances():
@@ -133,7 +133,7 @@ class LambdaCloud:
     async def _search_after(
         self, request: ProvisionRequest, error: OutcomeUnknownError
     ) -> Instance:
-        """Return the machine whose launch was not answered, if it can be seen already."""
+        """Return the machine of a launch after a lost response, if it is listed already."""
         try:
             found = await self._find(request)
         except ProviderError:
@@ -157,7 +157,7 @@ class LambdaCloud:
         )
 
     async def _ssh_key(self, key: str) -> str:
-        """Return the name of a key at Lambda, where a public key is made known if it is not."""
+        """Return the name of a key at Lambda; register a public key that Lambda does not have."""
         if not is_public_key(key):
             return key
         if key not in self._known_keys:
@@ -171,13 +171,13 @@ class LambdaCloud:
         try:
             await self.account.add_ssh_key(key_name(public_key), public_key)
         except OutcomeUnknownError as error:
-            # Nothing was bought. Whether the key is there is seen when it is asked for again.
+            # Nothing was bought, and the next attempt lists the keys again.
             raise TransientError(str(error)) from error
         return key_name(public_key)
 
 
 def _names(answer: Json, field: str, instance: InstanceId) -> bool:
-    """Return whether an answer's list of machines has this one."""
+    """Return True if a response's list of machines contains this one."""
     found = answer.get(field) if isinstance(answer, dict) else None
     if not isinstance(found, list):
         return False

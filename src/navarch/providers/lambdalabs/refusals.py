@@ -1,4 +1,4 @@
-"""What Lambda's error codes mean for whoever asked."""
+"""Translation of Lambda's errors into the errors that steer the control plane."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "instance-operations/launch/insufficient-capacity": CapacityError,
     "instance-operations/launch/file-system-in-wrong-region": RejectedError,
     "global/quota-exceeded": QuotaError,
-    # None of these is about one machine: the account as a whole is shut out.
+    # These concern the whole account, not one machine.
     "global/invalid-api-key": CredentialError,
     "global/account-inactive": CredentialError,
     "global/invalid-address": CredentialError,
@@ -31,8 +31,8 @@ BY_CODE: Mapping[str, type[ProviderError]] = {
     "global/duplicate": RejectedError,
     "global/conflict": RejectedError,
 }
-"""By the code, which is what Lambda asks its clients to go by. What is not here is judged by the
-status: a 5xx that mentions capacity is not an answer about capacity."""
+"""By code, as Lambda's documentation recommends. Other codes are translated by HTTP status: a 5xx
+whose text mentions capacity does not mean a stock-out."""
 
 TOO_MANY = 429
 
@@ -49,7 +49,7 @@ class LambdaError:
 
 
 def refusal(what: str, answer: Answer, *, changes: bool) -> ProviderError:
-    """Return what a failed call means; `changes` says whether it may have changed something."""
+    """Return the translation of a failed call. `changes`: the call may have had side effects."""
     error = parse_error(answer.body)
     words = f"{what}: {error}" if error.message else f"{what}: status {answer.status}"
     if answer.status == TOO_MANY:
@@ -67,7 +67,7 @@ def refusal(what: str, answer: Answer, *, changes: bool) -> ProviderError:
 
 
 def not_found(error: ProviderError) -> ProviderError:
-    """Return what a refusal to end one machine means: what does not exist is gone."""
+    """Return the error of a refused terminate or restart: InstanceNotFoundError if it is gone."""
     if isinstance(error, RejectedError) and (
         "global/object-does-not-exist" in str(error) or "global/not-found" in str(error)
     ):

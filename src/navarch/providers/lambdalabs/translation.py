@@ -1,4 +1,4 @@
-"""Our words in Lambda's, and Lambda's in ours."""
+"""Translation between Navarch's types and Lambda's."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ from navarch.ports.provider import ProvisionRequest
 from navarch.providers.lambdalabs.account import Json
 
 ASKED_AT = "navarch-asked-at"
-"""The tag that says since when: Lambda itself does not tell."""
+"""The tag with the launch time, which Lambda does not report."""
 
 NAME_CHARS_MAX = 64
 TAG_KEY_CHARS_MAX = 55
@@ -31,11 +31,11 @@ STATUSES: Mapping[str, InstanceStatus] = {
     "terminated": InstanceStatus.TERMINATED,
     "preempted": InstanceStatus.TERMINATED,
 }
-"""A machine whose status is new to us is taken to run: what may cost money is not forgotten."""
+"""An unknown status counts as running: such a machine may cost money."""
 
 
 def launch_body(request: ProvisionRequest, *, ssh_key: str, now: datetime) -> dict[str, Json]:
-    """Return the body of a launch."""
+    """Return the body of a launch request."""
     body = {
         "region_name": request.region,
         "instance_type_name": request.instance_type,
@@ -51,18 +51,18 @@ def launch_body(request: ProvisionRequest, *, ssh_key: str, now: datetime) -> di
 
 
 def check_request(request: ProvisionRequest, ssh_keys: Sequence[str]) -> None:
-    """Raise an error for what Lambda cannot do, with what to write instead. Zones do not exist."""
+    """Raise an error for requests that Lambda does not support. Zones are ignored."""
     if not request.region:
         raise RejectedError("Lambda sells by region: give the pool a region, such as us-east-1")
     if request.spot:
         raise RejectedError("Lambda sells no spot machines: ask for on-demand capacity")
     if request.reservation:
-        raise RejectedError("Lambda's API knows no reservations: take it out of the pool")
+        raise RejectedError("Lambda's API has no reservations: remove it from the pool")
     if request.group:
-        raise CapacityError("Lambda does not say which machines stand together")
+        raise CapacityError("Lambda does not report which machines are close together")
     if len(ssh_keys) != 1:
         raise RejectedError(
-            f"Lambda wants exactly one SSH key per machine, not {len(ssh_keys)}: set ssh_keys of "
+            f"Lambda needs exactly one SSH key per machine, not {len(ssh_keys)}: set ssh_keys of "
             "the pool, or ssh_key of the provider, to one name or public key"
         )
     if len(request.user_data.encode()) > USER_DATA_BYTES_MAX:
@@ -70,17 +70,17 @@ def check_request(request: ProvisionRequest, ssh_keys: Sequence[str]) -> None:
 
 
 def is_public_key(key: str) -> bool:
-    """Return whether `key` is a key itself and not the name of one."""
+    """Return True if `key` is a public key, not the name of one."""
     return key.startswith(("ssh-", "ecdsa-", "sk-")) and " " in key
 
 
 def key_material(public_key: str) -> str:
-    """Return what makes a public key that key: its kind and its data, without the comment."""
+    """Return a public key's type and data, without its comment."""
     return " ".join(public_key.split()[:2])
 
 
 def key_name(public_key: str) -> str:
-    """Return the name under which we make a public key known."""
+    """Return the name under which a public key is registered at Lambda."""
     return f"navarch-{hashlib.sha256(key_material(public_key).encode()).hexdigest()[:16]}"
 
 
@@ -99,7 +99,7 @@ class _Kind(msgspec.Struct):
 
 
 class _Machine(msgspec.Struct):
-    """What we read of a machine; there is more in a listing."""
+    """The fields of a listed machine that are read."""
 
     id: str
     status: str
@@ -114,7 +114,7 @@ _MACHINES = msgspec.json.Decoder(_Machine)
 
 
 def parse_instance(listed: bytes, provider: ProviderName) -> Instance:
-    """Return one machine of a listing. Raises ValueError if it makes no sense."""
+    """Return the instance for one listed machine; raise ValueError if it cannot be read."""
     machine = _MACHINES.decode(listed)
     tags = {tag.key: tag.value for tag in machine.tags or ()}
     kind = machine.instance_type
@@ -133,10 +133,10 @@ def parse_instance(listed: bytes, provider: ProviderName) -> Instance:
 
 
 def parse_offerings(types: Mapping[str, Json], provider: ProviderName) -> Iterator[Offering]:
-    """Yield every kind of machine in every region that has some now.
+    """Yield every machine type in every region that has stock now.
 
-    What is sold out everywhere comes once, without a region. Raises KeyError or TypeError if a
-    kind makes no sense.
+    A type that is sold out everywhere is yielded once, without a region. Raises KeyError or
+    TypeError if a type cannot be read.
     """
     for name, sold in types.items():
         kind = sold["instance_type"]
@@ -152,7 +152,7 @@ def parse_offerings(types: Mapping[str, Json], provider: ProviderName) -> Iterat
 
 
 def dollars(cents: object) -> Decimal | None:
-    """Return a price per hour, None where there is none."""
+    """Return a price per hour; None if there is none."""
     if isinstance(cents, bool) or not isinstance(cents, int | float | str):
         return None
     try:
@@ -162,10 +162,10 @@ def dollars(cents: object) -> Decimal | None:
 
 
 def _tags(labels: Mapping[str, str], *, now: datetime) -> dict[str, str]:
-    """Return `labels` as tags, and since when.
+    """Return `labels` and the launch time as tags.
 
-    Lambda takes keys of small letters, digits, dashes and colons. What tells whose the machine
-    is looks like that already; what else a pool is labelled with is written as near as can be.
+    Lambda accepts keys of lower-case letters, digits, dashes and colons. Ownership labels have
+    that form already; a pool's other labels are adapted to it.
     """
     tags = {_key(key): value[:TAG_VALUE_CHARS_MAX] for key, value in labels.items()}
     return {**tags, ASKED_AT: f"{now.timestamp():.0f}"}

@@ -1,8 +1,8 @@
-/* Stands in for libnvidia-ml where there is no driver.
+/* A fake libnvidia-ml for machines without a driver.
  *
  * Faults: STAND_IN_FAILS names one for the life of the process; the first byte of the file that
  * STAND_IN_MOOD names can be changed while it runs: h hang, e errors, f flood, l GPU 1 lost.
- * STAND_IN_GPUS says how many GPUs there are (2).
+ * STAND_IN_GPUS is the number of GPUs (default 2).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static char mood(void) {
 static int events = 0;
 static unsigned long index_of(void *h) { return (unsigned long)h - BASE; }
 
-/* Every question about a device comes through here. */
+/* Every call about a device goes through here. */
 static int answer(void *h) {
   if (mood() == 'h') for (;;) pause();
   if (mood() == 'e') return 999;

@@ -1,4 +1,4 @@
-"""Metadata services on the loopback interface, with the manners of the real ones."""
+"""Local metadata services of AWS and Google Cloud, on loopback."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ GOOGLE = {"Metadata-Flavor": "Google"}
 
 @dataclass
 class MetadataService:
-    """What a service has to say, and what it was asked."""
+    """The values of a metadata service, and the requests it received."""
 
     values: dict[str, str] = field(default_factory=dict)
     tokens: set[str] = field(default_factory=set)
@@ -29,7 +29,7 @@ class MetadataService:
     url: str = ""
 
     def say(self, path: str, value: object) -> None:
-        """Announce something; whoever waits for a change hears it at once."""
+        """Set a value; requests that wait for a change return at once."""
         with self.change:
             self.values[path] = value if isinstance(value, str) else json.dumps(value)
             self.change.notify_all()
@@ -105,12 +105,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager
 def metadata_service() -> Iterator[MetadataService]:
-    """Run a service until the test is over."""
+    """Serve metadata until the block ends."""
     service = MetadataService()
     handler = type("Handler", (_Handler,), {"service": service})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

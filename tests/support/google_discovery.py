@@ -1,8 +1,8 @@
-"""Google's own description of one of its APIs, and what it says about a request.
+"""Validation of requests against Google's discovery documents.
 
-The documents ship with Google's API client library for Python. A request is looked up by
-its method and path; every parameter, and every field of its body down to the last, must be one
-that the document knows, of the type, the values and the pattern it gives.
+The documents ship with Google's API client library for Python. A request is looked up by method
+and path. Every parameter, and every field of its body at any depth, must be in the document, with
+the given type, values and pattern.
 """
 
 import functools
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs
 
 @dataclass(frozen=True)
 class Call:
-    """A request that the document knows."""
+    """A request that the document describes."""
 
     method: str
     """Such as `compute.instances.insert`."""
@@ -34,7 +34,7 @@ def read_document(name: str) -> Any:
 
 
 class Discovery:
-    """One document, made easy to ask."""
+    """One discovery document."""
 
     def __init__(self, name: str = "compute.v1") -> None:
         self._document = read_document(name)
@@ -42,7 +42,7 @@ class Discovery:
         self._methods = list(self._walk(self._document["resources"]))
 
     def call(self, method: str, path: str, query: str) -> Call:
-        """Return what a request asks for; raise ValueError with what is wrong with it."""
+        """Return the call of a request; raise ValueError if the request is invalid."""
         base = f"/{self._document['servicePath']}"
         if not path.startswith(base):
             raise ValueError(f"{path} is not under {base}")
@@ -63,7 +63,7 @@ class Discovery:
         raise ValueError(f"there is no {method} {path}")
 
     def check(self, schema: str, value: Any) -> None:
-        """Raise ValueError if `value` is not what the schema of that name describes."""
+        """Raise ValueError if `value` does not match the named schema."""
         wrong = next(self._wrong({"$ref": schema}, value, schema), None)
         if wrong:
             raise ValueError(wrong)
@@ -73,7 +73,7 @@ class Discovery:
             for method in resource.get("methods", {}).values():
                 pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>[^/]+)", re.escape(method["path"]))
                 for name, parameter in method.get("parameters", {}).items():
-                    # A name that spans several parts of a path: its own pattern says which.
+                    # A name that spans several parts of a path has its own pattern.
                     spans = parameter.get("pattern", ".+").removeprefix("^").removesuffix("$")
                     pattern = pattern.replace(rf"\{{\+{name}\}}", f"(?P<{name}>{spans})")
                 yield re.compile(pattern), method

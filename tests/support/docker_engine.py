@@ -1,6 +1,6 @@
-"""A real Docker engine for tests: a daemon with a folder and a network of its own.
+"""A real Docker engine for tests: a daemon with its own folder and network.
 
-It runs in a network namespace, so that its bridge and its rules never touch this machine's.
+It runs in a network namespace, so its bridge and its rules do not affect the host.
 """
 
 import io
@@ -18,7 +18,7 @@ NEEDED = ("dockerd", "unshare", "nsenter", "ip", "busybox", "docker")
 
 
 def engine_missing() -> str | None:
-    """Return why no engine can be started here, None if one can."""
+    """Return why no engine can be started here; None if one can."""
     if os.geteuid() != 0:
         return "a Docker engine needs root"
     missing = [program for program in NEEDED if shutil.which(program) is None]
@@ -56,16 +56,16 @@ def docker_engine(folder: Path) -> Iterator[str]:
 
 
 def namespace_of(folder: Path) -> list[str]:
-    """Return the beginning of a command that runs where the containers' network is.
+    """Return the command prefix that enters the network namespace of the engine in `folder`.
 
-    `folder` is the engine's. From there a container is reached, and reaches whoever listens.
+    In that namespace, containers can be reached, and can reach listening processes.
     """
     pid = (folder / "pid").read_text().strip()
     return ["nsenter", "--net", "--target", pid]
 
 
 class EngineDidNotStartError(RuntimeError):
-    """The engine ended, or did not answer. The message has the end of its log."""
+    """The engine ended or did not respond. The message has the end of its log."""
 
 
 def _wait_for(path: Path, daemon: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -88,7 +88,7 @@ def _wait_for(path: Path, daemon: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 def _import_image(host: str) -> None:
-    """Make an image of one program that is a shell and the usual tools."""
+    """Import an image with busybox as its only program."""
     found = shutil.which("busybox")
     assert found is not None
     held = io.BytesIO()

@@ -1,7 +1,7 @@
-"""A Compute Engine of our own: the part of its API that providers use, on loopback.
+"""A local Compute Engine: the part of its API that the provider uses, on loopback.
 
-Requests and answers are both held against Google's discovery document; a request that does not
-fit is refused as Google would, an answer that does not fit is a mistake in this file.
+Requests and responses are validated against Google's discovery document. An invalid request is
+refused as Google would refuse it; an invalid response is a bug in this file.
 """
 
 import contextlib
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tests.support.google_discovery import Call, Discovery
+
 from navarch.sim.loop import EPOCH
-from navarch.testing.google_discovery import Call, Discovery
-from navarch.testing.loopback_server import Asked, Told, Wire, served
+from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 
 PROJECT = "navarch-test"
 ZONES = ("us-central1-a", "us-central1-b", "us-east5-a", "europe-west4-b")
@@ -25,23 +26,23 @@ KINDS = {
     "g2-standard-4": (4, 16, "nvidia-l4", 1, 0),
     "n1-standard-8": (8, 30, "", 0, 0),
 }
-"""Cores, GiB of memory, GPUs of which kind, how many, and disks inside."""
+"""By machine type: cores, GiB of memory, GPU type, number of GPUs, local disks."""
 DISCOVERY = Discovery()
 
 
 class RefusedError(Exception):
-    """Compute Engine says no at once."""
+    """A request that Compute Engine refuses at once."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
-        self.told = refusal(status, reason, message)
+        self.response = refusal(status, reason, message)
 
 
-def refusal(status: int, reason: str, message: str) -> Told:
-    """Return an error as Google writes it."""
+def refusal(status: int, reason: str, message: str) -> HttpResponse:
+    """Return an error in Google's format."""
     entry = {"message": message, "domain": "global", "reason": reason}
     error = {"code": status, "message": message, "errors": [entry]}
-    return Told(status, json.dumps({"error": error}).encode())
+    return HttpResponse(status, json.dumps({"error": error}).encode())
 
 
 @dataclass
@@ -63,7 +64,7 @@ class Machine:
 
 @dataclass
 class LocalOperation:
-    """Something that goes on."""
+    """A long-running operation."""
 
     name: str
     scope: str
@@ -79,11 +80,11 @@ class LocalCompute:
 
     now_s: Callable[[], float] = lambda: 0.0
     insert_s: float = 8.0
-    """How long it takes until an insertion is done, or known to fail."""
+    """How long an insertion takes to succeed or fail."""
     boot_s: float = 60.0
     delete_s: float = 20.0
     lag_s: float = 0.0
-    """How long a new machine stays unlisted."""
+    """How long a new machine is missing from listings."""
     page: int = 500
     machines: list[Machine] = field(default_factory=list)
     operations: dict[str, LocalOperation] = field(default_factory=dict)
@@ -92,9 +93,9 @@ class LocalCompute:
     policies: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     reservations: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     sold_out: set[str] = field(default_factory=set)
-    """Zones without machines."""
+    """Zones without stock."""
     fail_with: tuple[int, str, str] | None = None
-    """What the next operations fail with."""
+    """The error of all further operations."""
     was_reset: list[str] = field(default_factory=list)
     unreachable: list[str] = field(default_factory=list)
     warn: str = ""
@@ -104,10 +105,10 @@ class LocalCompute:
     def alive(self) -> list[Machine]:
         return [machine for machine in self._there() if machine.deleted_s is None]
 
-    def answer(self, asked: Asked) -> Told:
+    def answer(self, request: HttpRequest) -> HttpResponse:
         try:
-            call = DISCOVERY.call(asked.method, asked.path, asked.query)
-            body = json.loads(asked.body) if asked.body else None
+            call = DISCOVERY.call(request.method, request.path, request.query)
+            body = json.loads(request.body) if request.body else None
             if call.request:
                 DISCOVERY.check(call.request, body)
         except ValueError as error:
@@ -115,9 +116,9 @@ class LocalCompute:
         try:
             answer = self._answer(call, body)
         except RefusedError as refused:
-            return refused.told
+            return refused.response
         DISCOVERY.check(call.response, answer)
-        return Told(200, json.dumps(answer).encode())
+        return HttpResponse(200, json.dumps(answer).encode())
 
     def _answer(self, call: Call, body: Any) -> Any:
         match call.method:
@@ -368,8 +369,8 @@ class LocalCompute:
 
 @contextlib.contextmanager
 def local_compute(**settings: Any) -> Iterator[LocalCompute]:
-    """Yield a project that is served on loopback."""
+    """Serve a project on loopback and yield it."""
     cloud = LocalCompute(**settings)
-    with served(cloud.answer, cloud.wire) as url:
+    with serve(cloud.answer, cloud.wire) as url:
         cloud.url = url
         yield cloud

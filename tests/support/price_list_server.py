@@ -1,8 +1,7 @@
-"""Google's list of prices, of our own making: the Cloud Billing Catalog API on loopback.
+"""A local price list of Google's: the Cloud Billing Catalog API on loopback.
 
-Requests and answers are held against Google's discovery document. What is on the list are Google's
-own words for a few of its wares: the kinds of wording that are there, those that must not be taken
-for a price on demand among them.
+Requests and responses are validated against Google's discovery document. Descriptions are copied
+from Google's list, with examples of every wording, including those that are not on-demand prices.
 """
 
 import contextlib
@@ -12,9 +11,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from navarch.testing.compute_server import refusal
-from navarch.testing.google_discovery import Discovery
-from navarch.testing.loopback_server import Asked, Told, Wire, served
+from tests.support.compute_server import refusal
+from tests.support.google_discovery import Discovery
+
+from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 
 COMPUTE_ENGINE = "services/6F81-5844-456A"
 DISCOVERY = Discovery("cloudbilling.v1")
@@ -30,7 +30,7 @@ def sku(
     usage: str = "OnDemand",
     family: str = "Compute",
 ) -> dict[str, Any]:
-    """Return one entry as Google writes it."""
+    """Return one entry in Google's format."""
     price = Decimal(dollars)
     money: dict[str, Any] = {"currencyCode": "USD", "units": str(int(price))}
     money["nanos"] = int((price - int(price)) * 10**9)
@@ -50,18 +50,18 @@ def sku(
 
 @dataclass
 class LocalPriceList:
-    """The list, and how it is today."""
+    """The price list and its settings."""
 
     skus: list[dict[str, Any]] = field(default_factory=list)
     page: int = 3
-    """However many somebody asks for, so many are on a page."""
-    refuse: Told | None = None
+    """The entries on a page, however many are requested."""
+    refuse: HttpResponse | None = None
     wire: Wire = field(default_factory=Wire)
     url: str = ""
 
-    def answer(self, asked: Asked) -> Told:
+    def answer(self, request: HttpRequest) -> HttpResponse:
         try:
-            call = DISCOVERY.call(asked.method, asked.path, asked.query)
+            call = DISCOVERY.call(request.method, request.path, request.query)
         except ValueError as error:
             return refusal(400, "invalid", str(error))
         if self.refuse is not None:
@@ -70,20 +70,20 @@ class LocalPriceList:
             return refusal(404, "notFound", f"no {call.path['parent']}")
         first = int(call.query.get("pageToken") or 0)
         size = min(self.page, int(call.query.get("pageSize", 5000)))
-        # On the last page the token is there, and empty.
+        # The last page has an empty token.
         more = first + size < len(self.skus)
         answer = {
             "skus": self.skus[first : first + size],
             "nextPageToken": str(first + size) if more else "",
         }
         DISCOVERY.check(call.response, answer)
-        return Told(200, json.dumps(answer).encode())
+        return HttpResponse(200, json.dumps(answer).encode())
 
 
 @contextlib.contextmanager
 def local_price_list(skus: Sequence[dict[str, Any]]) -> Iterator[LocalPriceList]:
-    """Yield a price list that is served on loopback."""
+    """Serve a price list on loopback and yield it."""
     prices = LocalPriceList(list(skus))
-    with served(prices.answer, prices.wire) as url:
+    with serve(prices.answer, prices.wire) as url:
         prices.url = url
         yield prices

@@ -1,12 +1,12 @@
-"""EC2 on this machine: moto's server, with what it lacks in front of it.
+"""A local EC2: moto's server, behind a front that adds what moto lacks.
 
-moto answers with EC2's own XML, but it forgets tokens, never runs out of machines and knows no
-quotas. The front adds that, from what EC2's documentation says: tokens that buy one machine and
-refuse other words, zones without stock, quotas counted in vCPUs, placement groups, capacity
-reservations and blocks, topology, announcements, listings that lag, and answers that get lost.
-It has a price list too; queues and EventBridge are moto's own.
+moto responds with EC2's XML, but it ignores tokens, has unlimited stock and no quotas. The front
+adds, as EC2's documentation describes: tokens that buy one machine and refuse other parameters,
+zones without stock, quotas in vCPUs, placement groups, capacity reservations and blocks, topology,
+announcements, lagging listings, lost responses, and a price list. Queues and EventBridge are
+moto's own.
 
-Run as a program it prints its port. Needs `moto[ec2]`, `flask` and `flask-cors`.
+Run as a program, it prints its port. Needs `moto[ec2]`, `flask` and `flask-cors`.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 from xml.sax.saxutils import escape
@@ -30,7 +31,7 @@ from navarch.ports.clock import Clock
 
 CONTROL = "/navarch-control"
 ACCOUNT = "123456789012"
-"""The account that moto takes every caller for."""
+"""The account of every caller in moto."""
 ACCESS = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}
 
 Start = Callable[[str, list[tuple[str, str]]], object]
@@ -39,35 +40,35 @@ Environ = dict[str, Any]
 
 @dataclass
 class Conditions:
-    """How EC2 is today. All of it can be set while the server runs."""
+    """The state and faults of the local EC2. All of it can be set while the server runs."""
 
     stock: dict[str, int] = field(default_factory=dict)
-    """How many more machines can be had of `zone/type`; any number where nothing is said."""
+    """The remaining stock of `zone/type`; unlimited without an entry."""
     vcpus: dict[str, int] = field(default_factory=dict)
-    """Quotas by region, in vCPUs; none where nothing is said."""
+    """Quotas by region, in vCPUs; unlimited without an entry."""
     groups_max: int = 500
     reservations: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By id: type, zone, total, kind (default or capacity-block), state, end."""
     faults: list[dict[str, Any]] = field(default_factory=list)
-    """What goes wrong with the next calls: an action, and a code or how the answer is lost."""
+    """Faults of the next calls: an action, and an error code or how the response is lost."""
     events: dict[str, dict[str, str]] = field(default_factory=dict)
     """Planned events by machine: code and description."""
     reclaims: list[str] = field(default_factory=list)
-    """Spot machines that are about to be taken back."""
+    """Spot machines that are about to be reclaimed."""
     lag_s: float = 0.0
-    """For so long a new machine is in no listing."""
+    """How long a new machine is missing from listings."""
     frozen: bool = False
-    """Listings are answered from memory: for measuring clients, since moto takes long over them."""
+    """Serve listings from memory, for client benchmarks: moto's listings are slow."""
     prices: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Dollars per hour on demand by region and type; without any, nobody may read the list."""
+    """On-demand dollars per hour by region and type; without any, access to the list is denied."""
     families: dict[str, str] = field(default_factory=dict)
-    """Under what the price list files a type, where that is not `GPU instance`."""
+    """The price list's family of a type, if it is not `GPU instance`."""
     page: int = 0
-    """At most so many machines are on a page; as many as asked for if zero."""
+    """The most machines on a page; if zero, as many as requested."""
 
 
 class Front:
-    """The part of EC2 that moto leaves out."""
+    """The parts of EC2 that moto lacks."""
 
     def __init__(self, clock: Clock, inner: Callable[[Environ, Start], Iterable[bytes]]) -> None:
         self._clock = clock
@@ -76,7 +77,7 @@ class Front:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Reset all state."""
         self.conditions = Conditions()
         self._tokens: dict[tuple[str, str], tuple[str, bytes, str]] = {}
         self._groups: dict[tuple[str, str], None] = {}
@@ -89,7 +90,7 @@ class Front:
         self.calls: dict[str, int] = {}
 
     def __call__(self, environ: Environ, start: Start) -> Iterable[bytes]:
-        """Answer one request."""
+        """Handle one request."""
         if environ["PATH_INFO"] == CONTROL:
             return self._control(environ, start)
         if environ["PATH_INFO"].startswith("/moto-api"):
@@ -114,17 +115,17 @@ class Front:
         return [answer.body]
 
     def _beside(self, body: bytes, environ: Environ, start: Start) -> Iterable[bytes]:
-        """Answer a call to another service than EC2."""
+        """Handle a call to another service than EC2."""
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         if target == "AWSPriceListService.GetProducts":
             answer = self._get_products(json.loads(body))
         else:
             answer = self._forward(body, environ)
-        start(f"{answer.status} Said", answer.headers)
+        start(f"{answer.status} Done", answer.headers)
         return [answer.body]
 
     def _get_products(self, asked: dict[str, Any]) -> "_Answer":
-        """Answer from the price list, in the form that AWS describes."""
+        """Return entries of the price list, in AWS's documented format."""
         assert asked["ServiceCode"] == "AmazonEC2", asked
         if not self.conditions.prices:
             denied = {"__type": "AccessDeniedException", "Message": "not authorized"}
@@ -173,7 +174,7 @@ class Front:
     def _run(self, call: dict[str, str], region: str, environ: Environ) -> "_Answer":
         token = (region, call.get("ClientToken", ""))
         words = json.dumps({k: v for k, v in call.items() if k != "ClientToken"}, sort_keys=True)
-        # One at a time: of two calls with one token the second sees what the first has bought.
+        # Serialised: the second of two calls with one token finds the first one's machine.
         with self._lock:
             if token[1] and token in self._tokens:
                 first, body, _ = self._tokens[token]
@@ -407,7 +408,7 @@ def _reply(name: str, body: str) -> _Answer:
 
 def _refuse(code: str, status: int = 400) -> _Answer:
     text = (
-        f"<Response><Errors><Error><Code>{code}</Code><Message>As EC2 would say: {code}</Message>"
+        f"<Response><Errors><Error><Code>{code}</Code><Message>Local EC2: {code}</Message>"
         "</Error></Errors><RequestID>00000000-0000-0000-0000-000000000000</RequestID></Response>"
     )
     return _Answer(status, text.encode())
@@ -419,7 +420,7 @@ def _json(said: object, status: int = 200) -> _Answer:
 
 
 def _products(region: str, kind: str, price: str, family: str) -> Iterator[dict[str, Any]]:
-    """Yield the prices of one type: what it costs, and others that are not meant."""
+    """Yield the prices of one type: the plain on-demand price, and prices to be ignored."""
     for system, tenancy, market, dollars in (
         ("Linux", "Shared", "OnDemand", price),
         ("Linux", "Shared", "CapacityBlock", "0.0000000000"),
@@ -452,7 +453,7 @@ def _error(start: Start, code: str, status: int) -> Iterable[bytes]:
 
 
 def _hang_up(environ: Environ) -> Iterable[bytes]:
-    """Close the connection without an answer."""
+    """Close the connection without a response."""
     connection: socket.socket = environ["werkzeug.socket"]
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
@@ -473,7 +474,7 @@ def _filters(call: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def _expanded(call: dict[str, str]) -> dict[str, str]:
-    """Return a call with the types written out that a filter such as `p5*` means."""
+    """Return a call with wildcard filters such as `p5*` expanded to machine types."""
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     sought = _filters(call)
@@ -534,32 +535,32 @@ def _reset_moto() -> None:
 
 
 class Ec2Server:
-    """A running EC2, as a test sees it."""
+    """A client of the running local EC2, for tests."""
 
     def __init__(self, url: str) -> None:
         self.url = url
 
     def reset(self) -> None:
-        """Forget all machines and conditions."""
-        self._ask("DELETE")
+        """Remove all machines and reset all conditions."""
+        self._control("DELETE")
 
     def set(self, **conditions: object) -> None:
-        """Change how EC2 is today; see `Conditions`."""
-        self._ask("PUT", conditions)
+        """Set fields of `Conditions`."""
+        self._control("PUT", conditions)
 
     def alive(self) -> list[str]:
-        """Return the machines that are being paid for, in every region."""
-        return list(self._ask("GET")["alive"])
+        """Return the machines that cost money, in every region."""
+        return list(self._control("GET")["alive"])
 
     def made(self) -> int:
-        """Return how many machines were started since the last reset."""
-        return int(self._ask("GET")["made"])
+        """Return the number of machines started since the last reset."""
+        return int(self._control("GET")["made"])
 
     def calls(self) -> dict[str, int]:
-        """Return how often each action was called since the last reset."""
-        return dict(self._ask("GET")["calls"])
+        """Return the number of calls of each action since the last reset."""
+        return dict(self._control("GET")["calls"])
 
-    def _ask(self, method: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+    def _control(self, method: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(self.url + CONTROL, data=data, method=method)
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -568,13 +569,14 @@ class Ec2Server:
 
 @contextlib.contextmanager
 def ec2_server() -> Iterator[Ec2Server]:
-    """Run EC2 in a process of its own until the tests are over."""
+    """Run the local EC2 in its own process until the block ends."""
     environment = {**os.environ, **ACCESS, "MOTO_EC2_ENABLE_INSTANCE_TYPE_VALIDATION": "true"}
     with subprocess.Popen(
-        [sys.executable, "-m", "navarch.testing.ec2_server"],
+        [sys.executable, "-m", "tests.support.ec2_server"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
+        cwd=Path(__file__).parents[2],
         text=True,
     ) as process:
         assert process.stdout is not None

@@ -1,6 +1,6 @@
-"""Machines to log in to: SSH servers in this process, and the real sshd on loopback addresses.
+"""Local SSH machines: servers in this process, and the real sshd, on loopback addresses.
 
-Each machine has a loopback address and a folder of its own, in which its commands run.
+Each machine has its own loopback address and its own folder, in which its commands run.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from navarch.ports.shell import Login
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshMachine:
-    """One machine that can be logged in to."""
+    """One machine with an SSH server."""
 
     login: Login
     folder: Path
@@ -38,7 +38,7 @@ def free_port() -> int:
 
 
 def a_key(file: Path) -> str:
-    """Write a private key for logging in; return its public half."""
+    """Write a private key and return its public key."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     key.write_private_key(str(file))
     file.chmod(0o600)
@@ -51,16 +51,16 @@ def _prepare(folder: Path) -> None:
 
 
 LOSE = "lose"
-"""The file that says which connections get lost: `before` or `after`, and a part of the command."""
+"""The file that selects connections to lose: `before` or `after`, and a part of the command."""
 
 
 def lose_connections(machines: Sequence[SshMachine], when: str, part: str) -> None:
-    """Hang up on commands with `part` in them, `before` they are run or `after`."""
+    """Close the connection of commands that contain `part`, `before` or `after` they run."""
     (machines[0].folder.parent / LOSE).write_text(f"{when} {part}\n")
 
 
 def keep_connections(machines: Sequence[SshMachine]) -> None:
-    """Hang up on nobody."""
+    """Stop closing connections."""
     (machines[0].folder.parent / LOSE).unlink(missing_ok=True)
 
 
@@ -84,11 +84,11 @@ code=$?
 lose after
 exit $code
 """
-"""What the real sshd runs for every command. Its parent is the sshd of the connection."""
+"""The script that the real sshd runs for every command. Its parent is the connection's sshd."""
 
 
 class _Server(asyncssh.SSHServer):
-    def begin_auth(self, username: str) -> bool:  # noqa: ARG002 - anybody with the key
+    def begin_auth(self, username: str) -> bool:  # noqa: ARG002 - every user with the key
         return True
 
 
@@ -112,7 +112,7 @@ async def ssh_servers(
 
         async def handle(process: "asyncssh.SSHServerProcess[bytes]", home: Path = home) -> None:
             if command_s is not None:
-                await asyncio.sleep(command_s)  # noqa: TID251 - a machine takes real time
+                await asyncio.sleep(command_s)
                 process.exit(0)
                 return
             command = process.command or "true"
@@ -163,16 +163,16 @@ async def ssh_servers(
 
 
 def sshd_missing() -> str | None:
-    """Return why the real sshd cannot be had here, None if it can."""
+    """Return why the real sshd cannot be used here; None if it can."""
     if not Path("/usr/sbin/sshd").exists():
         return "there is no /usr/sbin/sshd here (Debian: openssh-server)"
     if os.geteuid() != 0:
-        return "sshd lets only root in as somebody else, and we are not root"
+        return "sshd needs root to log in other users"
     return None
 
 
 ADDRESSES_MAX = 16
-"""More than this one sshd will not listen on."""
+"""The most addresses that one sshd listens on."""
 
 
 @contextmanager
@@ -215,7 +215,7 @@ def _sshd(folder: Path, name: str, machines: Sequence[SshMachine]) -> Iterator[N
         "MaxStartups 500:30:1000",
         "PrintMotd no",
         "UseDNS no",
-        # What the developer's own ~/.bashrc does to every command is not what is tested.
+        # Keeps the developer's ~/.bashrc from affecting commands.
         "SetEnv SHLVL=2",
     ]
     lines += [f"ListenAddress {machine.login.address}" for machine in machines]

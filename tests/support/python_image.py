@@ -1,7 +1,7 @@
-"""A base image made of this machine's own Python, for engines that reach no registry.
+"""A base image with the host's Python, for engines that cannot reach a registry.
 
-It stands in for `python:3.12-slim` while images are built from Dockerfiles as they stand. Packages
-come from a folder of wheels inside it, so nothing is fetched during a build.
+It replaces `python:3.12-slim`, so the Dockerfiles build unchanged. Packages are installed from a
+folder of wheels inside it, so a build fetches nothing.
 """
 
 import io
@@ -20,18 +20,18 @@ WHEELS = "/wheels"
 LEFT_OUT = re.compile(
     r"/(test|tests|idlelib|tkinter|turtledemo|site-packages|__pycache__|config-3)\b"
 )
-"""What no program needs at run time; packages are installed in the image itself."""
+"""Left out: not needed at run time, or installed in the image itself."""
 
 
 OF_OLD = ("libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1", "libgcc_s.so.1")
 
 
 class NoWheelsError(RuntimeError):
-    """The packages that a build needs cannot be had here."""
+    """The packages that a build needs cannot be downloaded."""
 
 
 def import_python(host: str, name: str, wheels: Path) -> None:
-    """Make an image of this Python at an engine. It installs from `wheels`, and only from there."""
+    """Import an image with this Python into an engine. Its pip installs only from `wheels`."""
     changes = {
         "PATH": f"{sys.base_prefix}/bin:/bin:/usr/bin",
         "PIP_NO_INDEX": "1",
@@ -60,7 +60,7 @@ def import_python(host: str, name: str, wheels: Path) -> None:
 
 
 def fetch_wheels(project: Path, folder: Path) -> None:
-    """Fill `folder` with what it takes to build and install a project; NoWheelsError if not."""
+    """Download the wheels to build and install a project into `folder`, or raise NoWheelsError."""
     described = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))
     wanted = [*described["project"]["dependencies"], *described["build-system"]["requires"]]
     ran = subprocess.run(
@@ -84,7 +84,7 @@ def _add_python(image: tarfile.TarFile) -> None:
     for alias in ("python", "python3"):
         image.addfile(_link(f"{_inside(prefix)}/bin/{alias}", str(program)))
     image.add(library, _inside(library), filter=_useful)
-    # Debian keeps the pip that new environments get beside its Python, not within.
+    # Debian keeps the bundled pip outside the standard library.
     bundled = Path(sysconfig.get_config_var("WHEEL_PKG_DIR") or library)
     if bundled != library and bundled.is_dir():
         image.add(bundled, _inside(bundled))
@@ -97,14 +97,14 @@ def _add_python(image: tarfile.TarFile) -> None:
 
 
 def _libraries(binaries: Iterable[Path]) -> Iterator[str]:
-    """Yield the shared libraries of programs, each once, and whatever loads them."""
+    """Yield the shared libraries of programs, each once, and their loader."""
     said = subprocess.run(
         ["ldd", *map(str, binaries)], capture_output=True, text=True, check=False
     ).stdout
     found = set(re.findall(r"(?:=> )?(/[^\s:]+\.so[^\s:]*) \(0x", said))
     yield from found
     for place in {os.path.dirname(path) for path in found if "/libc.so" in path}:
-        # Wheels are made for every glibc, and older ones kept these apart.
+        # Wheels support every glibc, and older versions had these as separate libraries.
         beside = [f"{place}/{name}" for name in OF_OLD]
         yield from (path for path in beside if os.path.exists(path) and path not in found)
 

@@ -1,15 +1,15 @@
-"""What is described in the same words as before is not read again."""
+"""Listed machines with unchanged bytes are not parsed again."""
 
 import msgspec
 import pytest
 
 from navarch.core.ids import InstanceId, ProviderName
 from navarch.core.instance import Instance, InstanceStatus
-from navarch.providers.readings import Readings
+from navarch.providers.listing_cache import ListingCache
 
 
 class Reader:
-    """Reads a name, and counts how often it had to."""
+    """Parses an entry and counts its calls."""
 
     def __init__(self) -> None:
         self.read: list[bytes] = []
@@ -28,29 +28,29 @@ def entries(*names: str) -> list[msgspec.Raw]:
     return [msgspec.Raw(msgspec.json.encode(name)) for name in names]
 
 
-def test_only_what_is_described_differently_is_read() -> None:
+def test_only_changed_entries_are_parsed() -> None:
     reader = Reader()
-    readings = Readings(reader)
-    first = readings.take(entries("a", "b"))
-    second = readings.take(entries("b", "c", "a"))
+    cache = ListingCache(reader)
+    first = cache.take(entries("a", "b"))
+    second = cache.take(entries("b", "c", "a"))
     assert [machine.id for machine in second] == ["b", "c", "a"]
     assert second[0] is first[1]
     assert reader.read == [b'"a"', b'"b"', b'"c"']
 
 
-def test_a_machine_that_was_away_is_read_again_and_nothing_piles_up() -> None:
+def test_a_machine_that_returns_is_parsed_again_and_the_cache_stays_small() -> None:
     reader = Reader()
-    readings = Readings(reader)
+    cache = ListingCache(reader)
     for name in ("a", "b", "a"):
-        readings.take(entries(name))
+        cache.take(entries(name))
     assert reader.read == [b'"a"', b'"b"', b'"a"']
 
 
-def test_a_listing_that_cannot_be_read_is_not_half_remembered() -> None:
+def test_an_unreadable_listing_leaves_the_cache_unchanged() -> None:
     reader = Reader()
-    readings = Readings(reader)
-    readings.take(entries("a"))
+    cache = ListingCache(reader)
+    cache.take(entries("a"))
     with pytest.raises(msgspec.DecodeError):
-        readings.take([*entries("b"), msgspec.Raw(b"17")])
-    readings.take(entries("a", "b"))
+        cache.take([*entries("b"), msgspec.Raw(b"17")])
+    cache.take(entries("a", "b"))
     assert reader.read == [b'"a"', b'"b"', b"17", b'"b"']

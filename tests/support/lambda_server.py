@@ -1,8 +1,8 @@
-"""A Lambda of our own: its REST API on loopback, in the vendor's published schema.
+"""A local Lambda: its REST API on loopback, in the vendor's published schema.
 
-The models come from a package that is generated from Lambda's OpenAPI document. Every request is
-read with them, and a field that they do not know is refused; every answer is made of them. So
-the adapter is held against the vendor's words and not against its author's.
+The models come from a package that is generated from Lambda's OpenAPI document. They parse every
+request, refuse unknown fields, and produce every response. The adapter is therefore tested
+against the vendor's schema and not against its author's reading of it.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Any
 from lambda_ai_cloud_api_client import models
 from lambda_ai_cloud_api_client.types import UNSET
 
-from navarch.testing.loopback_server import Asked, Told, Wire, served
+from navarch.testing.loopback_server import HttpRequest, HttpResponse, Wire, serve
 
 KEY = "secret-key-of-the-account"
 TAG_KEY = re.compile(r"^[a-z][a-z0-9-:]+$")
@@ -24,7 +24,7 @@ GPUS = 8
 
 @dataclass
 class LambdaMachine:
-    """A machine of the account."""
+    """One machine of the account."""
 
     id: str
     request: models.InstanceLaunchRequest
@@ -39,12 +39,12 @@ class LocalLambda:
     now_s: Callable[[], float] = lambda: 0.0
     boot_s: float = 240.0
     lag_s: float = 0.0
-    """How long a new machine stays unlisted."""
+    """How long a new machine is missing from listings."""
     paced: bool = True
-    """Whether the account's limits are held."""
+    """True if the account's rate limits are enforced."""
     machines: list[LambdaMachine] = field(default_factory=list)
     stock: dict[tuple[str, str], int] = field(default_factory=dict)
-    """How many machines of a type can still be had in a region; without an entry, any number."""
+    """The remaining stock by type and region; unlimited without an entry."""
     prices: dict[str, int] = field(
         default_factory=lambda: {"gpu_8x_h100_sxm5": 3192, "gpu_1x_h100_pcie": 329}
     )
@@ -62,12 +62,12 @@ class LocalLambda:
     def reclaim(self, machine: LambdaMachine) -> None:
         machine.ended_s = self.now_s()
 
-    def answer(self, asked: Asked) -> Told:
-        if asked.headers.get("authorization") != f"Bearer {KEY}":
+    def answer(self, request: HttpRequest) -> HttpResponse:
+        if request.headers.get("authorization") != f"Bearer {KEY}":
             return _error(401, "global/invalid-api-key", "API key was invalid.")
-        if self.paced and not self._in_pace(asked):
+        if self.paced and not self._in_pace(request):
             return _error(429, "global/unknown", "Too many requests.")
-        match asked.method, asked.path.removeprefix("/api/v1"):
+        match request.method, request.path.removeprefix("/api/v1"):
             case "GET", "/instances":
                 return _data([self._instance(one).to_dict() for one in self._listed()])
             case "GET", "/instance-types":
@@ -75,21 +75,21 @@ class LocalLambda:
             case "GET", "/ssh-keys":
                 return _data([self._ssh_key(name).to_dict() for name in self.ssh_keys])
             case "POST", "/ssh-keys":
-                return self._add_key(models.AddSSHKeyRequest.from_dict(json.loads(asked.body)))
+                return self._add_key(models.AddSSHKeyRequest.from_dict(json.loads(request.body)))
             case "POST", "/instance-operations/launch":
-                return self._launch(asked.body)
+                return self._launch(request.body)
             case "POST", "/instance-operations/terminate":
-                return self._terminate(asked.body)
+                return self._terminate(request.body)
             case "POST", "/instance-operations/restart":
-                return self._restart(asked.body)
-        return _error(404, "global/not-found", f"no {asked.path}")
+                return self._restart(request.body)
+        return _error(404, "global/not-found", f"no {request.path}")
 
-    def _in_pace(self, asked: Asked) -> bool:
+    def _in_pace(self, request: HttpRequest) -> bool:
         now = self.now_s()
-        # A thousandth of a second is forgiven: sums of floating-point numbers are not exact.
+        # A tolerance of a millisecond: sums of floating-point numbers are not exact.
         calm = not self.calls_s or now - self.calls_s[-1] >= 1.0 - 1e-3
         self.calls_s.append(now)
-        if asked.path.endswith("/launch"):
+        if request.path.endswith("/launch"):
             calm &= not self.launches_s or now - self.launches_s[-1] >= 12.0 - 1e-3
             self.launches_s.append(now)
         return calm
@@ -103,7 +103,7 @@ class LocalLambda:
             and (machine.ended_s is None or now < machine.ended_s + 60.0)
         ]
 
-    def _launch(self, body: bytes) -> Told:
+    def _launch(self, body: bytes) -> HttpResponse:
         try:
             request = models.InstanceLaunchRequest.from_dict(json.loads(body))
         except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -139,7 +139,7 @@ class LocalLambda:
                 return f"tag {tag.key}"
         return ""
 
-    def _terminate(self, body: bytes) -> Told:
+    def _terminate(self, body: bytes) -> HttpResponse:
         ids = models.InstanceTerminateRequest.from_dict(json.loads(body)).instance_ids
         found = [machine for machine in self.alive() if machine.id in ids]
         if len(found) != len(ids):
@@ -149,7 +149,7 @@ class LocalLambda:
         ended = [self._instance(machine) for machine in found]
         return _data(models.InstanceTerminateResponse(terminated_instances=ended).to_dict())
 
-    def _restart(self, body: bytes) -> Told:
+    def _restart(self, body: bytes) -> HttpResponse:
         ids = models.InstanceRestartRequest.from_dict(json.loads(body)).instance_ids
         found = [machine for machine in self.alive() if machine.id in ids]
         if len(found) != len(ids):
@@ -158,7 +158,7 @@ class LocalLambda:
         again = [self._instance(machine) for machine in found]
         return _data(models.InstanceRestartResponse(restarted_instances=again).to_dict())
 
-    def _add_key(self, request: models.AddSSHKeyRequest) -> Told:
+    def _add_key(self, request: models.AddSSHKeyRequest) -> HttpResponse:
         if request.name in self.ssh_keys:
             return _error(400, "global/duplicate", "duplicate")
         self.ssh_keys[request.name] = str(request.public_key)
@@ -217,19 +217,19 @@ def _region(name: str) -> models.Region:
     return models.Region(name=models.PublicRegionCode(name), description=name)
 
 
-def _data(value: Any) -> Told:
-    return Told(200, json.dumps({"data": value}).encode())
+def _data(value: Any) -> HttpResponse:
+    return HttpResponse(200, json.dumps({"data": value}).encode())
 
 
-def _error(status: int, code: str, message: str) -> Told:
+def _error(status: int, code: str, message: str) -> HttpResponse:
     error = {"code": code, "message": message, "suggestion": "think again"}
-    return Told(status, json.dumps({"error": error}).encode())
+    return HttpResponse(status, json.dumps({"error": error}).encode())
 
 
 @contextlib.contextmanager
 def local_lambda(**settings: Any) -> Iterator[LocalLambda]:
-    """Yield an account that is served on loopback."""
+    """Serve an account on loopback and yield it."""
     cloud = LocalLambda(**settings)
-    with served(cloud.answer, cloud.wire) as url:
+    with serve(cloud.answer, cloud.wire) as url:
         cloud.url = f"{url}/api/v1"
         yield cloud

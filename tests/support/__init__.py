@@ -1,0 +1,1 @@
+"""Local clouds, machines and drivers that tests and benchmarks run against."""
