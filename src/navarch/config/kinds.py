@@ -9,13 +9,13 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from navarch.config.duration import parse_duration, render_duration
 from navarch.config.interpolation import escape
 from navarch.config.place import Place
 from navarch.config.reading import Refused, Scope
 from navarch.config.secret import Secret
 from navarch.config.suggestion import join_names, suggest
 from navarch.config.tree import Entries, Items, Leaf, Tree, is_nothing
+from navarch.core.duration import parse_duration, render_duration
 
 T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)

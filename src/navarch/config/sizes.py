@@ -10,8 +10,8 @@ from navarch.config.autoscaling import (
     strategies,
 )
 from navarch.config.disruption import DisruptionConfig
-from navarch.config.duration import render_duration
 from navarch.config.schema import Fault
+from navarch.core.duration import render_duration
 
 
 def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:

@@ -1,55 +1,17 @@
-"""Durations, variables, secrets and files."""
+"""Variables, secrets and files."""
 
 import copy
 import os
 import pickle
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from navarch.config import ConfigError, FileText, Secret, default_config, load_config, parse_config
-from navarch.config.duration import parse_duration, render_duration
 from navarch.config.interpolation import Misuse, interpolate
 from navarch.config.provider import LambdaConfig
 
 POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1h30m", 5400),
-        ("90s", 90),
-        ("250ms", 0.25),
-        ("1.5h", 5400),
-        (".5s", 0.5),
-        ("1m1m", 120),
-        ("0", 0),
-        ("+5s", 5),
-        ("-5s", -5),
-        ("100us", 0.0001),
-        ("100µs", 0.0001),
-        ("2562047h", 2562047 * 3600),
-    ],
-)
-def test_durations_are_read_as_go_reads_them(text: str, seconds: float) -> None:
-    assert parse_duration(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "5", "s", "1d", "1 h", "5S", "1h-5m", "٣s", "1e3s", "-", ".s", "2562048h", "9" * 60 + "h"],
-)
-def test_what_go_would_not_read_is_no_duration(text: str) -> None:
-    assert parse_duration(text) is None
-
-
-@pytest.mark.parametrize("text", ["1h30m", "90ms", "2h0m1s", "1us", "0s", "-3m"])
-def test_a_rendered_duration_reads_back(text: str) -> None:
-    duration = parse_duration(text)
-    assert duration is not None
-    assert parse_duration(render_duration(duration)) == duration
 
 
 @pytest.mark.parametrize(
