@@ -45,7 +45,7 @@ def parse_gpu_type(text: str) -> GpuType:
     return GpuType(model=found["model"], gpus=int(found["gpus"]))
 
 
-def in_whole_machines(machines: Iterable[T], wanted: int, gpus_of: Callable[[T], int]) -> list[T]:
+def machines_for_gpus(machines: Iterable[T], wanted: int, gpus_of: Callable[[T], int]) -> list[T]:
     """Return those of `machines` that so many GPUs are had in.
 
     Machines that have just that many, if there are any: eight GPUs that talk to each other are

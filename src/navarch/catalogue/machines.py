@@ -39,7 +39,7 @@ class CataloguedMachine:
 
 
 @cache
-def catalogued() -> tuple[CataloguedMachine, ...]:
+def all_machines() -> tuple[CataloguedMachine, ...]:
     """Return every machine, by provider and name."""
     _, _, table = _text().partition("\n")
     return tuple(_read(row) for row in csv.DictReader(table.splitlines()))
@@ -60,7 +60,7 @@ def find_machine(provider: str, instance_type: str) -> CataloguedMachine | None:
 
 @cache
 def _index() -> dict[tuple[str, str], CataloguedMachine]:
-    return {(each.provider, each.instance_type): each for each in catalogued()}
+    return {(each.provider, each.instance_type): each for each in all_machines()}
 
 
 def _text() -> str:

@@ -5,11 +5,11 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import ClassVar, TypeAlias
 
+from navarch.config.block import Nested, Tagged
+from navarch.config.context import Scope
+from navarch.config.document import Tree
 from navarch.config.kinds import COUNT, FACTORY, SETTINGS, Choice, Integer, Kind, ListOf, Real, Text
-from navarch.config.nesting import Nested, Tagged
-from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
-from navarch.config.tree import Tree
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,
@@ -25,7 +25,7 @@ from navarch.core.schedule import Day, Window, is_time_zone
 PERCENT = Integer(least=0, most=100, example="80")
 HOUR = Integer(least=0, most=24, example="9")
 NODES = Integer(least=0, most=100_000)
-A_MONDAY = datetime(2024, 1, 1)  # noqa: DTZ001 - the clock on the wall, whatever the zone
+_A_MONDAY = datetime(2024, 1, 1)  # noqa: DTZ001 - the clock on the wall, whatever the zone
 
 
 def _zone_remedy(text: str) -> str | None:
@@ -55,7 +55,7 @@ class DayName:
         return value.value
 
 
-def _thresholds_apart(scale_up_at: int, scale_down_at: int) -> Iterator[Fault]:
+def _thresholds_are_apart(scale_up_at: int, scale_down_at: int) -> Iterator[Fault]:
     if scale_up_at <= scale_down_at:
         yield Fault(
             at=("scale_up_at",),
@@ -64,7 +64,7 @@ def _thresholds_apart(scale_up_at: int, scale_down_at: int) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_thresholds_apart,))
+@block(rules=(_thresholds_are_apart,))
 class ReactiveConfig:
     """Follows GPU utilization, one node at a time."""
 
@@ -81,7 +81,7 @@ class QueueConfig:
     jobs_per_node: int = key(COUNT, default=10, doc="how many jobs one node is meant for")
 
 
-def _window_not_empty(start: int, end: int) -> Iterator[Fault]:
+def _window_is_not_empty(start: int, end: int) -> Iterator[Fault]:
     if start in (end, 24):
         yield Fault(
             at=("start",),
@@ -91,7 +91,7 @@ def _window_not_empty(start: int, end: int) -> Iterator[Fault]:
         )
 
 
-def _schedule_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator[Fault]:
+def _window_bounds_are_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator[Fault]:
     if min_nodes is not None and max_nodes is not None and min_nodes > max_nodes:
         yield Fault(
             at=("min_nodes",),
@@ -100,12 +100,12 @@ def _schedule_in_order(min_nodes: int | None, max_nodes: int | None) -> Iterator
         )
 
 
-def days_once(days: tuple[Day, ...]) -> Iterator[Fault]:
+def days_are_unique(days: tuple[Day, ...]) -> Iterator[Fault]:
     """Yield the days of a list that stand in it before."""
-    yield from each_once("days", days)
+    yield from values_are_unique("days", days)
 
 
-def each_once(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
+def values_are_unique(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
     """Yield the values in the list under `key` that stand in it before."""
     for place, value in enumerate(values):
         if value in values[:place]:
@@ -116,7 +116,7 @@ def each_once(key: str, values: Sequence[Enum]) -> Iterator[Fault]:
             )
 
 
-@block(rules=(_window_not_empty, _schedule_in_order, days_once))
+@block(rules=(_window_is_not_empty, _window_bounds_are_in_order, days_are_unique))
 class WindowConfig:
     """Hours of the day in which other bounds hold."""
 
@@ -139,9 +139,9 @@ _MEMBER: Kind["AutoscalingConfig"] = Tagged(
 )
 
 
-def _every_window_holds(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fault]:
+def _windows_are_reachable(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fault]:
     """Yield the windows that those before them hide: the first that holds decides."""
-    hours = [A_MONDAY + timedelta(hours=hour) for hour in range(7 * 24)]
+    hours = [_A_MONDAY + timedelta(hours=hour) for hour in range(7 * 24)]
     for place, config in enumerate(schedule):
         before = [_window(each) for each in schedule[:place]]
         held = [hour for hour in hours if _window(config).holds(hour)]
@@ -154,7 +154,7 @@ def _every_window_holds(schedule: "tuple[WindowConfig, ...]") -> Iterator[Fault]
             )
 
 
-@block(rules=(_every_window_holds,))
+@block(rules=(_windows_are_reachable,))
 class ScheduledConfig:
     """Follows the clock, and within the hour's bounds another strategy."""
 
@@ -200,7 +200,7 @@ class CompositeConfig:
     )
 
 
-def _peak_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
+def _peak_is_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
     if peak_start in (peak_end, 24):
         yield Fault(
             at=("peak_start",),
@@ -210,7 +210,7 @@ def _peak_not_empty(peak_start: int, peak_end: int) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_peak_not_empty,))
+@block(rules=(_peak_is_not_empty,))
 class CostAwareConfig:
     """Follows utilization in the hours that pay, and is small outside them."""
 

@@ -1,18 +1,26 @@
-"""Blocks: a mapping in the file to a dataclass, with everything that is wrong noted."""
+"""Blocks: mappings of the file to dataclasses, alone, nested, by type or by name."""
 
 import functools
 import inspect
-from collections.abc import Iterable, Mapping
-from dataclasses import is_dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, is_dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from navarch.config.kinds import SECRET
-from navarch.config.place import Place
-from navarch.config.reading import Refused, Scope
-from navarch.config.schema import Fault, Key, Rule, key_names, keys_of, rules_of
-from navarch.config.secretfile import read_secret_file
+from navarch.config.context import Refused, Scope
+from navarch.config.document import (
+    Entries,
+    Entry,
+    Items,
+    Leaf,
+    Tree,
+    describe,
+    is_empty,
+    is_nothing,
+)
+from navarch.config.errors import Place
+from navarch.config.kinds import SECRET, name_remedy, read_secret_file
+from navarch.config.schema import Fault, Key, Rule, key_names, keys_of, plain_block, rules_of
 from navarch.config.suggestion import MOVED, suggest
-from navarch.config.tree import Entries, Items, Leaf, Tree, is_empty, is_nothing
 
 B = TypeVar("B")
 
@@ -41,13 +49,13 @@ def read_block(
         node = Entries(entries=(), place=scope.home)
     if not isinstance(node, Entries):
         raise scope.wrong_type(node, "a mapping", "")
-    pass_ = _Pass(cls, node, scope, dict(absent or {}))
-    pass_.refuse_unknown(tag, siblings or {})
-    pass_.read_keys(publish=publish)
-    pass_.apply_rules(given or {})
-    if pass_.failed:
+    reader = _BlockReader(cls, node, scope, dict(absent or {}))
+    reader.refuse_unknown(tag, siblings or {})
+    reader.read_keys(publish=publish)
+    reader.apply_rules(given or {})
+    if reader.failed:
         raise Refused(scope.label)
-    return cls(**(given or {}), **pass_.values)
+    return cls(**(given or {}), **reader.values)
 
 
 @functools.cache
@@ -55,7 +63,7 @@ def _needs(rule: Rule) -> tuple[str, ...]:
     return tuple(inspect.signature(rule).parameters)
 
 
-class _Pass:
+class _BlockReader:
     """One block being read."""
 
     def __init__(self, cls: type, node: Entries, scope: Scope, absent: dict[str, object]) -> None:
@@ -84,7 +92,7 @@ class _Pass:
             return f"that is a key of type {' and '.join(owners)}"
         if name in MOVED:
             return MOVED[name]
-        if len(self.scope.reading.problems) > _SUGGESTIONS_MAX:
+        if len(self.scope.context.problems) > _SUGGESTIONS_MAX:
             return ""
         names = key_names(self.cls)
         close = suggest(name, names)
@@ -98,7 +106,7 @@ class _Pass:
                 self.failed = True
             else:
                 if publish:
-                    self.scope.reading.context[name] = self.values[name]
+                    self.scope.context.published[name] = self.values[name]
 
     def _value(self, declared: Key) -> object:
         entry = self.node.get(declared.name)
@@ -132,7 +140,7 @@ class _Pass:
 
     def _from_environment(self, declared: Key) -> object:
         variable = str(self.values.get(declared.environment_key, declared.environment))
-        text = self.scope.reading.environment.get(variable)
+        text = self.scope.context.environment.get(variable)
         part = self.scope.within(f"the environment variable {variable}")
         return SECRET.wrap(text, self.scope.home, part) if text else declared.default
 
@@ -141,7 +149,7 @@ class _Pass:
             entry.key.text for entry in self.node.entries if not is_empty(entry.value)
         )
         # A key of this block hides what has the same name elsewhere in the file, readable or not.
-        outside = {k: v for k, v in self.scope.reading.context.items() if k not in self.keys}
+        outside = {k: v for k, v in self.scope.context.published.items() if k not in self.keys}
         known = {**outside, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
             needs = _needs(rule)
@@ -171,3 +179,126 @@ class _Pass:
             elif isinstance(step, int) and isinstance(node, Items) and step < len(node.items):
                 found = node = node.items[step]
         return found
+
+
+class HasType(Protocol):
+    """A block that says which of several it is."""
+
+    type: ClassVar[str]
+
+
+V = TypeVar("V", bound=HasType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nested(Generic[B]):
+    """A block within a block."""
+
+    cls: type[B]
+    noun: str = "a mapping"
+
+    def read(self, node: Tree, scope: Scope) -> B:
+        """Return the block."""
+        return read_block(self.cls, node, scope)
+
+    def plain(self, value: B) -> object:
+        """Return a mapping."""
+        return plain_block(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tagged(Generic[V]):
+    """One of several blocks; which one, the block says itself under `type`."""
+
+    options: Callable[[Mapping[str, object]], Mapping[str, type[Any]]]
+    """Returns the blocks by type, given what is known about the file."""
+    unknown: str
+    """Begins the message for a type that does not exist."""
+    noun: str = "a mapping"
+
+    def read(self, node: Tree, scope: Scope) -> V:
+        """Return the block of the type it says it is."""
+        return self.read_named(node, scope, given={})
+
+    def read_named(self, node: Tree, scope: Scope, given: Mapping[str, object]) -> V:
+        """Return the block, with fields that the file does not spell out."""
+        if is_nothing(node):
+            node = Entries(entries=(), place=scope.home)
+        if not isinstance(node, Entries):
+            raise scope.wrong_type(node, self.noun, "{type: ...}")
+        options = self.options(scope.context.published)
+        cls = self._choose(options, node, scope)
+        return read_block(cls, node, scope, given=given, tag="type", siblings=options)
+
+    def _choose(self, options: Mapping[str, type[V]], node: Entries, scope: Scope) -> type[V]:
+        names = list(options)
+        entry = node.get("type")
+        if entry is None or is_nothing(entry.value):
+            at = entry.value if entry else scope.home
+            raise scope.refuse(at, "type is required", f"write type: {' or '.join(names)}")
+        leaf = scope.within("type").leaf(entry.value, "text", names[0])
+        if leaf.text in options:
+            return options[leaf.text]
+        close = suggest(leaf.text, names)
+        remedy = f'did you mean "{close}"? ' if close else ""
+        known = ", ".join(names)
+        raise scope.refuse(leaf, f"{self.unknown}: {leaf.shown}", f"{remedy}known are {known}")
+
+    def plain(self, value: V) -> object:
+        """Return a mapping that begins with its type."""
+        return {"type": value.type, **plain_block(value)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """Blocks by name: `pools` and `providers`."""
+
+    subject: str
+    """What one of them is called in messages."""
+    each: Nested[Any] | Tagged[Any]
+    absent: Callable[[Mapping[str, object]], Mapping[str, object]] = lambda _: {}
+    """What stands in for keys that are left out, given the rest of the file."""
+    check: Callable[[str], str | None] = name_remedy
+    """What to write in place of a name that cannot be used."""
+    noun: str = "a mapping (name to settings)"
+
+    def read(self, node: Tree, scope: Scope) -> Mapping[str, Any]:
+        """Return the blocks by name; all that is wrong in any of them is noted."""
+        if is_nothing(node):
+            return {}
+        if not isinstance(node, Entries):
+            raise scope.refuse(
+                node,
+                f"{scope.label} must be a mapping from name to settings, not {describe(node)}",
+                f"write the {self.subject}'s name as a key, and its settings below it",
+            )
+        blocks: dict[str, Any] = {}
+        for entry in node.entries:
+            try:
+                blocks[entry.key.text] = self._one(entry, scope)
+            except Refused:
+                continue
+        if len(blocks) < len(node.entries):
+            raise Refused(scope.label)
+        return blocks
+
+    def _one(self, entry: Entry, scope: Scope) -> object:
+        name = entry.key.text
+        subject = f'{self.subject} "{entry.key.shown}"'
+        part = scope.within(name, home=entry.key.place, subject=subject)
+        remedy = self.check(name)
+        if remedy is not None:
+            part.refuse(entry.key, f"this is not a name for a {self.subject}", remedy)
+        given = {"name": name}
+        if isinstance(self.each, Tagged):
+            made = self.each.read_named(entry.value, part, given)
+        else:
+            absent = self.absent(scope.context.published)
+            made = read_block(self.each.cls, entry.value, part, given=given, absent=absent)
+        if remedy is not None:
+            raise Refused(name)
+        return made
+
+    def plain(self, value: Mapping[str, Any]) -> object:
+        """Return a mapping."""
+        return {name: self.each.plain(each) for name, each in value.items()}

@@ -8,7 +8,7 @@ from navarch.config.schema import Fault, block, key
 from navarch.core.budget import Budget, BudgetOf, OverBudget
 
 
-def _named_or_whole(of: BudgetOf, name: str | None) -> Iterator[Fault]:
+def _name_unless_fleet(of: BudgetOf, name: str | None) -> Iterator[Fault]:
     if of is BudgetOf.FLEET and name:
         yield Fault(
             at=("name",),
@@ -31,7 +31,7 @@ def _limit_above_zero(limit_per_month: Decimal) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_named_or_whole, _limit_above_zero))
+@block(rules=(_name_unless_fleet, _limit_above_zero))
 class BudgetConfig:
     """A limit for one calendar month, in UTC, in the currency of the prices."""
 

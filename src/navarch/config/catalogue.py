@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Protocol
 
 from navarch.catalogue.gpus import parse_gpu_type
-from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class BuiltInCatalogue:
         abstract = ABSTRACT_TYPES.get(instance_type)
         if abstract is not None and provider_type in abstract.names:
             return abstract.names[provider_type]
-        meant = _meant(provider_type, instance_type)
+        meant = _best_match(provider_type, instance_type)
         return instance_type if meant is None else meant.instance_type
 
     def find(self, provider_type: str, instance_type: str) -> MachineKind | None:
@@ -117,11 +117,11 @@ class BuiltInCatalogue:
         return None
 
 
-def _meant(provider_type: str, instance_type: str) -> CataloguedMachine | None:
+def _best_match(provider_type: str, instance_type: str) -> CataloguedMachine | None:
     wanted = parse_gpu_type(instance_type)
     fitting = [
         machine
-        for machine in catalogued()
+        for machine in all_machines()
         if machine.provider == provider_type
         and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
     ]

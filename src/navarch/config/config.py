@@ -1,24 +1,50 @@
 """The configuration as a whole."""
 
+import ipaddress
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from urllib.parse import urlsplit
 
+from navarch.config.block import Named, Nested
 from navarch.config.budget import BudgetConfig, to_budget
-from navarch.config.defaults import DefaultsConfig, pool_defaults
+from navarch.config.errors import Problem
 from navarch.config.kinds import ListOf
-from navarch.config.nesting import Named, Nested
-from navarch.config.pool import PoolConfig, pool_name_remedy
-from navarch.config.problem import Problem
+from navarch.config.pool import DefaultsConfig, PoolConfig, pool_defaults, pool_name_remedy
 from navarch.config.provider import CLOUDS, PROVIDER, AwsConfig, GcpConfig, ProviderConfig
-from navarch.config.reach import is_local
 from navarch.config.scheduler import SchedulerConfig
 from navarch.config.schema import Fault, block, key
 from navarch.config.server import ServerConfig
 from navarch.config.suggestion import suggest
 from navarch.core.budget import BudgetOf
 
+_LOCAL_NAMES = ("localhost", "localhost.localdomain")
 
-def _some_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
+
+def is_local(url: str) -> bool:
+    """Return whether the host of `url` is a loopback or an unspecified address."""
+    host = (urlsplit(url).hostname or "").rstrip(".")
+    if host in _LOCAL_NAMES or host.endswith(".localhost"):
+        return True
+    address = _address(host)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    else:
+        return getattr(found, "ipv4_mapped", None) or found
+    try:
+        # The short forms that resolvers accept too, such as 127.1.
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except (OSError, ValueError):
+        return None
+
+
+def _at_least_one_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
     if not pools:
         yield Fault(
             at=("pools",),
@@ -27,7 +53,7 @@ def _some_pool(pools: Mapping[str, PoolConfig]) -> Iterator[Fault]:
         )
 
 
-def _budgets_once(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
+def _budgets_are_unique(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
     seen: set[tuple[BudgetOf, str | None]] = set()
     for index, each in enumerate(budgets):
         if (each.of, each.name) in seen:
@@ -39,7 +65,7 @@ def _budgets_once(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
         seen.add((each.of, each.name))
 
 
-def _budgets_held_by_somebody(
+def _budgets_match_pools(
     budgets: tuple[BudgetConfig, ...], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
     teams = {pool.labels["team"] for pool in pools.values() if "team" in pool.labels}
@@ -86,7 +112,7 @@ def _zones_in_their_regions(
                     )
 
 
-def _agents_reach_the_server(
+def _agents_can_reach_server(
     server: ServerConfig,
     providers: Mapping[str, ProviderConfig],
     pools: Mapping[str, PoolConfig],
@@ -126,11 +152,11 @@ def _agents_reach_the_server(
 # Declared in the order in which they are read: a pool is checked against what goes before.
 @block(
     rules=(
-        _some_pool,
-        _budgets_once,
-        _budgets_held_by_somebody,
+        _at_least_one_pool,
+        _budgets_are_unique,
+        _budgets_match_pools,
         _zones_in_their_regions,
-        _agents_reach_the_server,
+        _agents_can_reach_server,
     )
 )
 class Config:

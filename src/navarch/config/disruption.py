@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from datetime import timedelta
 
-from navarch.config.autoscaling import TIME_ZONE, DayName, days_once, each_once
+from navarch.config.autoscaling import TIME_ZONE, DayName, days_are_unique, values_are_unique
+from navarch.config.block import Nested
 from navarch.config.kinds import BOOLEAN, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.nesting import Nested
 from navarch.config.schema import Fault, block, key
 from navarch.core.disruption import Cause, Disruption, DisruptionBudget, window
 from navarch.core.schedule import DAYS, Day
@@ -27,11 +27,11 @@ def _hours_remedy(text: str) -> str | None:
 HOURS = Text(noun="hours of the day", example="09:00-17:30", check=_hours_remedy)
 
 
-def _reasons_once(reasons: tuple[Cause, ...]) -> Iterator[Fault]:
-    yield from each_once("reasons", reasons)
+def _reasons_are_unique(reasons: tuple[Cause, ...]) -> Iterator[Fault]:
+    yield from values_are_unique("reasons", reasons)
 
 
-@block(rules=(days_once, _reasons_once))
+@block(rules=(days_are_unique, _reasons_are_unique))
 class DisruptionBudgetConfig:
     """How many nodes may be out of use or on their way out at once, and when so few."""
 
@@ -61,7 +61,7 @@ class DisruptionBudgetConfig:
     time_zone: str = key(TIME_ZONE, default="UTC", doc="whose hours and days they are")
 
 
-def _something_to_replace(
+def _budgets_limit_enabled_reasons(
     lifetime_max: timedelta | None,
     replace_drifted: bool,
     savings_min: float | None,
@@ -85,7 +85,7 @@ def _something_to_replace(
             )
 
 
-def _emptiness_is_watched(empty_after: timedelta | None) -> Iterator[Fault]:
+def _empty_after_is_long_enough(empty_after: timedelta | None) -> Iterator[Fault]:
     if empty_after is not None and empty_after < timedelta(minutes=1):
         yield Fault(
             at=("empty_after",),
@@ -94,7 +94,7 @@ def _emptiness_is_watched(empty_after: timedelta | None) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_something_to_replace, _emptiness_is_watched))
+@block(rules=(_budgets_limit_enabled_reasons, _empty_after_is_long_enough))
 class DisruptionConfig:
     """Why and how fast sound nodes are replaced, each only once its successor serves."""
 

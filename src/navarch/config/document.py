@@ -1,20 +1,109 @@
-"""Documents: YAML text to a tree with places, however hostile the text."""
+"""YAML documents: text to a tree of values with their places, however hostile the text."""
 
 import re
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import yaml
+from yaml.nodes import ScalarNode
+from yaml.resolver import Resolver
 
+from navarch.config.errors import ConfigError, Place, Problem, Source
 from navarch.config.limits import check_events, check_size
-from navarch.config.place import Place
-from navarch.config.problem import ConfigError, Problem
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Entry, Items, Leaf, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A scalar."""
+
+    text: str
+    tag: str
+    """What YAML takes it for: str, int, float, bool, null or timestamp."""
+    place: Place
+    plain: bool = True
+    """Written without quotes."""
+    written: str | None = None
+    """How it stands in the file, if variables have been put in since."""
+
+    @property
+    def shown(self) -> str:
+        """How to quote it to a person: as it stands in the file, never what a variable held."""
+        text = self.text if self.written is None else self.written
+        short = text if len(text) <= 40 else text[:37] + "..."
+        return "".join(c if c.isprintable() else " " for c in short)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """A list."""
+
+    items: tuple["Tree", ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A key with its value."""
+
+    key: Leaf
+    value: "Tree"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entries:
+    """A mapping. No key occurs twice."""
+
+    entries: tuple[Entry, ...]
+    place: Place
+
+    def get(self, name: str) -> Entry | None:
+        """Return the entry of that name."""
+        return next((entry for entry in self.entries if entry.key.text == name), None)
+
+
+Tree: TypeAlias = Leaf | Items | Entries
+
+
+def is_nothing(tree: Tree) -> bool:
+    """Whether nothing was written: `key:` and no value."""
+    return isinstance(tree, Leaf) and tree.tag == "null"
+
+
+def is_empty(tree: Tree) -> bool:
+    """Whether there is nothing in it: no value, no items, no entries."""
+    match tree:
+        case Items(items=()) | Entries(entries=()):
+            return True
+    return is_nothing(tree)
+
+
+def describe(tree: Tree) -> str:
+    """Return what a value is, in the words of an error message."""
+    match tree:
+        case Items():
+            return "a list"
+        case Entries():
+            return "a mapping"
+        case Leaf(tag="null"):
+            return "nothing"
+        case Leaf(plain=False):
+            return f'the text "{tree.shown}"'
+        case _:
+            return f'"{tree.shown}"'
+
+
+_TAG_PREFIX = "tag:yaml.org,2002:"
+
+
+def resolve_tag(text: str) -> str:
+    """Return the tag of a plain scalar: int for 5, bool for true, str for most."""
+    tag: str = Resolver().resolve(ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    return tag.removeprefix(_TAG_PREFIX)
+
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The one in C is ten times as fast, and is not there everywhere."""
 
-_TAG_PREFIX = "tag:yaml.org,2002:"
 _TAGS = frozenset({"str", "int", "float", "bool", "null", "timestamp", "value", "merge"})
 
 _FORBIDDEN = re.compile(
@@ -45,7 +134,7 @@ def parse_document(
     except yaml.YAMLError as error:
         _refuse(_syntax_problem(source, error))
         raise
-    return None if root is None else _Planting(source, problems).tree(root)
+    return None if root is None else _TreeBuilder(source, problems).tree(root)
 
 
 def _refuse(problem: Problem | None) -> None:
@@ -72,7 +161,7 @@ def _syntax_remedy(source: Source, place: Place) -> str:
     return "look for a missing colon, quote or bracket here or on the line above"
 
 
-class _Planting:
+class _TreeBuilder:
     """Turns composed nodes into our tree, each node once however often it is aliased."""
 
     def __init__(self, source: Source, problems: list[Problem]) -> None:

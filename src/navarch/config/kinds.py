@@ -9,12 +9,11 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from navarch.config.interpolation import escape
-from navarch.config.place import Place
-from navarch.config.reading import Refused, Scope
+from navarch.config.context import Refused, Scope, escape
+from navarch.config.document import Entries, Items, Leaf, Tree, is_nothing
+from navarch.config.errors import Place
 from navarch.config.secret import Secret
 from navarch.config.suggestion import join_names, suggest
-from navarch.config.tree import Entries, Items, Leaf, Tree, is_nothing
 from navarch.core.duration import parse_duration, render_duration
 
 T = TypeVar("T")
@@ -229,7 +228,7 @@ class FilePath:
         leaf = scope.leaf(node, self.noun, self.example)
         if leaf.tag in ("bool", "null") or not leaf.text or "\0" in leaf.text:
             raise scope.wrong_type(leaf, self.noun, self.example)
-        return str(scope.reading.beside(leaf.text))
+        return str(scope.context.resolve_path(leaf.text))
 
     def plain(self, value: str) -> object:
         """Return it in a way that puts no variables in when it is read again."""
@@ -436,3 +435,22 @@ def _bounds(least: float | None, most: float | None) -> str:
 
 def _unquoted(leaf: Leaf) -> str:
     return "nothing" if leaf.tag == "null" else f'"{leaf.shown}"'
+
+
+def read_secret_file(node: Tree, scope: Scope) -> Secret:
+    """Return the secret in the file that `node` names."""
+    leaf = scope.leaf(node, "a path", "./token")
+    if leaf.tag in ("bool", "null") or not leaf.text:
+        raise scope.wrong_type(leaf, "a path", "./token")
+    path = scope.context.resolve_path(leaf.text)
+    try:
+        found = scope.context.read_file(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it does not hold text"
+        message = f"{scope.label}: cannot read {leaf.shown}: {reason}"
+        remedy = "paths are relative to the configuration file"
+        raise scope.refuse(leaf, message, remedy) from None
+    if found.readable_by_others:
+        message = f"{scope.label}: everybody on this machine can read {leaf.shown}"
+        scope.warn(leaf, message, f"chmod 600 {leaf.shown}")
+    return SECRET.wrap(found.text.strip(), leaf, scope)

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 
 import yaml
 
-from navarch.config.place import Place
-from navarch.config.problem import Problem
-from navarch.config.source import Source
+from navarch.config.errors import Place, Problem, Source
 
 TEXT_MAX = 1 << 20
 """Characters. A thousand pools take about a third of this."""
@@ -23,7 +21,7 @@ ALIASES_MAX = 1_000
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenCollection:
     """A collection whose end has not come yet; sizes and heights count aliases in full."""
 
     anchor: str | None
@@ -32,9 +30,9 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Gauge:
+class _SizeCounter:
     source: Source
-    open: list[_Open] = field(default_factory=list)
+    open: list[_OpenCollection] = field(default_factory=list)
     anchors: dict[str, tuple[int, int]] = field(default_factory=dict)
     aliases: int = 0
     documents: int = 0
@@ -50,7 +48,7 @@ class _Gauge:
             case yaml.ScalarEvent():
                 return self._closed(event, event.anchor, 1, 0)
             case yaml.CollectionStartEvent():
-                self.open.append(_Open(event.anchor))
+                self.open.append(_OpenCollection(event.anchor))
                 return self._deep(event, len(self.open))
             case yaml.CollectionEndEvent():
                 done = self.open.pop()
@@ -115,7 +113,7 @@ def check_size(source: Source) -> Problem | None:
 
 def check_events(source: Source, events: Iterable[yaml.Event]) -> Problem | None:
     """Return why a document is too large, too deep or endless."""
-    gauge = _Gauge(source)
+    gauge = _SizeCounter(source)
     for event in events:
         problem = gauge.take(event)
         if problem is not None:

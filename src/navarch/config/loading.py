@@ -8,19 +8,25 @@ from pathlib import Path
 
 from navarch.config.block import read_block
 from navarch.config.config import Config
-from navarch.config.document import parse_document
+from navarch.config.context import (
+    FileText,
+    ReadContext,
+    ReadFile,
+    Refused,
+    Scope,
+    TooManyProblems,
+    no_files,
+)
+from navarch.config.document import Entries, Leaf, Tree, parse_document
+from navarch.config.errors import ConfigError, Problem, Source, by_place
 from navarch.config.limits import TEXT_MAX
-from navarch.config.problem import ConfigError, Problem
 from navarch.config.provider import (
     PROVIDER_TYPES,
     BareMetalConfig,
     InventoryConfig,
     ProviderConfig,
 )
-from navarch.config.reading import FileText, ReadFile, Reading, Refused, Scope, TooManyProblems
 from navarch.config.server import ServerConfig
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Leaf, Tree
 
 SECRET_MAX = 64 * 1024
 
@@ -47,18 +53,18 @@ def load_config(
 
 def load_inventory(path: str) -> InventoryConfig:
     """Return the machines in an inventory file, or raise ConfigError with all that is wrong."""
-    reading = Reading(
+    context = ReadContext(
         source=Source(path, read_text(path).removeprefix("\ufeff")),
         folder=Path(path).absolute().parent,
         environment=os.environ,
         read_file=read_secret,
     )
-    root = parse_document(reading.source, reading.problems)
-    scope = Scope(reading=reading, label="inventory")
+    root = parse_document(context.source, context.problems)
+    scope = Scope(context=context, label="inventory")
     try:
         return read_block(InventoryConfig, root or Entries(entries=(), place=scope.home), scope)
     except (Refused, TooManyProblems):
-        raise ConfigError(sorted(reading.problems, key=_order)) from None
+        raise ConfigError(sorted(context.problems, key=by_place)) from None
 
 
 def _with_inventories(
@@ -87,39 +93,39 @@ def parse_config(
     start from `folder` (or where `source` is), `read_file` opens what `*_file` keys name, and
     `provider_types` are the blocks that providers may be, which extensions can add to.
     """
-    reading = Reading(
+    context = ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
         folder=Path(source).parent if folder is None else folder,
         environment=environment or {},
-        read_file=read_file or _no_files,
+        read_file=read_file or no_files,
     )
-    reading.context["provider_types"] = provider_types
-    root = parse_document(reading.source, reading.problems)
+    context.published["provider_types"] = provider_types
+    root = parse_document(context.source, context.problems)
     config = None
     try:
-        config = _read(root, reading)
+        config = _read(root, context)
     except TooManyProblems:
         pass
     except Refused:
-        assert reading.problems, "refused without a reason"
-    if config is None or reading.problems:
-        raise ConfigError(sorted(reading.problems, key=_order))
-    return replace(config, warnings=tuple(sorted(reading.warnings, key=_order)))
+        assert context.problems, "refused without a reason"
+    if config is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place))
+    return replace(config, warnings=tuple(sorted(context.warnings, key=by_place)))
 
 
 def default_config(environment: Mapping[str, str] | None = None) -> Config:
     """Return what holds without a file: no pools, and a token if the environment has one."""
-    reading = Reading(
+    context = ReadContext(
         source=Source("the environment", ""),
         folder=Path(),
         environment=environment or {},
-        read_file=_no_files,
+        read_file=no_files,
     )
-    scope = Scope(reading=reading, label="server")
+    scope = Scope(context=context, label="server")
     try:
         server = read_block(ServerConfig, Entries(entries=(), place=scope.home), scope)
     except Refused:
-        raise ConfigError(reading.problems) from None
+        raise ConfigError(context.problems) from None
     return Config(server=server)
 
 
@@ -133,12 +139,12 @@ def read_secret(path: Path) -> FileText:
     return FileText(text=held.decode(), readable_by_others=bool(mode & stat.S_IROTH))
 
 
-def _read(root: Tree | None, reading: Reading) -> Config:
-    scope = Scope(reading=reading)
+def _read(root: Tree | None, context: ReadContext) -> Config:
+    scope = Scope(context=context)
     tree = root if root is not None else Entries(entries=(), place=scope.home)
     if not isinstance(tree, Entries) and not (isinstance(tree, Leaf) and tree.tag == "null"):
         raise scope.within("a configuration").wrong_type(tree, "a mapping", "")
-    reading.context["provider_names"] = _names(tree, "providers")
+    context.published["provider_names"] = _names(tree, "providers")
     return read_block(Config, tree, scope, publish=True)
 
 
@@ -167,11 +173,3 @@ def read_text(source: str) -> str:
 
 def _unreadable(source: str, reason: str) -> ConfigError:
     return ConfigError([Problem(source=source, message=reason)], stage="reading config")
-
-
-def _no_files(_path: Path) -> FileText:
-    raise FileNotFoundError(2, "there are no files here")
-
-
-def _order(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)

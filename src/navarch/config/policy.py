@@ -10,17 +10,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from navarch.config.block import read_block
-from navarch.config.document import parse_document
+from navarch.config.block import Nested, read_block
+from navarch.config.context import ReadContext, Refused, Scope, TooManyProblems, no_files
+from navarch.config.document import Entries, Leaf, Tree, parse_document
+from navarch.config.errors import ConfigError, Place, Source, by_place
 from navarch.config.kinds import BOOLEAN, DURATION, DURATION_OR_ZERO, TEXT, Choice, Integer, ListOf
 from navarch.config.loading import read_text
-from navarch.config.nesting import Nested
-from navarch.config.place import Place
-from navarch.config.problem import ConfigError, Problem
-from navarch.config.reading import FileText, Reading, Refused, Scope, TooManyProblems
 from navarch.config.schema import Fault, block, key
-from navarch.config.source import Source
-from navarch.config.tree import Entries, Leaf, Tree
 from navarch.core.health import Health
 from navarch.health.policy.expression import Flaw, constant, find_flaw
 from navarch.health.policy.phase import MachinePhase
@@ -60,7 +56,7 @@ class Condition:
             )
         flaw = find_flaw(node.text)
         if flaw is not None:
-            place = _place_within(scope.reading.source, node, flaw)
+            place = _place_within(scope.context.source, node, flaw)
             raise scope.refuse(place, flaw.message, flaw.remedy)
         return node.text
 
@@ -69,7 +65,9 @@ class Condition:
         return value
 
 
-def _counting(count: int, within: timedelta | None, distinct: str | None) -> Iterator[Fault]:
+def _count_needs_within(
+    count: int, within: timedelta | None, distinct: str | None
+) -> Iterator[Fault]:
     if count > 1 and within is None:
         yield Fault(
             at=("count",),
@@ -96,7 +94,7 @@ def _counting(count: int, within: timedelta | None, distinct: str | None) -> Ite
         )
 
 
-def _deadly(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
+def _fatal_needs_unhealthy(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
     if fatal and result is not RuleResult.UNHEALTHY:
         yield Fault(
             at=("fatal",),
@@ -105,7 +103,7 @@ def _deadly(fatal: bool | None, result: RuleResult) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_counting, _deadly))
+@block(rules=(_count_needs_within, _fatal_needs_unhealthy))
 class RuleConfig:
     """One rule: when all that it asks for is so, its result is the verdict."""
 
@@ -157,7 +155,7 @@ class MetadataConfig:
     description: str = key(TEXT, default="", doc="what it is for, in words")
 
 
-def _version_known(version: str) -> Iterator[Fault]:
+def _version_is_supported(version: str) -> Iterator[Fault]:
     if version not in VERSIONS:
         yield Fault(
             at=("version",),
@@ -166,7 +164,7 @@ def _version_known(version: str) -> Iterator[Fault]:
         )
 
 
-def _some_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+def _at_least_one_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     if not rules:
         yield Fault(
             at=("rules",),
@@ -175,7 +173,7 @@ def _some_rule(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
         )
 
 
-def _names_once(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+def _rule_names_are_unique(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, rule in enumerate(rules):
         if rule.name in seen:
@@ -187,7 +185,7 @@ def _names_once(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
         seen.add(rule.name)
 
 
-def _reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
+def _rules_are_reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
     catching: RuleConfig | None = None
     earlier: dict[str, str] = {}
     for index, rule in enumerate(rules):
@@ -211,7 +209,9 @@ def _reachable(rules: tuple[RuleConfig, ...]) -> Iterator[Fault]:
                 catching = rule
 
 
-@block(rules=(_version_known, _some_rule, _names_once, _reachable))
+@block(
+    rules=(_version_is_supported, _at_least_one_rule, _rule_names_are_unique, _rules_are_reachable)
+)
 class PolicyConfig:
     """A policy as it stands in its file."""
 
@@ -237,14 +237,14 @@ def load_policy(path: str | os.PathLike[str]) -> Policy:
 
 def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
     """Return the policy in a text, or raise ConfigError with all that is wrong with it."""
-    reading = Reading(
+    context = ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
         folder=Path(),
         environment={},
-        read_file=_no_files,
+        read_file=no_files,
     )
-    scope = Scope(reading=reading)
-    root = parse_document(reading.source, reading.problems)
+    scope = Scope(context=context)
+    root = parse_document(context.source, context.problems)
     tree = Entries(entries=(), place=scope.home) if root is None else root
     found: PolicyConfig | None = None
     try:
@@ -252,9 +252,9 @@ def parse_policy(text: str, *, source: str = "policy.yaml") -> Policy:
             raise scope.within("a policy").wrong_type(tree, "a mapping", "")
         found = read_block(PolicyConfig, tree, scope)
     except (Refused, TooManyProblems):
-        assert reading.problems, "refused without a reason"
-    if found is None or reading.problems:
-        raise ConfigError(sorted(reading.problems, key=_order), stage="invalid policy")
+        assert context.problems, "refused without a reason"
+    if found is None or context.problems:
+        raise ConfigError(sorted(context.problems, key=by_place), stage="invalid policy")
     return Policy(
         name=found.metadata.name,
         description=found.metadata.description,
@@ -312,14 +312,6 @@ def _place_within(source: Source, leaf: Leaf, flaw: Flaw) -> Place:
             return Place(number, indent + offset + 1)
         offset -= length + 1
     return leaf.place
-
-
-def _no_files(_path: Path) -> FileText:
-    raise FileNotFoundError(2, "there are no files here")
-
-
-def _order(problem: Problem) -> tuple[int, int]:
-    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
 
 
 def rule_facts(rule: Rule) -> Mapping[str, Any]:

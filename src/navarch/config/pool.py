@@ -1,20 +1,12 @@
-"""Pools: groups of like nodes, as the operator writes them down."""
+"""The `pools` and `defaults` blocks: groups of like nodes."""
 
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from navarch.config.autoscaling import AUTOSCALING, AutoscalingConfig
-from navarch.config.buying import (
-    BUYING_RULES,
-    CAPACITY_TYPES,
-    CapacityType,
-    PoolProviderConfig,
-    Strategy,
-)
-from navarch.config.defaults import DefaultsConfig
+from navarch.config.block import Nested
 from navarch.config.disruption import DisruptionConfig
-from navarch.config.health import HealthConfig
 from navarch.config.kinds import (
     BOOLEAN,
     COMMAND,
@@ -31,13 +23,80 @@ from navarch.config.kinds import (
     MapOf,
     Real,
 )
-from navarch.config.nesting import Nested
+from navarch.config.pool_providers import (
+    CAPACITY_TYPES,
+    PROVIDER_RULES,
+    CapacityType,
+    PoolProviderConfig,
+    Strategy,
+)
+from navarch.config.pool_sizes import SIZE_RULES
 from navarch.config.remediation import REMEDIATION, RemediationConfig
 from navarch.config.schema import Fault, block, key
-from navarch.config.sizes import SIZE_RULES
 from navarch.core.bringup import Setup, check_template
 from navarch.core.errors import InvalidError
 from navarch.core.pool import is_pool_name
+from navarch.health.judgement import TIMES_MAX
+
+
+@block()
+class HealthConfig:
+    """When a node is given up, and whether it is replaced.
+
+    A block that leaves `auto_replace` out replaces, like no block at all: leaving something
+    out must not switch a safeguard off.
+    """
+
+    unhealthy_after: int = key(
+        # Nobody counts further: what is asked for beyond it would never come.
+        Integer(least=1, most=TIMES_MAX, example="2"),
+        default=2,
+        doc="how many unhealthy verdicts in a row, none of them fatal, make a node be replaced",
+    )
+    silent_after: timedelta = key(
+        DURATION,
+        default=timedelta(minutes=10),
+        doc="how long a node may be silent, with nothing else wrong, before it is replaced",
+    )
+    auto_replace: bool = key(
+        BOOLEAN, default=True, doc="replace unhealthy nodes without being asked"
+    )
+    policy: str | None = key(
+        PATH,
+        default=None,
+        doc="a file of rules for these nodes' health events; the server's if left out",
+    )
+
+
+@block()
+class DefaultsConfig:
+    """What holds for pools that do not say otherwise."""
+
+    ssh_keys: tuple[str, ...] = key(
+        ListOf(each=TEXT), default=(), doc="names of keys that may log in to nodes"
+    )
+    health: HealthConfig | None = key(
+        Nested(cls=HealthConfig), default=None, doc="when nodes are given up; as a whole block"
+    )
+    ssh_user: str | None = key(TEXT, default=None, doc="who logs in to set a node up")
+    ssh_private_key_path: str | None = key(
+        PATH, default=None, doc="the key to log in with to set a node up"
+    )
+
+
+def pool_defaults(context: Mapping[str, object]) -> Mapping[str, object]:
+    """Return what stands in for keys a pool leaves out."""
+    defaults = context.get("defaults")
+    if not isinstance(defaults, DefaultsConfig):
+        return {}
+    held = {
+        "ssh_keys": defaults.ssh_keys,
+        "health": defaults.health,
+        "ssh_user": defaults.ssh_user,
+        "ssh_private_key_path": defaults.ssh_private_key_path,
+    }
+    return {name: value for name, value in held.items() if value is not None}
+
 
 ANY_NODES = Integer(most=100_000)
 
@@ -51,7 +110,7 @@ def pool_name_remedy(text: str) -> str | None:
     return f"use at most 40 lower-case letters, digits and dashes, a letter first{example}"
 
 
-def _key_to_log_in(
+def _setup_needs_ssh_key(
     setup_commands: tuple[str, ...], ssh_private_key_path: str | None, defaults: DefaultsConfig
 ) -> Iterator[Fault]:
     if setup_commands and not (ssh_private_key_path or defaults.ssh_private_key_path):
@@ -62,7 +121,7 @@ def _key_to_log_in(
         )
 
 
-def _known_variables(setup_commands: tuple[str, ...]) -> Iterator[Fault]:
+def _template_variables_exist(setup_commands: tuple[str, ...]) -> Iterator[Fault]:
     for index, command in enumerate(setup_commands):
         try:
             check_template(command)
@@ -74,7 +133,7 @@ def _known_variables(setup_commands: tuple[str, ...]) -> Iterator[Fault]:
             )
 
 
-def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
+def _pool_label_is_reserved(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
     if labels.get("pool", name) != name:
         yield Fault(
             at=("labels", "pool"),
@@ -84,7 +143,15 @@ def _label_is_ours(name: str, labels: Mapping[str, str]) -> Iterator[Fault]:
         )
 
 
-@block(rules=(*BUYING_RULES, *SIZE_RULES, _key_to_log_in, _known_variables, _label_is_ours))
+@block(
+    rules=(
+        *PROVIDER_RULES,
+        *SIZE_RULES,
+        _setup_needs_ssh_key,
+        _template_variables_exist,
+        _pool_label_is_reserved,
+    )
+)
 class PoolConfig:
     """A group of like nodes."""
 

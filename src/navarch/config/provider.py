@@ -5,6 +5,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import ClassVar, TypeAlias
 
+from navarch.config.block import Nested, Tagged
 from navarch.config.kinds import (
     BOOLEAN,
     COMMAND,
@@ -22,14 +23,13 @@ from navarch.config.kinds import (
     Real,
     Text,
 )
-from navarch.config.nesting import Nested, Tagged
 from navarch.config.schema import Fault, block, key
 from navarch.config.secret import Secret
 
 GPUS = Integer(least=1, most=1024, example="8")
 PORT = Integer(least=1, most=65535, example="22")
-SOME = Integer(least=0, most=1_000_000, example="8")
-_REBUILD = "providers are connected once, when the server starts"
+COUNT_OR_ZERO = Integer(least=0, most=1_000_000, example="8")
+_CONNECTED_ONCE = "providers are connected once, when the server starts"
 
 
 def _boot_times_in_order(boot_min: timedelta, boot_max: timedelta) -> Iterator[Fault]:
@@ -53,62 +53,65 @@ class FakeConfig:
 
     type: ClassVar[str] = "fake"
     name: str
-    gpu_count: int = key(GPUS, default=8, doc="GPUs per machine", restart=_REBUILD)
+    gpu_count: int = key(GPUS, default=8, doc="GPUs per machine", restart=_CONNECTED_ONCE)
     gpu_type: str = key(
-        TEXT, default="NVIDIA H100 80GB HBM3", doc="what the GPUs call themselves", restart=_REBUILD
+        TEXT,
+        default="NVIDIA H100 80GB HBM3",
+        doc="what the GPUs call themselves",
+        restart=_CONNECTED_ONCE,
     )
     boot_min: timedelta = key(
         DURATION_OR_ZERO,
         default=timedelta(seconds=3),
         doc="the shortest a machine takes to boot",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     boot_max: timedelta = key(
         DURATION_OR_ZERO,
         default=timedelta(seconds=10),
         doc="the longest a machine takes to boot",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     bad_boot_share: float = key(
         Real(least=0, most=1, example="0.1"),
         default=0.1,
         doc="the share of machines that boot badly and have to be replaced",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     prices: Mapping[str, Decimal] = key(
         MapOf(each=MONEY),
         default_factory=dict,
         doc=f"price per hour by instance type; ${SIMULATED_GPU_HOUR} for each GPU if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     spot_prices: Mapping[str, Decimal] = key(
         MapOf(each=MONEY),
         default_factory=dict,
         doc="price per hour of spot machines by instance type",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     stock: Mapping[str, int] | None = key(
-        MapOf(each=SOME),
+        MapOf(each=COUNT_OR_ZERO),
         default=None,
         doc="how many machines of each type can be had at once, spot ones apart under `TYPE spot`; "
         "none of a type that is not listed, any number if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     reservations: Mapping[str, int] = key(
-        MapOf(each=SOME),
+        MapOf(each=COUNT_OR_ZERO),
         default_factory=dict,
         doc="how many machines each capacity reservation holds, by its name",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     blocks: Mapping[str, int] | None = key(
-        MapOf(each=SOME),
+        MapOf(each=COUNT_OR_ZERO),
         default=None,
         doc="how many machines each block of the network has room for; `ZONE/NAME` is in that "
         "zone. Four large ones if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     seed: int | None = key(
-        Integer(least=0), default=None, doc="makes its troubles repeat", restart=_REBUILD
+        Integer(least=0), default=None, doc="makes its troubles repeat", restart=_CONNECTED_ONCE
     )
 
     def price(self, instance_type: str) -> Decimal:
@@ -117,7 +120,7 @@ class FakeConfig:
         return self.prices.get(instance_type, SIMULATED_GPU_HOUR * gpus)
 
 
-def _api_key_known(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
+def _api_key_is_set(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
     if api_key is None:
         yield Fault(
             at=("api_key_env",),
@@ -127,7 +130,7 @@ def _api_key_known(api_key: Secret | None, api_key_env: str) -> Iterator[Fault]:
         )
 
 
-@block(rules=(_api_key_known,))
+@block(rules=(_api_key_is_set,))
 class LambdaConfig:
     """An account at Lambda."""
 
@@ -149,20 +152,20 @@ class LambdaConfig:
         TEXT,
         default=None,
         doc="the name of a key at Lambda, or a public key, for pools that have none",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     endpoint: str = key(
         URL,
         default="https://cloud.lambda.ai/api/v1",
         doc="where the API is",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
 
 
 FLEX_START_MAX = timedelta(days=7)
 
 
-def _flex_start_ends(flex_start: bool, max_run: timedelta | None) -> Iterator[Fault]:
+def _flex_start_needs_max_run(flex_start: bool, max_run: timedelta | None) -> Iterator[Fault]:
     if flex_start and max_run is None:
         yield Fault(
             at=("flex_start",),
@@ -177,66 +180,80 @@ def _flex_start_ends(flex_start: bool, max_run: timedelta | None) -> Iterator[Fa
         )
 
 
-@block(rules=(_flex_start_ends,))
+@block(rules=(_flex_start_needs_max_run,))
 class GcpConfig:
     """A project at Google Cloud."""
 
     type: ClassVar[str] = "gcp"
     name: str
-    project: str = key(TEXT, doc="the project machines are bought in", restart=_REBUILD)
+    project: str = key(TEXT, doc="the project machines are bought in", restart=_CONNECTED_ONCE)
     zone: str = key(
-        TEXT, default="us-central1-a", doc="where to buy when a pool does not say", restart=_REBUILD
+        TEXT,
+        default="us-central1-a",
+        doc="where to buy when a pool does not say",
+        restart=_CONNECTED_ONCE,
     )
     region: str | None = key(
-        TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
+        TEXT, default=None, doc="where to buy when a pool does not say", restart=_CONNECTED_ONCE
     )
     credentials_file: str | None = key(
         PATH,
         default=None,
         doc="a service account's key; the machine's own credentials if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
-    network: str | None = key(TEXT, default=None, doc="the network machines join", restart=_REBUILD)
+    network: str | None = key(
+        TEXT, default=None, doc="the network machines join", restart=_CONNECTED_ONCE
+    )
     subnetwork: str | None = key(
-        TEXT, default=None, doc="the subnetwork machines join", restart=_REBUILD
+        TEXT, default=None, doc="the subnetwork machines join", restart=_CONNECTED_ONCE
     )
     public_address: bool = key(
-        BOOLEAN, default=True, doc="whether machines can be reached from outside", restart=_REBUILD
+        BOOLEAN,
+        default=True,
+        doc="whether machines can be reached from outside",
+        restart=_CONNECTED_ONCE,
     )
     service_account: str | None = key(
-        TEXT, default=None, doc="whose rights machines have; nobody's if left out", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="whose rights machines have; nobody's if left out",
+        restart=_CONNECTED_ONCE,
     )
     image: str | None = key(
         TEXT,
         default=None,
         doc="the image or image family machines boot; Ubuntu 24.04 if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     disk_gb: int = key(
         Integer(least=10, most=65536, example="200"),
         default=200,
         doc="the size of the boot disk",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     flex_start: bool = key(
         BOOLEAN,
         default=False,
         doc="queue for machines that run for at most max_run, where others would be refused",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     max_run: timedelta | None = key(
-        DURATION, default=None, doc="how long a machine may run before it ends", restart=_REBUILD
+        DURATION,
+        default=None,
+        doc="how long a machine may run before it ends",
+        restart=_CONNECTED_ONCE,
     )
-    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_CONNECTED_ONCE)
     billing_endpoint: str | None = key(
         URL,
         default=None,
         doc="where prices are read; at Google's own unless endpoint is given",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
 
 
-def _home_is_a_region(region: str | None, regions: tuple[str, ...]) -> Iterator[Fault]:
+def _region_is_among_regions(region: str | None, regions: tuple[str, ...]) -> Iterator[Fault]:
     if region is not None and regions and region not in regions:
         yield Fault(
             at=("region",),
@@ -245,65 +262,73 @@ def _home_is_a_region(region: str | None, regions: tuple[str, ...]) -> Iterator[
         )
 
 
-@block(rules=(_home_is_a_region,))
+@block(rules=(_region_is_among_regions,))
 class AwsConfig:
     """An account at AWS. Credentials are found the way AWS's own tools find them."""
 
     type: ClassVar[str] = "aws"
     name: str
     region: str | None = key(
-        TEXT, default=None, doc="where to buy when a pool does not say", restart=_REBUILD
+        TEXT, default=None, doc="where to buy when a pool does not say", restart=_CONNECTED_ONCE
     )
     regions: tuple[str, ...] = key(
         ListOf(each=TEXT),
         default=(),
         doc="where machines are bought and looked for; all that the account has if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     profile: str | None = key(
-        TEXT, default=None, doc="the profile of the shared credentials file", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="the profile of the shared credentials file",
+        restart=_CONNECTED_ONCE,
     )
     credentials_file: str | None = key(
-        PATH, default=None, doc="a shared credentials file elsewhere", restart=_REBUILD
+        PATH, default=None, doc="a shared credentials file elsewhere", restart=_CONNECTED_ONCE
     )
     image: str | None = key(
         TEXT,
         default=None,
         doc="the AMI machines boot, or resolve:ssm: and a parameter; AWS's GPU image if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     images: Mapping[str, str] = key(
-        MapOf(each=TEXT), default_factory=dict, doc="the AMI by region", restart=_REBUILD
+        MapOf(each=TEXT), default_factory=dict, doc="the AMI by region", restart=_CONNECTED_ONCE
     )
-    subnet: str | None = key(TEXT, default=None, doc="the subnet machines join", restart=_REBUILD)
+    subnet: str | None = key(
+        TEXT, default=None, doc="the subnet machines join", restart=_CONNECTED_ONCE
+    )
     subnets: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="subnets of several zones", restart=_REBUILD
+        ListOf(each=TEXT), default=(), doc="subnets of several zones", restart=_CONNECTED_ONCE
     )
     security_groups: tuple[str, ...] = key(
-        ListOf(each=TEXT), default=(), doc="the security groups machines are in", restart=_REBUILD
+        ListOf(each=TEXT),
+        default=(),
+        doc="the security groups machines are in",
+        restart=_CONNECTED_ONCE,
     )
     instance_profile: str | None = key(
-        TEXT, default=None, doc="the IAM instance profile machines have", restart=_REBUILD
+        TEXT, default=None, doc="the IAM instance profile machines have", restart=_CONNECTED_ONCE
     )
     efa: bool | None = key(
         BOOLEAN,
         default=None,
         doc="whether machines get every network card; those of gangs do if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     root_disk_gb: int = key(
         Integer(least=0, most=65536, example="500"),
         default=0,
         doc="the size of the root disk; the image's own if left out",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     event_queue: str | None = key(
         URL,
         default=None,
         doc="the SQS queue that EventBridge sends EC2's events to: interruptions, rebalancing",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
-    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_REBUILD)
+    endpoint: str | None = key(URL, default=None, doc="where the API is", restart=_CONNECTED_ONCE)
 
 
 @block()
@@ -313,29 +338,37 @@ class DockerConfig:
     type: ClassVar[str] = "docker"
     name: str
     host: str | None = key(
-        TEXT, default=None, doc="the engine; as DOCKER_HOST says if left out", restart=_REBUILD
+        TEXT,
+        default=None,
+        doc="the engine; as DOCKER_HOST says if left out",
+        restart=_CONNECTED_ONCE,
     )
     image: str = key(
-        TEXT, default="navarch-agent", doc="the image of every machine", restart=_REBUILD
+        TEXT, default="navarch-agent", doc="the image of every machine", restart=_CONNECTED_ONCE
     )
     command: tuple[str, ...] = key(
         ListOf(each=TEXT),
         default=("navarch", "agent"),
         doc="what runs in it: the agent, as the image names it",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
-    network: str = key(TEXT, default="bridge", doc="the network machines join", restart=_REBUILD)
+    network: str = key(
+        TEXT, default="bridge", doc="the network machines join", restart=_CONNECTED_ONCE
+    )
     ssh_public_key_path: str | None = key(
-        PATH, default=None, doc="the key that may log in to machines", restart=_REBUILD
+        PATH, default=None, doc="the key that may log in to machines", restart=_CONNECTED_ONCE
     )
     gpu_count: int = key(
-        Integer(least=0, most=1024), default=0, doc="simulated GPUs per machine", restart=_REBUILD
+        Integer(least=0, most=1024),
+        default=0,
+        doc="simulated GPUs per machine",
+        restart=_CONNECTED_ONCE,
     )
     real_gpus: bool = key(
         BOOLEAN,
         default=False,
         doc="give every machine all GPUs of the engine's, through the NVIDIA runtime",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
 
 
@@ -361,7 +394,7 @@ class HostConfig:
     labels: Mapping[str, str] = key(MapOf(each=TEXT), default_factory=dict, doc="what else it is")
 
 
-def _hosts_once(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
+def _hosts_are_unique(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, host in enumerate(hosts):
         if host.name in seen:
@@ -373,7 +406,7 @@ def _hosts_once(hosts: tuple[HostConfig, ...]) -> Iterator[Fault]:
         seen.add(host.name)
 
 
-@block(rules=(_hosts_once,))
+@block(rules=(_hosts_are_unique,))
 class InventoryConfig:
     """An inventory in a file of its own."""
 
@@ -382,7 +415,7 @@ class InventoryConfig:
     )
 
 
-def _some_hosts(hosts: tuple[HostConfig, ...], inventory: str | None) -> Iterator[Fault]:
+def _hosts_or_inventory(hosts: tuple[HostConfig, ...], inventory: str | None) -> Iterator[Fault]:
     if bool(hosts) == bool(inventory):
         yield Fault(
             at=("hosts",),
@@ -391,7 +424,7 @@ def _some_hosts(hosts: tuple[HostConfig, ...], inventory: str | None) -> Iterato
         )
 
 
-@block(rules=(_hosts_once, _some_hosts))
+@block(rules=(_hosts_are_unique, _hosts_or_inventory))
 class BareMetalConfig:
     """Machines of one's own, lent to pools and taken back clean."""
 
@@ -401,31 +434,34 @@ class BareMetalConfig:
         ListOf(each=Nested(cls=HostConfig), empty=False),
         default=(),
         doc="the machines",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     inventory: str | None = key(
-        PATH, default=None, doc="instead of hosts: a file with the key `hosts`", restart=_REBUILD
+        PATH,
+        default=None,
+        doc="instead of hosts: a file with the key `hosts`",
+        restart=_CONNECTED_ONCE,
     )
     ssh_private_key_path: str | None = key(
-        PATH, default=None, doc="the key to log in with", restart=_REBUILD
+        PATH, default=None, doc="the key to log in with", restart=_CONNECTED_ONCE
     )
     clean_up_commands: tuple[str, ...] = key(
         ListOf(each=COMMAND),
         default=(),
         doc="what is run on a machine before anybody else may have it",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     claim_file: str = key(
         TEXT,
         default="/var/lib/navarch/claim",
         doc="the file on a machine that says whose it is",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
     lease_dir: str | None = key(
         PATH,
         default=None,
         doc="where it is written who has which machine; several servers may share it",
-        restart=_REBUILD,
+        restart=_CONNECTED_ONCE,
     )
 
 

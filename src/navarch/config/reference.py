@@ -11,21 +11,23 @@ from pathlib import Path
 
 from navarch.config.autoscaling import AUTOSCALING_TYPES, WindowConfig
 from navarch.config.budget import BudgetConfig
-from navarch.config.buying import PoolProviderConfig
 from navarch.config.config import Config
-from navarch.config.defaults import DefaultsConfig
 from navarch.config.disruption import DisruptionBudgetConfig, DisruptionConfig
-from navarch.config.health import HealthConfig
-from navarch.config.metrics import MetricsConfig, PrometheusConfig
-from navarch.config.notifier import NotifierConfig, WebhookConfig
 from navarch.config.policy import MetadataConfig, PolicyConfig, RuleConfig
-from navarch.config.pool import PoolConfig
+from navarch.config.pool import DefaultsConfig, HealthConfig, PoolConfig
+from navarch.config.pool_providers import PoolProviderConfig
 from navarch.config.provider import PROVIDER_TYPES, HostConfig
 from navarch.config.remediation import DomainBudgetConfig, GovernorConfig, RemediationConfig
 from navarch.config.scheduler import PluginConfig, QueueConfig, SchedulerConfig
 from navarch.config.schema import Key, keys_of
-from navarch.config.server import ServerConfig
-from navarch.config.stockouts import StockoutsConfig
+from navarch.config.server import (
+    MetricsConfig,
+    NotifierConfig,
+    PrometheusConfig,
+    ServerConfig,
+    StockoutsConfig,
+    WebhookConfig,
+)
 
 SECTIONS: Mapping[str, type] = {
     "top": Config,

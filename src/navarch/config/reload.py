@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from navarch.config.block import Nested
 from navarch.config.config import Config
-from navarch.config.nesting import Nested
 from navarch.config.pool import PoolConfig
 from navarch.config.provider import ProviderConfig
 from navarch.config.schema import Key, keys_of

@@ -4,23 +4,23 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
+from navarch.config.block import Nested
+from navarch.config.context import Scope
+from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import BOOLEAN, COUNT, DURATION, Choice, Integer, ListOf, Real, Text
-from navarch.config.nesting import Nested
-from navarch.config.reading import Scope
 from navarch.config.schema import block, key
 from navarch.config.suggestion import suggest
-from navarch.config.tree import Leaf, Tree, is_nothing
 from navarch.core.governor import Domain, DomainBudget, GovernorSettings, default_budgets
 from navarch.core.recovery import RecoveryStep
 from navarch.core.remediation import BUILT_IN_STRATEGIES, CORDON_AND_REPLACE, Remediation
 
 STRATEGIES = BUILT_IN_STRATEGIES
 
-_OWN = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+_CUSTOM = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
 
 
 def _strategy_remedy(text: str) -> str | None:
-    if text in STRATEGIES or _OWN.fullmatch(text):
+    if text in STRATEGIES or _CUSTOM.fullmatch(text):
         return None
     close = suggest(text, STRATEGIES)
     if close:

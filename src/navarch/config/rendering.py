@@ -3,7 +3,7 @@
 import yaml
 
 from navarch.config.config import Config
-from navarch.config.problem import ConfigError
+from navarch.config.errors import ConfigError
 from navarch.config.schema import plain_block
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from navarch.config.block import Named, Nested
+from navarch.config.context import Scope
+from navarch.config.document import Leaf, Tree, is_nothing
 from navarch.config.kinds import NAME, SETTINGS, TEXT, Integer, ListOf, Real
-from navarch.config.nesting import Named, Nested
-from navarch.config.reading import Scope
 from navarch.config.schema import Fault, block, key
 from navarch.config.suggestion import suggest
-from navarch.config.tree import Leaf, Tree, is_nothing
 from navarch.core.queue import Queue
 
 
@@ -60,7 +60,7 @@ def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
                 message=f'unknown queue "{queue.parent}"',
                 remedy=f'did you mean "{close}"?' if close else f"known are {', '.join(queues)}",
             )
-        elif name in _above(queues, queue.parent):
+        elif name in _ancestors(queues, queue.parent):
             yield Fault(
                 at=("queues", name, "parent"),
                 message=f'queue "{name}" is a part of itself',
@@ -68,7 +68,7 @@ def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
             )
 
 
-def _above(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
+def _ancestors(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
     """Return a queue and all that it is a part of."""
     found: set[str] = set()
     above: str | None = name
@@ -80,13 +80,13 @@ def _above(queues: Mapping[str, QueueConfig], name: str) -> set[str]:
 
 def plugins_exist(plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
     """Yield a fault for every plugin that cannot be built."""
-    yield from _faults("plugins", plugins)
+    yield from _plugin_faults("plugins", plugins)
 
 
-def _more_plugins(
+def _more_plugins_are_valid(
     plugins: tuple[PluginConfig, ...], more_plugins: tuple[PluginConfig, ...]
 ) -> Iterator[Fault]:
-    yield from _faults("more_plugins", more_plugins)
+    yield from _plugin_faults("more_plugins", more_plugins)
     if plugins and more_plugins:
         yield Fault(
             at=("more_plugins",),
@@ -95,10 +95,10 @@ def _more_plugins(
         )
 
 
-def _faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
+def _plugin_faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, plugin in enumerate(plugins):
-        wrong = f"{plugin.name} is listed twice" if plugin.name in seen else _wrong_with(plugin)
+        wrong = f"{plugin.name} is listed twice" if plugin.name in seen else _plugin_error(plugin)
         seen.add(plugin.name)
         if wrong:
             yield Fault(
@@ -108,7 +108,7 @@ def _faults(listed_as: str, plugins: tuple[PluginConfig, ...]) -> Iterator[Fault
             )
 
 
-def _wrong_with(plugin: PluginConfig) -> str:
+def _plugin_error(plugin: PluginConfig) -> str:
     # Only where plugins are named: a light install has no scheduler to ask.
     from navarch.core.errors import InvalidError
     from navarch.scheduler.plugins import built_in_plugins
@@ -120,7 +120,7 @@ def _wrong_with(plugin: PluginConfig) -> str:
     return ""
 
 
-@block(rules=(unknown_parents, plugins_exist, _more_plugins))
+@block(rules=(unknown_parents, plugins_exist, _more_plugins_are_valid))
 class SchedulerConfig:
     """How the fleet's own jobs are placed."""
 

@@ -6,9 +6,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from navarch.autoscale.building import build_autoscaler
 from navarch.autoscale.composite import Composite
 from navarch.autoscale.cost_aware import CostAware
+from navarch.autoscale.factory import build_autoscaler
 from navarch.autoscale.predictive import Predictive
 from navarch.autoscale.queue import Queue
 from navarch.autoscale.reactive import Reactive

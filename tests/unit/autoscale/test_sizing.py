@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from navarch.autoscale.building import build_autoscaler
+from navarch.autoscale.factory import build_autoscaler
 from navarch.core.autoscaling import (
     Autoscaling,
     CompositeSettings,

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from navarch.catalogue.gpus import GpuType, in_whole_machines, parse_gpu_type
-from navarch.catalogue.machines import CataloguedMachine, catalogued, find_machine, priced_on
+from navarch.catalogue.gpus import GpuType, machines_for_gpus, parse_gpu_type
+from navarch.catalogue.machines import CataloguedMachine, all_machines, find_machine, priced_on
 from navarch.config.catalogue import ABSTRACT_TYPES, BuiltInCatalogue
 
 
@@ -14,14 +14,14 @@ def names(provider: str, text: str, gpus: int) -> list[str]:
     wanted = parse_gpu_type(text)
     fitting = [
         machine
-        for machine in catalogued()
+        for machine in all_machines()
         if machine.provider == provider
         and wanted.covers(machine.gpu_model, machine.gpus, machine.instance_type)
     ]
-    return [x.instance_type for x in in_whole_machines(fitting, gpus, lambda x: x.gpus)]
+    return [x.instance_type for x in machines_for_gpus(fitting, gpus, lambda x: x.gpus)]
 
 
-@pytest.mark.parametrize("provider", sorted({machine.provider for machine in catalogued()}))
+@pytest.mark.parametrize("provider", sorted({machine.provider for machine in all_machines()}))
 @pytest.mark.parametrize("model", ["h100", "h200", "a100", "b200", "l40s"])
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
 def test_a_type_and_a_number_mean_the_same_as_both_in_one_word(
@@ -71,7 +71,7 @@ def test_a_number_is_only_a_number_at_the_end() -> None:
 
 def test_every_row_of_the_catalogue_makes_sense() -> None:
     seen = set()
-    for machine in catalogued():
+    for machine in all_machines():
         assert (machine.provider, machine.instance_type) not in seen
         seen.add((machine.provider, machine.instance_type))
         assert machine.gpus >= 1
@@ -80,7 +80,7 @@ def test_every_row_of_the_catalogue_makes_sense() -> None:
         assert machine.usd_per_hour >= 0
         if machine.usd_per_hour and machine.spot_usd_per_hour:
             assert machine.spot_usd_per_hour <= machine.usd_per_hour * 2, machine
-    assert len({machine.provider for machine in catalogued()}) == 12
+    assert len({machine.provider for machine in all_machines()}) == 12
     assert priced_on() >= date(2026, 8, 1)
 
 

@@ -5,7 +5,7 @@ import yaml
 
 from navarch.config import ConfigError, Problem, parse_config
 from navarch.config.document import parse_document
-from navarch.config.source import Source
+from navarch.config.errors import Source
 
 POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
 

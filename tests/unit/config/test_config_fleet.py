@@ -23,11 +23,11 @@ from navarch.config import (
     to_pool_specs,
 )
 from navarch.config.autoscaling import CompositeConfig, ReactiveConfig, ScheduledConfig
-from navarch.config.buying import Strategy
 from navarch.config.kinds import COUNT
+from navarch.config.pool_providers import Strategy
 from navarch.config.provider import PROVIDER_TYPES
 from navarch.config.schema import block, key
-from navarch.config.stockouts import StockoutsConfig, to_spans
+from navarch.config.server import StockoutsConfig, to_pauses
 from navarch.core.refusal import Refusal
 from navarch.core.schedule import Day
 from navarch.fleet.stockouts import SPANS
@@ -506,8 +506,8 @@ pools:
 
 
 def test_every_class_of_refusal_closes_for_as_long_with_a_file_as_without() -> None:
-    assert to_spans(StockoutsConfig()) == SPANS
-    assert set(to_spans(StockoutsConfig())) == set(Refusal)
+    assert to_pauses(StockoutsConfig()) == SPANS
+    assert set(to_pauses(StockoutsConfig())) == set(Refusal)
 
 
 def test_reserved_machines_come_first_then_the_capacity_types_as_listed() -> None:

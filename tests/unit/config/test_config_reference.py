@@ -6,10 +6,10 @@ from pathlib import Path
 import yaml
 
 from navarch.config import parse_config
+from navarch.config.block import Named, Nested, Tagged
 from navarch.config.catalogue import ABSTRACT_TYPES
 from navarch.config.config import Config
 from navarch.config.kinds import ListOf
-from navarch.config.nesting import Named, Nested, Tagged
 from navarch.config.reference import SECTIONS, render_reference
 from navarch.config.schema import keys_of
 

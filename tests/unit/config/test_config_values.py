@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from navarch.config import ConfigError, FileText, Secret, default_config, load_config, parse_config
-from navarch.config.interpolation import Misuse, interpolate
+from navarch.config.context import BadVariable, interpolate
 from navarch.config.provider import LambdaConfig
 
 POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x, max_nodes: 1}}\n"
@@ -36,7 +36,7 @@ POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x,
 def test_variables_are_put_in_or_refused(text: str, expected: str | None) -> None:
     value = interpolate(text, {"A": "one", "EMPTY": ""})
 
-    assert (None if isinstance(value, Misuse) else value) == expected
+    assert (None if isinstance(value, BadVariable) else value) == expected
 
 
 def test_a_variable_takes_the_type_it_looks_like_unless_quoted() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from navarch.config.errors import ConfigError
 from navarch.config.policy import default_policy_text, load_policy, parse_policy
-from navarch.config.problem import ConfigError
 from navarch.config.reference import POLICY_SECTIONS, render_reference
 from navarch.health.policy.occurrence import FIELDS
 

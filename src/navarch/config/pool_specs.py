@@ -1,13 +1,15 @@
-"""Offerings: where a pool's machines may be bought, best first."""
+"""Pool specs: configured pools as requests to the control plane, with their offerings."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from decimal import Decimal
 
-from navarch.config.buying import CapacityType, PoolProviderConfig, Strategy
+from navarch.config.autoscaling import to_autoscaling
 from navarch.config.catalogue import Catalogue, MachineKind
 from navarch.config.config import Config
+from navarch.config.disruption import to_disruption
 from navarch.config.pool import PoolConfig
+from navarch.config.pool_providers import CapacityType, PoolProviderConfig, Strategy
 from navarch.config.provider import (
     AwsConfig,
     BareMetalConfig,
@@ -16,8 +18,11 @@ from navarch.config.provider import (
     GcpConfig,
     ProviderConfig,
 )
-from navarch.core.ids import ProviderName
+from navarch.config.remediation import to_remediation
+from navarch.core.ids import PoolName, ProviderName
 from navarch.core.offering import Offering
+from navarch.core.pool import Pool
+from navarch.ports.api import PoolSpec
 
 
 def offerings(config: Config, pool: PoolConfig, catalogue: Catalogue) -> tuple[Offering, ...]:
@@ -137,7 +142,7 @@ def _places(
     regions = source.regions or ((pool.region,) if pool.region else ())
     zones = source.zones or pool.zones
     if not regions and not zones:
-        yield _home(provider)
+        yield _default_place(provider)
         return
     left = list(zones)
     for region in regions:
@@ -155,7 +160,7 @@ def _places(
         yield regions[0], ""
 
 
-def _home(provider: ProviderConfig) -> tuple[str, str]:
+def _default_place(provider: ProviderConfig) -> tuple[str, str]:
     """Return the region and zone that a provider's own settings name."""
     match provider:
         case GcpConfig(region=str(region)) if not provider.zone.startswith(region):
@@ -165,3 +170,38 @@ def _home(provider: ProviderConfig) -> tuple[str, str]:
         case AwsConfig(region=str(region)):
             return region, ""
     return "", ""
+
+
+def to_pool_specs(config: Config, catalogue: Catalogue) -> tuple[PoolSpec, ...]:
+    """Return every configured pool as a request to the control plane, in the file's order."""
+    return tuple(to_pool_spec(config, pool, catalogue) for pool in config.pools.values())
+
+
+def to_pool_spec(config: Config, pool: PoolConfig, catalogue: Catalogue) -> PoolSpec:
+    """Return one pool as a request to the control plane. Its size is left as it is."""
+    return PoolSpec(
+        name=PoolName(pool.name),
+        offerings=offerings(config, pool, catalogue),
+        nodes_min=pool.min_nodes,
+        nodes_max=pool.max_nodes,
+        labels={**pool.labels, "pool": pool.name},
+        ssh_keys=pool.ssh_keys,
+        auto_replace=pool.health.auto_replace,
+        unhealthy_after=pool.health.unhealthy_after,
+        silent_after=pool.health.silent_after,
+        boot_deadline=pool.boot_deadline,
+        drain_timeout=pool.drain_timeout,
+        autoscaling=None if pool.autoscaling is None else to_autoscaling(pool.autoscaling),
+        cooldown=pool.cooldown,
+        shrink_after=pool.scale_down_after,
+        gang=pool.gang,
+        gang_hold=pool.gang_hold,
+        spares=pool.spares,
+        disruption=to_disruption(pool.disruption),
+        remediation=to_remediation(pool.remediation),
+    )
+
+
+def to_pool(spec: PoolSpec) -> Pool:
+    """Return the pool that a request describes, before its first node."""
+    return Pool(**{field.name: getattr(spec, field.name) for field in fields(spec)})

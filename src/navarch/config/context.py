@@ -1,16 +1,74 @@
-"""Reading: one pass over one file, and what it finds wrong on the way."""
+"""The state of reading one file: its variables, its paths and the problems found so far."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from navarch.config.interpolation import Misuse, has_variables, interpolate
-from navarch.config.place import START, Place
-from navarch.config.problem import Problem
-from navarch.config.resolution import resolve_tag
-from navarch.config.source import Source
-from navarch.config.tree import Leaf, Tree, describe
+from navarch.config.document import Leaf, Tree, describe, resolve_tag
+from navarch.config.errors import START, Place, Problem, Source
+
+_VARIABLE = re.compile(
+    r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadVariable:
+    """A variable that cannot be put in."""
+
+    offset: int
+    """Where in the text it stands."""
+    message: str
+    remedy: str
+
+
+def has_variables(text: str) -> bool:
+    """Whether anything in the text is to be replaced."""
+    return "${" in text
+
+
+def escape(text: str) -> str:
+    """Return a text that means `text` once variables have been put in."""
+    return text.replace("${", "$${")
+
+
+def interpolate(text: str, environment: Mapping[str, str]) -> str | BadVariable:
+    """Return the text with variables put in; a default stands in for one unset or empty."""
+    done: list[str] = []
+    end = 0
+    for found in _VARIABLE.finditer(text):
+        done.append(text[end : found.start()])
+        end = found.end()
+        value = _value(found, environment)
+        if isinstance(value, BadVariable):
+            return value
+        done.append(value)
+    return "".join([*done, text[end:]])
+
+
+def _value(found: re.Match[str], environment: Mapping[str, str]) -> str | BadVariable:
+    name, default = found["name"], found["default"]
+    if found[0] == "$${":
+        return "${"
+    if name is None:
+        return BadVariable(
+            offset=found.start(),
+            message="${ does not begin a variable here",
+            remedy="write ${NAME} or ${NAME:-default}; for a plain ${ write $${",
+        )
+    if default is not None:
+        return environment.get(name) or default
+    if name not in environment:
+        return BadVariable(
+            offset=found.start(),
+            message=f"the environment variable {name} is not set",
+            remedy=f"set it, or write ${{{name}:-default}}; for a plain ${{{name}}} "
+            f"write $${{{name}}}",
+        )
+    return environment[name]
+
 
 PROBLEMS_MAX = 1_000
 """A file with more is not a configuration with mistakes; reading on would only cost time."""
@@ -31,6 +89,11 @@ ReadFile: TypeAlias = Callable[[Path], FileText]
 """Raises OSError if the file cannot be read, ValueError if it is not text."""
 
 
+def no_files(_path: Path) -> FileText:
+    """Refuse every file: the `read_file` of texts that may not name files."""
+    raise FileNotFoundError(2, "there are no files here")
+
+
 class Refused(Exception):  # noqa: N818  the file is at fault, not the program
     """Nothing can be made of this part; the problem has been noted."""
 
@@ -40,7 +103,7 @@ class TooManyProblems(Exception):  # noqa: N818  as above
 
 
 @dataclass(slots=True, kw_only=True)
-class Reading:
+class ReadContext:
     """What a pass over a file needs, and what it has found so far."""
 
     source: Source
@@ -50,10 +113,10 @@ class Reading:
     read_file: ReadFile
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    context: dict[str, object] = field(default_factory=dict)
+    published: dict[str, object] = field(default_factory=dict)
     """What other parts of the file have turned out to be, for rules that compare parts."""
 
-    def beside(self, path: str) -> Path:
+    def resolve_path(self, path: str) -> Path:
         """Return where a path in the file leads: relative ones start from the file's folder."""
         if path.startswith("~/") and "HOME" in self.environment:
             return Path(self.environment["HOME"]) / path[2:]
@@ -64,7 +127,7 @@ class Reading:
 class Scope:
     """Where in the file a value is being read, in words for messages."""
 
-    reading: Reading
+    context: ReadContext
     subject: str = ""
     """The thing it is about, such as `pool "training"`."""
     label: str = ""
@@ -78,15 +141,15 @@ class Scope:
 
     def refuse(self, at: Tree | Place, message: str, remedy: str = "") -> Refused:
         """Note a problem; the caller raises what is returned, or goes on without."""
-        if len(self.reading.problems) >= PROBLEMS_MAX:
+        if len(self.context.problems) >= PROBLEMS_MAX:
             raise TooManyProblems
-        self.reading.problems.append(self._problem(at, message, remedy))
+        self.context.problems.append(self._problem(at, message, remedy))
         return Refused(message)
 
     def warn(self, at: Tree | Place, message: str, remedy: str = "") -> None:
         """Note something that works, but probably not as intended."""
-        if len(self.reading.warnings) < PROBLEMS_MAX:
-            self.reading.warnings.append(self._problem(at, message, remedy))
+        if len(self.context.warnings) < PROBLEMS_MAX:
+            self.context.warnings.append(self._problem(at, message, remedy))
 
     def wrong_type(self, at: Tree, noun: str, example: str) -> Refused:
         """Note that a value is of the wrong kind."""
@@ -99,8 +162,8 @@ class Scope:
             raise self.wrong_type(at, noun, example)
         if literal or not has_variables(at.text):
             return at
-        text = interpolate(at.text, self.reading.environment)
-        if isinstance(text, Misuse):
+        text = interpolate(at.text, self.context.environment)
+        if isinstance(text, BadVariable):
             place = Place(at.place.line, at.place.column + text.offset + (not at.plain))
             raise self.refuse(place if "\n" not in at.text else at, text.message, text.remedy)
         tag = resolve_tag(text) if at.plain and text else "str"
@@ -109,7 +172,7 @@ class Scope:
     def _problem(self, at: Tree | Place, message: str, remedy: str) -> Problem:
         place = at if isinstance(at, Place) else at.place
         text = f"{self.subject}: {message}" if self.subject else message
-        return self.reading.source.problem(place, _fit(text), _fit(remedy))
+        return self.context.source.problem(place, _fit(text), _fit(remedy))
 
 
 def _fit(text: str) -> str:

@@ -61,7 +61,7 @@ class PoolProviderConfig:
     )
 
 
-def _some_way_to_buy(
+def _provider_is_required(
     provider: str | None, providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     if not provider and not providers:
@@ -71,7 +71,7 @@ def _some_way_to_buy(
         )
 
 
-def _one_way_to_buy(present: frozenset[str]) -> Iterator[Fault]:
+def _provider_or_providers(present: frozenset[str]) -> Iterator[Fault]:
     if {"provider", "providers"} <= present:
         yield Fault(
             at=("providers",),
@@ -100,7 +100,7 @@ def _providers_exist(
             )
 
 
-def _providers_once(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+def _providers_are_unique(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
     seen: set[str] = set()
     for index, each in enumerate(providers):
         if each.name in seen:
@@ -112,7 +112,7 @@ def _providers_once(providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault
         seen.add(each.name)
 
 
-def _type_given(
+def _instance_type_is_required(
     instance_type: str | None, providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     if not instance_type or not instance_type.strip():
@@ -140,7 +140,7 @@ def _reservations_are_named(providers: tuple[PoolProviderConfig, ...]) -> Iterat
             )
 
 
-def _strategy_has_what_it_needs(
+def _strategy_has_its_settings(
     strategy: Strategy, region_order: tuple[str, ...], carbon_g_per_kwh: Mapping[str, float]
 ) -> Iterator[Fault]:
     needs = (
@@ -163,7 +163,9 @@ def _strategy_has_what_it_needs(
             )
 
 
-def _weights_used(strategy: Strategy, providers: tuple[PoolProviderConfig, ...]) -> Iterator[Fault]:
+def _weights_are_used(
+    strategy: Strategy, providers: tuple[PoolProviderConfig, ...]
+) -> Iterator[Fault]:
     for index, each in enumerate(providers):
         if each.weight != 1 and strategy is not Strategy.ROUND_ROBIN:
             yield Fault(
@@ -174,7 +176,7 @@ def _weights_used(strategy: Strategy, providers: tuple[PoolProviderConfig, ...])
             )
 
 
-def _one_way_to_choose(present: frozenset[str]) -> Iterator[Fault]:
+def _strategy_or_provision_scheduler(present: frozenset[str]) -> Iterator[Fault]:
     if {"strategy", "provision_scheduler"} <= present:
         yield Fault(
             at=("provision_scheduler",),
@@ -189,7 +191,7 @@ def _one_way_to_choose(present: frozenset[str]) -> Iterator[Fault]:
         )
 
 
-def _terms_once(
+def _capacity_types_are_unique(
     capacity_types: tuple[CapacityType, ...], providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     places: list[tuple[tuple[str | int, ...], tuple[CapacityType, ...]]] = [
@@ -206,7 +208,7 @@ def _terms_once(
             )
 
 
-def _regions_sold_in(
+def _region_order_matches_providers(
     region: str | None, region_order: tuple[str, ...], providers: tuple[PoolProviderConfig, ...]
 ) -> Iterator[Fault]:
     """Yield the preferred regions in which the pool buys nothing: most of them are misspelt."""
@@ -226,7 +228,7 @@ def _regions_sold_in(
             )
 
 
-def _places_once(
+def _places_are_unique(
     zones: tuple[str, ...],
     region_order: tuple[str, ...],
     providers: tuple[PoolProviderConfig, ...],
@@ -254,18 +256,18 @@ def _places_once(
                 )
 
 
-BUYING_RULES = (
-    _some_way_to_buy,
-    _one_way_to_buy,
+PROVIDER_RULES = (
+    _provider_is_required,
+    _provider_or_providers,
     _providers_exist,
-    _providers_once,
-    _type_given,
+    _providers_are_unique,
+    _instance_type_is_required,
     _reservations_are_named,
-    _strategy_has_what_it_needs,
-    _weights_used,
-    _one_way_to_choose,
-    _terms_once,
-    _regions_sold_in,
-    _places_once,
+    _strategy_has_its_settings,
+    _weights_are_used,
+    _strategy_or_provision_scheduler,
+    _capacity_types_are_unique,
+    _region_order_matches_providers,
+    _places_are_unique,
 )
 """What must hold between the keys that say where a pool buys."""

@@ -14,7 +14,7 @@ from navarch.config.schema import Fault
 from navarch.core.duration import render_duration
 
 
-def _bounds_make_sense(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
+def _node_bounds_are_in_order(min_nodes: int, max_nodes: int) -> Iterator[Fault]:
     if max_nodes <= 0:
         yield Fault(
             at=("max_nodes",),
@@ -70,7 +70,9 @@ def _floors(autoscaling: AutoscalingConfig | None) -> Iterator[tuple[str, str, i
                 yield "cost-aware", "off_peak_nodes", nodes
 
 
-def _whole_gangs(gang: int, min_nodes: int, max_nodes: int, spares: int) -> Iterator[Fault]:
+def _sizes_are_multiples_of_gang(
+    gang: int, min_nodes: int, max_nodes: int, spares: int
+) -> Iterator[Fault]:
     if gang > max_nodes > 0:
         yield Fault(
             at=("gang",),
@@ -94,7 +96,9 @@ def _whole_gangs(gang: int, min_nodes: int, max_nodes: int, spares: int) -> Iter
         yield Fault(at=("gang",), message="gang must be >= 0", remedy="leave it out for none")
 
 
-def _windows_of_whole_gangs(gang: int, autoscaling: AutoscalingConfig | None) -> Iterator[Fault]:
+def _windows_are_multiples_of_gang(
+    gang: int, autoscaling: AutoscalingConfig | None
+) -> Iterator[Fault]:
     if gang <= 1 or not isinstance(autoscaling, ScheduledConfig):
         return
     for index, window in enumerate(autoscaling.schedule):
@@ -107,7 +111,7 @@ def _windows_of_whole_gangs(gang: int, autoscaling: AutoscalingConfig | None) ->
             )
 
 
-def _old_before_it_is_there(
+def _lifetime_exceeds_boot_deadline(
     disruption: DisruptionConfig, boot_deadline: timedelta
 ) -> Iterator[Fault]:
     lifetime = disruption.lifetime_max
@@ -121,7 +125,7 @@ def _old_before_it_is_there(
         )
 
 
-def _given_back_twice(
+def _empty_after_without_autoscaling(
     disruption: DisruptionConfig, autoscaling: AutoscalingConfig | None
 ) -> Iterator[Fault]:
     if disruption.empty_after is not None and autoscaling is not None:
@@ -172,12 +176,12 @@ def _room_for_a_gang(gang: int, spares: int, min_nodes: int, max_nodes: int) -> 
 
 
 SIZE_RULES = (
-    _bounds_make_sense,
+    _node_bounds_are_in_order,
     _autoscaling_within_bounds,
-    _whole_gangs,
-    _windows_of_whole_gangs,
-    _old_before_it_is_there,
-    _given_back_twice,
+    _sizes_are_multiples_of_gang,
+    _windows_are_multiples_of_gang,
+    _lifetime_exceeds_boot_deadline,
+    _empty_after_without_autoscaling,
     _room_for_spares,
     _room_for_successors,
     _room_for_a_gang,

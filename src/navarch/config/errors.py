@@ -1,11 +1,74 @@
-"""Sources: the text of a configuration, and how a piece of it is shown to a person."""
+"""Errors in a configuration: where they are, what is wrong and what would be right."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from navarch.config.place import Place
-from navarch.config.problem import Problem
 from navarch.config.secret import MASK
+from navarch.core.errors import NavarchError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line and a column, both counted from one, as editors do."""
+
+    line: int
+    column: int
+
+
+START = Place(1, 1)
+
+
+SHOWN_MAX = 100
+"""More than this nobody reads; the rest is counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One thing that is wrong, or in a warning: doubtful."""
+
+    source: str
+    message: str
+    place: Place | None = None
+    """None when there is no text to point at, as for a file that is not there."""
+    excerpt: str = ""
+    """The line in question and a caret below it, secrets left out."""
+    remedy: str = ""
+    """What would be right."""
+
+    def __str__(self) -> str:
+        where = f":{self.place.line}:{self.place.column}" if self.place else ""
+        lines = [f"{self.source}{where}: {self.message}"]
+        if self.excerpt:
+            lines.append(self.excerpt)
+        if self.remedy:
+            lines.append(f"  help: {self.remedy}")
+        return "\n".join(lines)
+
+
+def by_place(problem: Problem) -> tuple[int, int]:
+    """Return the key that sorts problems in the order of the file."""
+    return (problem.place.line, problem.place.column) if problem.place else (0, 0)
+
+
+class ConfigError(NavarchError):
+    """A configuration that cannot be used, with every reason why."""
+
+    def __init__(self, problems: Sequence[Problem], *, stage: str = "invalid config") -> None:
+        assert problems, "an error needs a reason"
+        self.problems = tuple(problems)
+        self.stage = stage
+        """What was being done: reading, parsing or checking."""
+        super().__init__(self._text())
+
+    def _text(self) -> str:
+        count = len(self.problems)
+        number = "1 problem" if count == 1 else f"{count} problems"
+        parts = [f"{self.stage}: {number}", *map(str, self.problems[:SHOWN_MAX])]
+        if count > SHOWN_MAX:
+            parts.append(f"... and {count - SHOWN_MAX} more")
+        return "\n\n".join(parts)
+
 
 WIDTH_MAX = 100
 """Longer lines are cut to the part around the caret."""
