@@ -1,4 +1,4 @@
-"""Configuration: YAML to typed values, with messages a person can act on."""
+"""Configuration: YAML files to typed values, with errors that name the place and the remedy."""
 
 from navarch.config.catalogue import BuiltInCatalogue, Catalogue, MachineKind
 from navarch.config.config import Config

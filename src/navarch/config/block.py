@@ -25,7 +25,7 @@ from navarch.config.suggestion import MOVED, suggest
 B = TypeVar("B")
 
 _SUGGESTIONS_MAX = 100
-"""Looking for the name that was meant takes time that a hostile file must not be given."""
+"""Unknown keys with a suggestion; searching for more would let a hostile file waste time."""
 
 
 def read_block(
@@ -39,11 +39,11 @@ def read_block(
     siblings: Mapping[str, type] | None = None,
     publish: bool = False,
 ) -> B:
-    """Return a block, or note all that is wrong with it and raise Refused.
+    """Return a block, or record all of its problems and raise Refused.
 
-    `given` are fields the file does not spell out, `absent` what stands in for keys it leaves
-    out, `tag` the key that told which block this is, `siblings` the blocks it might have been.
-    With `publish`, each value is there for the rules of those that are read after it.
+    `given` are fields that are not keys of the file, `absent` values for keys that are left out,
+    `tag` the key that selects the class of the block, `siblings` the other classes it could select.
+    With `publish`, the rules of later blocks can use each value.
     """
     if is_nothing(node):
         node = Entries(entries=(), place=scope.home)
@@ -64,7 +64,7 @@ def _needs(rule: Rule) -> tuple[str, ...]:
 
 
 class _BlockReader:
-    """One block being read."""
+    """Reads one block: its keys, then its rules."""
 
     def __init__(self, cls: type, node: Entries, scope: Scope, absent: dict[str, object]) -> None:
         self.cls = cls
@@ -96,7 +96,7 @@ class _BlockReader:
             return ""
         names = key_names(self.cls)
         close = suggest(name, names)
-        return f'did you mean "{close}"?' if close else f"known are {', '.join(names)}"
+        return f'did you mean "{close}"?' if close else f"valid keys: {', '.join(names)}"
 
     def read_keys(self, *, publish: bool) -> None:
         for name, declared in self.keys.items():
@@ -128,7 +128,7 @@ class _BlockReader:
         if declared.file:
             return self._from_environment(declared)
         if is_dataclass(declared.default):
-            # A block that is left out is an empty one: it may still take from the environment.
+            # A missing block is read as an empty one: the environment may provide its values.
             part = self.scope.within(declared.name)
             return declared.kind.read(Entries(entries=(), place=part.home), part)
         if declared.required:
@@ -148,7 +148,7 @@ class _BlockReader:
         present = frozenset(
             entry.key.text for entry in self.node.entries if not is_empty(entry.value)
         )
-        # A key of this block hides what has the same name elsewhere in the file, readable or not.
+        # A key of this block shadows a published value of the same name, even if it is invalid.
         outside = {k: v for k, v in self.scope.context.published.items() if k not in self.keys}
         known = {**outside, **given, **self.values, "present": present}
         for rule in rules_of(self.cls):
@@ -166,7 +166,7 @@ class _BlockReader:
                 self.scope.refuse(at, fault.message, fault.remedy)
 
     def _find(self, path: tuple[str | int, ...]) -> Tree | Place:
-        """Return what stands at a path, or the nearest thing around it that is there."""
+        """Return the value at a path, or the nearest enclosing one that exists."""
         node: Tree = self.node
         found: Tree | Place = self.scope.home
         for step in path:
@@ -182,7 +182,7 @@ class _BlockReader:
 
 
 class HasType(Protocol):
-    """A block that says which of several it is."""
+    """A block with a `type`."""
 
     type: ClassVar[str]
 
@@ -208,20 +208,20 @@ class Nested(Generic[B]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tagged(Generic[V]):
-    """One of several blocks; which one, the block says itself under `type`."""
+    """One of several blocks, selected by the key `type`."""
 
     options: Callable[[Mapping[str, object]], Mapping[str, type[Any]]]
-    """Returns the blocks by type, given what is known about the file."""
+    """Returns the blocks by type, given the published values of the file."""
     unknown: str
-    """Begins the message for a type that does not exist."""
+    """The start of the message for an unknown type."""
     noun: str = "a mapping"
 
     def read(self, node: Tree, scope: Scope) -> V:
-        """Return the block of the type it says it is."""
+        """Return the block of the type that the file selects."""
         return self.read_named(node, scope, given={})
 
     def read_named(self, node: Tree, scope: Scope, given: Mapping[str, object]) -> V:
-        """Return the block, with fields that the file does not spell out."""
+        """Return the block, with fields that are not keys of the file."""
         if is_nothing(node):
             node = Entries(entries=(), place=scope.home)
         if not isinstance(node, Entries):
@@ -242,7 +242,7 @@ class Tagged(Generic[V]):
         close = suggest(leaf.text, names)
         remedy = f'did you mean "{close}"? ' if close else ""
         known = ", ".join(names)
-        raise scope.refuse(leaf, f"{self.unknown}: {leaf.shown}", f"{remedy}known are {known}")
+        raise scope.refuse(leaf, f"{self.unknown}: {leaf.shown}", f"{remedy}valid types: {known}")
 
     def plain(self, value: V) -> object:
         """Return a mapping that begins with its type."""
@@ -254,23 +254,23 @@ class Named:
     """Blocks by name: `pools` and `providers`."""
 
     subject: str
-    """What one of them is called in messages."""
+    """The word for one of them in messages."""
     each: Nested[Any] | Tagged[Any]
     absent: Callable[[Mapping[str, object]], Mapping[str, object]] = lambda _: {}
-    """What stands in for keys that are left out, given the rest of the file."""
+    """Returns values for keys that are left out, given the published values of the file."""
     check: Callable[[str], str | None] = name_remedy
-    """What to write in place of a name that cannot be used."""
+    """Returns the remedy for an invalid name, or None."""
     noun: str = "a mapping (name to settings)"
 
     def read(self, node: Tree, scope: Scope) -> Mapping[str, Any]:
-        """Return the blocks by name; all that is wrong in any of them is noted."""
+        """Return the blocks by name, after recording the problems of all of them."""
         if is_nothing(node):
             return {}
         if not isinstance(node, Entries):
             raise scope.refuse(
                 node,
                 f"{scope.label} must be a mapping from name to settings, not {describe(node)}",
-                f"write the {self.subject}'s name as a key, and its settings below it",
+                f"write the {self.subject}'s name as a key, and its settings below",
             )
         blocks: dict[str, Any] = {}
         for entry in node.entries:
@@ -288,7 +288,7 @@ class Named:
         part = scope.within(name, home=entry.key.place, subject=subject)
         remedy = self.check(name)
         if remedy is not None:
-            part.refuse(entry.key, f"this is not a name for a {self.subject}", remedy)
+            part.refuse(entry.key, f"this is not a valid name for a {self.subject}", remedy)
         given = {"name": name}
         if isinstance(self.each, Tagged):
             made = self.each.read_named(entry.value, part, given)

@@ -38,7 +38,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     else:
         return getattr(found, "ipv4_mapped", None) or found
     try:
-        # The short forms that resolvers accept too, such as 127.1.
+        # Resolvers also accept short forms such as 127.1.
         return ipaddress.IPv4Address(socket.inet_aton(host))
     except (OSError, ValueError):
         return None
@@ -59,7 +59,7 @@ def _budgets_are_unique(budgets: tuple[BudgetConfig, ...]) -> Iterator[Fault]:
         if (each.of, each.name) in seen:
             yield Fault(
                 at=("budgets", index),
-                message=f"there is a budget for {to_budget(each)} already",
+                message=f"duplicate budget for {to_budget(each)}",
                 remedy="keep one of the two",
             )
         seen.add((each.of, each.name))
@@ -76,12 +76,12 @@ def _budgets_match_pools(
         if each.name in names:
             continue
         close = suggest(each.name, names)
-        hint = "pools made over the API may bear it"
+        hint = "ignore this if the pool is created over the API"
         if each.of is BudgetOf.TEAM:
             hint = f"give the team's pools labels: {{team: {each.name}}}"
         yield Fault(
             at=("budgets", index, "name"),
-            message=f'no pool here belongs to the {each.of.value} "{each.name}"',
+            message=f'this file has no pool of the {each.of.value} "{each.name}"',
             remedy=f'did you mean "{close}"?' if close else hint,
             warning=True,
         )
@@ -90,7 +90,7 @@ def _budgets_match_pools(
 def _zones_in_their_regions(
     providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
-    """Yield zones that no region has, at clouds where a zone is called after its region."""
+    """Yield zones outside the listed regions, at clouds whose zones start with their region."""
     for pool in pools.values():
         home = (pool.region,) if pool.region else ()
         lists: list[tuple[tuple[str | int, ...], str, tuple[str, ...], tuple[str, ...]]] = [
@@ -108,7 +108,7 @@ def _zones_in_their_regions(
                         at=("pools", pool.name, *at, place),
                         message=f'pool "{pool.name}": the zone "{zone}" is not in '
                         f"{' or '.join(regions)}",
-                        remedy="name its region as well, or leave it out",
+                        remedy="add its region, or leave the zone out",
                     )
 
 
@@ -117,7 +117,7 @@ def _agents_can_reach_server(
     providers: Mapping[str, ProviderConfig],
     pools: Mapping[str, PoolConfig],
 ) -> Iterator[Fault]:
-    """Yield pools with cloud_init whose agents could not reach the server from a cloud."""
+    """Yield pools with cloud_init whose agents cannot reach the server from the cloud."""
     reported: set[tuple[str, ...]] = set()
     for pool in pools.values():
         bought_at = [x.name for x in pool.sources if isinstance(providers.get(x.name), CLOUDS)]
@@ -149,7 +149,7 @@ def _agents_can_reach_server(
             reported.add(at)
 
 
-# Declared in the order in which they are read: a pool is checked against what goes before.
+# Blocks are read in this order: the rules of pools use the blocks before them.
 @block(
     rules=(
         _at_least_one_pool,
@@ -160,20 +160,22 @@ def _agents_can_reach_server(
     )
 )
 class Config:
-    """All that an operator has written down, with defaults filled in."""
+    """A configuration file with its defaults filled in."""
 
     server: ServerConfig = key(
-        Nested(cls=ServerConfig), default=ServerConfig(), doc="how the control plane runs"
+        Nested(cls=ServerConfig),
+        default=ServerConfig(),
+        doc="addresses, state and intervals of the control plane",
     )
     defaults: DefaultsConfig = key(
         Nested(cls=DefaultsConfig),
         default=DefaultsConfig(),
-        doc="what holds for pools that do not say otherwise",
+        doc="defaults for pools",
     )
     providers: Mapping[str, ProviderConfig] = key(
         Named(subject="provider", each=PROVIDER),
         default_factory=dict,
-        doc="accounts to buy machines from, by name",
+        doc="accounts that sell machines, by name",
     )
     pools: Mapping[str, PoolConfig] = key(
         Named(
@@ -183,17 +185,17 @@ class Config:
             check=pool_name_remedy,
         ),
         default_factory=dict,
-        doc="groups of like nodes, by name",
+        doc="groups of identical nodes, by name",
     )
     budgets: tuple[BudgetConfig, ...] = key(
         ListOf(each=Nested(cls=BudgetConfig)),
         default=(),
-        doc="what may be spent in a month, by the fleet, a team or a pool",
+        doc="limits on the monthly spending of the fleet, a team or a pool",
     )
     scheduler: SchedulerConfig = key(
         Nested(cls=SchedulerConfig),
         default=SchedulerConfig(),
-        doc="how the fleet's own jobs are placed",
+        doc="queues and plugins of the job scheduler",
     )
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
-    """What works, but probably not as intended."""
+    """Settings that are valid, but probably do not work as intended."""

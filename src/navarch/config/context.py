@@ -16,26 +16,29 @@ _VARIABLE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadVariable:
-    """A variable that cannot be put in."""
+    """A variable that cannot be expanded."""
 
     offset: int
-    """Where in the text it stands."""
+    """Its index in the text."""
     message: str
     remedy: str
 
 
 def has_variables(text: str) -> bool:
-    """Whether anything in the text is to be replaced."""
+    """Return whether the text contains variables or escapes."""
     return "${" in text
 
 
 def escape(text: str) -> str:
-    """Return a text that means `text` once variables have been put in."""
+    """Return the text that expands to `text`."""
     return text.replace("${", "$${")
 
 
 def interpolate(text: str, environment: Mapping[str, str]) -> str | BadVariable:
-    """Return the text with variables put in; a default stands in for one unset or empty."""
+    """Return the text with `${NAME}` and `${NAME:-default}` expanded.
+
+    The default replaces a variable that is unset or empty.
+    """
     done: list[str] = []
     end = 0
     for found in _VARIABLE.finditer(text):
@@ -71,7 +74,7 @@ def _value(found: re.Match[str], environment: Mapping[str, str]) -> str | BadVar
 
 
 PROBLEMS_MAX = 1_000
-"""A file with more is not a configuration with mistakes; reading on would only cost time."""
+"""Reading stops here: a file with more problems is not a configuration with mistakes."""
 
 
 MESSAGE_MAX = 500
@@ -79,7 +82,7 @@ MESSAGE_MAX = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileText:
-    """What a file that the configuration points at holds."""
+    """The content of a file that the configuration refers to."""
 
     text: str
     readable_by_others: bool = False
@@ -94,30 +97,30 @@ def no_files(_path: Path) -> FileText:
     raise FileNotFoundError(2, "there are no files here")
 
 
-class Refused(Exception):  # noqa: N818  the file is at fault, not the program
-    """Nothing can be made of this part; the problem has been noted."""
+class Refused(Exception):  # noqa: N818 - the file is wrong, not the program
+    """Raised for a value that cannot be read, after its problem has been recorded."""
 
 
-class TooManyProblems(Exception):  # noqa: N818  as above
-    """It is no use to read on."""
+class TooManyProblems(Exception):  # noqa: N818 - as above
+    """Raised when a file has more than PROBLEMS_MAX problems."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ReadContext:
-    """What a pass over a file needs, and what it has found so far."""
+    """The inputs for reading one file, and the problems found so far."""
 
     source: Source
     folder: Path
-    """Where relative paths start."""
+    """The folder that relative paths start from."""
     environment: Mapping[str, str]
     read_file: ReadFile
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     published: dict[str, object] = field(default_factory=dict)
-    """What other parts of the file have turned out to be, for rules that compare parts."""
+    """Values of other parts of the file, for rules that compare parts."""
 
     def resolve_path(self, path: str) -> Path:
-        """Return where a path in the file leads: relative ones start from the file's folder."""
+        """Return a path of the file: relative ones start from its folder, `~/` from HOME."""
         if path.startswith("~/") and "HOME" in self.environment:
             return Path(self.environment["HOME"]) / path[2:]
         return self.folder / path
@@ -125,39 +128,39 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where in the file a value is being read, in words for messages."""
+    """The part of the file that is being read, as named in messages."""
 
     context: ReadContext
     subject: str = ""
-    """The thing it is about, such as `pool "training"`."""
+    """The named block it belongs to, such as `pool "training"`."""
     label: str = ""
-    """The key it is the value of."""
+    """The key of the value."""
     home: Place = START
-    """Where to point for something that is not there."""
+    """The place to report for something that is missing."""
 
     def within(self, label: str, *, home: Place | None = None, subject: str = "") -> "Scope":
         """Return the scope of a part."""
         return replace(self, label=label, home=home or self.home, subject=subject or self.subject)
 
     def refuse(self, at: Tree | Place, message: str, remedy: str = "") -> Refused:
-        """Note a problem; the caller raises what is returned, or goes on without."""
+        """Record a problem and return the exception, which the caller may raise."""
         if len(self.context.problems) >= PROBLEMS_MAX:
             raise TooManyProblems
         self.context.problems.append(self._problem(at, message, remedy))
         return Refused(message)
 
     def warn(self, at: Tree | Place, message: str, remedy: str = "") -> None:
-        """Note something that works, but probably not as intended."""
+        """Record a warning about something that probably does not work as intended."""
         if len(self.context.warnings) < PROBLEMS_MAX:
             self.context.warnings.append(self._problem(at, message, remedy))
 
     def wrong_type(self, at: Tree, noun: str, example: str) -> Refused:
-        """Note that a value is of the wrong kind."""
+        """Record that a value is of the wrong type and return the exception."""
         message = f"{self.label} must be {noun}, not {describe(at)}"
         return self.refuse(at, message, f"for example {self.label}: {example}" if example else "")
 
     def leaf(self, at: Tree, noun: str, example: str, *, literal: bool = False) -> Leaf:
-        """Return a scalar with variables put in; anything else is of the wrong kind."""
+        """Return a scalar with its variables expanded; refuse lists and mappings."""
         if not isinstance(at, Leaf):
             raise self.wrong_type(at, noun, example)
         if literal or not has_variables(at.text):
@@ -176,6 +179,6 @@ class Scope:
 
 
 def _fit(text: str) -> str:
-    """Return a message fit for a terminal, whatever value it quotes."""
+    """Return a message that is short and safe to print, whatever value it quotes."""
     short = text if len(text) <= MESSAGE_MAX else text[: MESSAGE_MAX - 3] + "..."
     return "".join(c if c.isprintable() else " " for c in short)

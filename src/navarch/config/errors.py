@@ -10,7 +10,7 @@ from navarch.core.errors import NavarchError
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A line and a column, both counted from one, as editors do."""
+    """A line and a column, both counted from one as in editors."""
 
     line: int
     column: int
@@ -20,21 +20,21 @@ START = Place(1, 1)
 
 
 SHOWN_MAX = 100
-"""More than this nobody reads; the rest is counted."""
+"""Problems shown in full; further ones are only counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong, or in a warning: doubtful."""
+    """One error or warning about a configuration."""
 
     source: str
     message: str
     place: Place | None = None
-    """None when there is no text to point at, as for a file that is not there."""
+    """None if there is no text to point at, as for a missing file."""
     excerpt: str = ""
-    """The line in question and a caret below it, secrets left out."""
+    """The line in question with a caret below it, secrets masked."""
     remedy: str = ""
-    """What would be right."""
+    """What to write instead."""
 
     def __str__(self) -> str:
         where = f":{self.place.line}:{self.place.column}" if self.place else ""
@@ -52,13 +52,13 @@ def by_place(problem: Problem) -> tuple[int, int]:
 
 
 class ConfigError(NavarchError):
-    """A configuration that cannot be used, with every reason why."""
+    """A configuration that cannot be used, with every problem found in it."""
 
     def __init__(self, problems: Sequence[Problem], *, stage: str = "invalid config") -> None:
         assert problems, "an error needs a reason"
         self.problems = tuple(problems)
         self.stage = stage
-        """What was being done: reading, parsing or checking."""
+        """The step that failed: reading, parsing or checking."""
         super().__init__(self._text())
 
     def _text(self) -> str:
@@ -74,13 +74,13 @@ WIDTH_MAX = 100
 """Longer lines are cut to the part around the caret."""
 
 _WHOLE_MAX = 1_000
-"""Of a longer line no more than this is looked at; looking for secrets takes time."""
+"""Characters of a longer line that are searched for secrets, which takes time."""
 
 _ENDLESS = re.compile(r"[^\s,{}\[\]:]{80,}")
 _LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 
-# A line that is shown may hold a secret, even where the secret is not what is wrong with it,
-# and the key it stands under may be misspelt.
+# A quoted line may hold a secret even if the problem lies elsewhere on the line, and the secret's
+# key may be misspelt.
 _SECRET_KEY = r"""
     ["']? [\w.-]{0,40} (?:tok|secr|passw|pwd|auth|cred|cookie|api[_-]?k) [\w.-]{0,40} ["']?
     \s{0,9} : \s{1,40}
@@ -104,7 +104,7 @@ class Source:
         object.__setattr__(self, "lines", tuple(_LINE_BREAK.split(self.text)))
 
     def problem(self, place: Place, message: str, remedy: str = "") -> Problem:
-        """Return a problem at `place`, with the line it stands on."""
+        """Return a problem at `place` that quotes its line."""
         return Problem(
             source=self.name,
             place=place,
@@ -114,7 +114,7 @@ class Source:
         )
 
     def excerpt(self, place: Place) -> str:
-        """Return the line at `place` with a caret below it, fit for a terminal."""
+        """Return the line at `place` with a caret below it, safe to print."""
         if not 1 <= place.line <= len(self.lines):
             return ""
         number = str(place.line)
@@ -130,23 +130,23 @@ class Source:
 
 
 def _window(line: str, column: int) -> tuple[str, int]:
-    """Return the part of a line around a column, fit to be shown, and where the column is in it."""
+    """Return the part of a line around a column, safe to print, and the column within it."""
     column = min(column, len(line))
     if len(line) > _WHOLE_MAX:
         start = max(0, column - _WHOLE_MAX // 2)
         line, column = line[start : start + _WHOLE_MAX], column - start
-    # What goes before the column is masked by itself, so that the caret moves along with it.
+    # Mask the text before the column separately: the caret moves by what the mask removes.
     column = len(_masked(line[:column]))
     line = _masked(line)
     start = max(0, column - WIDTH_MAX // 2) if len(line) > WIDTH_MAX else 0
     shown = line[start : start + WIDTH_MAX]
-    # An escape sequence in a file must not reach the terminal of whoever validates it.
+    # Escape sequences in a file must not reach the terminal.
     return "".join(c if c.isprintable() else " " for c in shown).rstrip(), column - start
 
 
 def _masked(line: str) -> str:
     masked = _SECRET_ENTRY.sub(_mask, _SECRET_LINE.sub(_mask, line))
-    # The key of a value that fills the whole part is out of sight, so it is not known what it is.
+    # A value that fills the whole excerpt hides its key, so it may be a secret.
     return _ENDLESS.sub(MASK, masked) if len(line) > WIDTH_MAX else masked
 
 

@@ -1,4 +1,4 @@
-"""Loading: a file to a configuration."""
+"""Loading: files and texts to configurations."""
 
 import os
 import stat
@@ -34,7 +34,7 @@ SECRET_MAX = 64 * 1024
 def load_config(
     path: str | os.PathLike[str], *, provider_types: Mapping[str, type] = PROVIDER_TYPES
 ) -> Config:
-    """Return the configuration in a file, or raise ConfigError with all that is wrong.
+    """Return the configuration in a file, or raise ConfigError with every problem.
 
     Variables come from this process's environment.
     """
@@ -42,7 +42,7 @@ def load_config(
     config = parse_config(
         read_text(source),
         source=source,
-        # Absolute, so that paths still lead to the same files when a daemon changes folder.
+        # Absolute, so that paths stay valid when a daemon changes its working directory.
         folder=Path(source).absolute().parent,
         environment=os.environ,
         read_file=read_secret,
@@ -52,7 +52,7 @@ def load_config(
 
 
 def load_inventory(path: str) -> InventoryConfig:
-    """Return the machines in an inventory file, or raise ConfigError with all that is wrong."""
+    """Return the machines in an inventory file, or raise ConfigError with every problem."""
     context = ReadContext(
         source=Source(path, read_text(path).removeprefix("\ufeff")),
         folder=Path(path).absolute().parent,
@@ -87,11 +87,11 @@ def parse_config(
     read_file: ReadFile | None = None,
     provider_types: Mapping[str, type] = PROVIDER_TYPES,
 ) -> Config:
-    """Return the configuration in a text, or raise ConfigError with all that is wrong.
+    """Return the configuration in a text, or raise ConfigError with every problem.
 
-    It looks at nothing but its arguments: `source` names the text in messages, relative paths
-    start from `folder` (or where `source` is), `read_file` opens what `*_file` keys name, and
-    `provider_types` are the blocks that providers may be, which extensions can add to.
+    The result depends on nothing but the arguments: `source` names the text in messages, relative
+    paths start from `folder` (by default the folder of `source`), `read_file` opens the files that
+    `*_file` keys name, and `provider_types` are the provider blocks, to which extensions can add.
     """
     context = ReadContext(
         source=Source(source, text.removeprefix("\ufeff")),
@@ -107,14 +107,14 @@ def parse_config(
     except TooManyProblems:
         pass
     except Refused:
-        assert context.problems, "refused without a reason"
+        assert context.problems, "refused without a problem"
     if config is None or context.problems:
         raise ConfigError(sorted(context.problems, key=by_place))
     return replace(config, warnings=tuple(sorted(context.warnings, key=by_place)))
 
 
 def default_config(environment: Mapping[str, str] | None = None) -> Config:
-    """Return what holds without a file: no pools, and a token if the environment has one."""
+    """Return the configuration without a file: no pools, and the token of the environment."""
     context = ReadContext(
         source=Source("the environment", ""),
         folder=Path(),
@@ -130,7 +130,7 @@ def default_config(environment: Mapping[str, str] | None = None) -> Config:
 
 
 def read_secret(path: Path) -> FileText:
-    """Return what a file holds, and whether everybody may read it."""
+    """Return the text of a secret file, and whether other users can read it."""
     with path.open("rb") as file:
         held = file.read(SECRET_MAX + 1)
         mode = os.fstat(file.fileno()).st_mode
@@ -149,7 +149,7 @@ def _read(root: Tree | None, context: ReadContext) -> Config:
 
 
 def _names(tree: Tree, section: str) -> tuple[str, ...]:
-    """Return the names in a section, readable or not: what they hold is reported elsewhere."""
+    """Return the names in a section, also of invalid blocks, which are reported later."""
     entry = tree.get(section) if isinstance(tree, Entries) else None
     if entry is None or not isinstance(entry.value, Entries):
         return ()
@@ -157,7 +157,7 @@ def _names(tree: Tree, section: str) -> tuple[str, ...]:
 
 
 def read_text(source: str) -> str:
-    """Return what a file holds, or raise ConfigError."""
+    """Return the text of a file, or raise ConfigError."""
     try:
         with open(source, "rb") as file:
             held = file.read(4 * TEXT_MAX + 1)

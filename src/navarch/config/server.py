@@ -22,35 +22,37 @@ def _at_least_one_query(
 ) -> Iterator[Fault]:
     if not (utilization or pending_jobs or queue_depth or nodes_needed):
         yield Fault(
-            message="nothing is asked of Prometheus",
+            message="prometheus has no query",
             remedy='add a query, such as queue_depth: sum(jobs{pool="$pool"})',
         )
 
 
 @block(rules=(_at_least_one_query,))
 class PrometheusConfig:
-    """A Prometheus server that is asked at every look; `$pool` is the pool's name."""
+    """A Prometheus server that is queried at every autoscaling; `$pool` is the pool's name."""
 
-    url: str = key(URL, doc="where it is, such as `http://prometheus:9090`")
+    url: str = key(URL, doc="the URL of the server, such as `http://prometheus:9090`")
     utilization: str | None = key(
-        QUERY, default=None, doc="GPU utilization in percent, in place of what agents say"
+        QUERY, default=None, doc="GPU utilization in percent, instead of the agents' figure"
     )
-    pending_jobs: str | None = key(QUERY, default=None, doc="how many jobs wait")
-    queue_depth: str | None = key(QUERY, default=None, doc="how many jobs wait or run")
+    pending_jobs: str | None = key(QUERY, default=None, doc="the number of pending jobs")
+    queue_depth: str | None = key(QUERY, default=None, doc="the number of pending and running jobs")
     nodes_needed: str | None = key(
-        QUERY, default=None, doc="how many nodes the work needs; the pool is never made smaller"
+        QUERY,
+        default=None,
+        doc="the number of nodes that the work needs; the pool is never smaller",
     )
     timeout: timedelta = key(
-        DURATION, default=timedelta(seconds=10), doc="how long an answer may take"
+        DURATION, default=timedelta(seconds=10), doc="the time limit for a request"
     )
     headers: Mapping[str, Secret] = key(
-        MapOf(each=HEADER), default_factory=dict, doc="sent with every query"
+        MapOf(each=HEADER), default_factory=dict, doc="HTTP headers of every query"
     )
 
 
 @block()
 class MetricsConfig:
-    """Who is asked how busy pools are, before the agents' heartbeats."""
+    """Sources of pool metrics that take precedence over the agents' heartbeats."""
 
     prometheus: PrometheusConfig | None = key(
         Nested(cls=PrometheusConfig),
@@ -61,7 +63,7 @@ class MetricsConfig:
 
 
 class NotifierType(StrEnum):
-    """The notifiers that are built in."""
+    """The built-in notifiers."""
 
     NOOP = "noop"
     WEBHOOK = "webhook"
@@ -69,19 +71,21 @@ class NotifierType(StrEnum):
 
 @block()
 class WebhookConfig:
-    """Where to send what happens to a node. A URL that is left out is not called."""
+    """The URLs to call when a node is cordoned or drained. A URL that is left out is not called."""
 
-    cordon_url: str | None = key(URL, default=None, doc="told that a node is cordoned")
-    uncordon_url: str | None = key(URL, default=None, doc="told that a cordon is lifted")
-    drain_url: str | None = key(URL, default=None, doc="told to move work off a node")
+    cordon_url: str | None = key(URL, default=None, doc="called when a node is cordoned")
+    uncordon_url: str | None = key(URL, default=None, doc="called when a node is uncordoned")
+    drain_url: str | None = key(URL, default=None, doc="called when work has to leave a node")
     drain_status_url: str | None = key(
-        URL, default=None, doc="asked whether a node is empty; without it, it is held to be"
+        URL,
+        default=None,
+        doc="called to check whether a node is empty; if left out, it counts as empty",
     )
     timeout: timedelta = key(
-        DURATION, default=timedelta(seconds=30), doc="how long an answer may take"
+        DURATION, default=timedelta(seconds=30), doc="the time limit for a request"
     )
     headers: Mapping[str, Secret] = key(
-        MapOf(each=HEADER), default_factory=dict, doc="sent with every call; kept secret"
+        MapOf(each=HEADER), default_factory=dict, doc="HTTP headers of every call; kept secret"
     )
 
 
@@ -109,17 +113,17 @@ def _webhook_matches_type(type: NotifierType, webhook: WebhookConfig | None) -> 
 
 @block(rules=(_webhook_matches_type,))
 class NotifierConfig:
-    """How workload systems are told."""
+    """How workload systems are notified of cordons and drains."""
 
     type: NotifierType = key(
         Choice(options=NotifierType), default=NotifierType.NOOP, doc="which notifier"
     )
     webhook: WebhookConfig | None = key(
-        Nested(cls=WebhookConfig), default=None, doc="what a webhook calls"
+        Nested(cls=WebhookConfig), default=None, doc="the URLs of the webhook"
     )
 
 
-_ONCE = "the memory of refusals is set up once, when the server starts"
+_ONCE = "the pauses are set once, when the server starts"
 
 
 def _pauses_in_order(
@@ -146,49 +150,49 @@ def _pauses_in_order(
 
 @block(rules=(_pauses_in_order,))
 class StockoutsConfig:
-    """How long what refused is left alone, by every launch; then one may try."""
+    """How long all launches avoid an offering after a refusal, until one tries it again."""
 
     sold_out_first: timedelta = key(
         DURATION,
         default=timedelta(seconds=15),
-        doc="after the first machine not to be had",
+        doc="the pause after the first stock-out",
         restart=_ONCE,
     )
     sold_out_longest: timedelta = key(
         DURATION,
         default=timedelta(seconds=75),
-        doc="after many in a row, if one launch waits; each doubles the pause up to this, and the "
-        "more launches wait, the shorter it is",
+        doc="the longest pause after consecutive stock-outs, each of which doubles it; shorter the "
+        "more launches are waiting",
         restart=_ONCE,
     )
     fault_first: timedelta = key(
         DURATION,
         default=timedelta(seconds=5),
-        doc="after three faults of the provider's in a row",
+        doc="the pause after three consecutive failures of the provider",
         restart=_ONCE,
     )
     fault_longest: timedelta = key(
         DURATION,
         default=timedelta(minutes=5),
-        doc="after many in a row; each doubles the pause up to this",
+        doc="the longest pause after further failures, each of which doubles it",
         restart=_ONCE,
     )
     gang_first: timedelta = key(
         DURATION,
         default=timedelta(minutes=1),
-        doc="for gangs of that size, after the first that was given up there",
+        doc="the pause for gangs of the same size, after the first that did not fit",
         restart=_ONCE,
     )
     gang_longest: timedelta = key(
         DURATION,
         default=timedelta(minutes=10),
-        doc="after many in a row; each doubles the pause up to this",
+        doc="the longest pause after further gangs that did not fit, each of which doubles it",
         restart=_ONCE,
     )
     human: timedelta = key(
         DURATION,
         default=timedelta(minutes=15),
-        doc="after a refusal that only a person can help: a quota, a key, a request that is wrong",
+        doc="the pause after a refusal that needs an operator: a quota, a key, an invalid request",
         restart=_ONCE,
     )
 
@@ -213,7 +217,7 @@ def _timeout_above_interval(
         yield Fault(
             at=("heartbeat_timeout",),
             message="heartbeat_timeout must be longer than heartbeat_interval, "
-            "or every node is held to be silent",
+            "or every node counts as silent",
             remedy="leave it out for three intervals",
         )
 
@@ -224,36 +228,36 @@ def _addresses_differ(address: str, grpc_address: str) -> Iterator[Fault]:
         yield Fault(
             at=("grpc_address",),
             message=f"address and grpc_address are both {address}",
-            remedy="give each a port of its own",
+            remedy="use two different ports",
         )
 
 
 @block(rules=(_timeout_above_interval, _addresses_differ))
 class ServerConfig:
-    """How the control plane runs."""
+    """Addresses, state and intervals of the control plane."""
 
     address: str = key(
         ADDRESS,
         default=":50051",
-        doc="where HTTP is served: the API, agents and metrics",
+        doc="the HTTP address, for the API, agents and metrics",
         restart="the port is opened once, when the server starts",
     )
     grpc_address: str = key(
         ADDRESS,
         default=":50052",
-        doc="where gRPC is served",
+        doc="the gRPC address",
         restart="the port is opened once, when the server starts",
     )
     external_address: str | None = key(
         URL,
         default=None,
-        doc="the URL nodes reach the server by; made from `address` if left out, but required for "
-        "`cloud_init` at AWS, GCP and Lambda",
+        doc="the URL at which nodes reach the server; derived from `address` if left out, but "
+        "required for `cloud_init` at AWS, GCP and Lambda",
     )
     data_dir: str | None = key(
         PATH,
         default=None,
-        doc="the folder that holds all state; `--data-dir` goes before it",
+        doc="the folder that holds all state; `--data-dir` takes precedence",
         restart="the state is opened once, when the server starts",
     )
     auth_token: Secret | None = key(
@@ -261,15 +265,15 @@ class ServerConfig:
         default=None,
         file=True,
         environment="NAVARCH_AUTH_TOKEN",
-        doc="the bearer token that every door asks for; without one, only this machine is served",
+        doc="the bearer token that every request needs; without one, only this machine is served",
     )
     heartbeat_interval: timedelta = key(
-        DURATION, default=timedelta(seconds=30), doc="how often agents report that they live"
+        DURATION, default=timedelta(seconds=30), doc="how often agents send heartbeats"
     )
     heartbeat_timeout: timedelta | None = key(
         DURATION,
         default=None,
-        doc="how long an agent may be silent before its node is unhealthy; "
+        doc="how long after the last heartbeat a node becomes unhealthy; "
         "three heartbeat intervals if left out",
     )
     health_check_interval: timedelta = key(
@@ -278,31 +282,33 @@ class ServerConfig:
     autoscale_interval: timedelta = key(
         DURATION,
         default=timedelta(seconds=30),
-        doc="how often pools are resized to their load",
+        doc="how often autoscaling runs",
         restart="the interval is set once, when the server starts",
     )
     health_policy: str | None = key(
-        PATH, default=None, doc="a file of rules for health events; the built-in ones if left out"
+        PATH, default=None, doc="a policy file for health events; the built-in policy if left out"
     )
     governor: GovernorConfig = key(
         Nested(cls=GovernorConfig),
         default=GovernorConfig(),
-        doc="how much automation may do before people are asked",
+        doc="limits on what automation may do without approval",
     )
     metrics: MetricsConfig = key(
-        Nested(cls=MetricsConfig), default=MetricsConfig(), doc="who else knows how busy pools are"
+        Nested(cls=MetricsConfig), default=MetricsConfig(), doc="further sources of pool metrics"
     )
     notifier: NotifierConfig = key(
-        Nested(cls=NotifierConfig), default=NotifierConfig(), doc="how workload systems are told"
+        Nested(cls=NotifierConfig),
+        default=NotifierConfig(),
+        doc="how workload systems are notified of cordons and drains",
     )
 
     stockouts: StockoutsConfig = key(
         Nested(cls=StockoutsConfig),
         default=StockoutsConfig(),
-        doc="how long what refused is left alone",
+        doc="how long launches avoid an offering after a refusal",
     )
 
     @property
     def silence(self) -> timedelta:
-        """How long a node may go unheard."""
+        """How long after its last heartbeat a node becomes unhealthy."""
         return self.heartbeat_timeout or 3 * self.heartbeat_interval

@@ -306,15 +306,15 @@ pools:
         "pools.p.max_nodes changes from 1 to 9",
         "pools.r is new",
         "pools.q is no longer in the file; it is kept, "
-        "and `navarch pool delete q` gives its nodes back",
+        "and `navarch pool delete q` terminates its nodes",
     ]
     assert [each.sentence for each in reload.waiting] == [
-        'server.address changes from ":1" to ":2", which has to wait for a restart: '
+        'server.address changes from ":1" to ":2", which needs a restart: '
         "the port is opened once, when the server starts",
-        "providers.c.gpu_count changes from 8 to 4, which has to wait for a restart: "
+        "providers.c.gpu_count changes from 8 to 4, which needs a restart: "
         "providers are connected once, when the server starts",
         "providers.n is new; it is connected at the next restart",
-        "pools.s waits for a restart, as its provider n does",
+        "pools.s needs a restart, because its provider n does",
     ]
     assert reload.config.server.address == ":1"
     assert reload.config.server.auth_token == Secret("two")
@@ -402,7 +402,7 @@ fleet.yaml:3:3: unknown key "heartbeat_intervall"
 fleet.yaml:9:3: pool "training": instance_type is required
   9 |   training:
     |   ^
-  help: add instance_type: with a provider's name for it, or one such as h100-8x
+  help: add instance_type: with a name of the provider's, or one such as h100-8x
 
 fleet.yaml:10:15: pool "training": unknown provider "gpc"
   10 |     provider: gpc
@@ -417,7 +417,7 @@ fleet.yaml:11:16: pool "training": min_nodes cannot exceed max_nodes
 fleet.yaml:15:20: pool "training": scale_up_at (20) must be above scale_down_at (60)
   15 |       scale_up_at: 20
      |                    ^
-  help: leave a gap between them, or the pool grows and shrinks in turn
+  help: leave a gap between them, or the pool alternates between growing and shrinking
 """
 
 
@@ -462,7 +462,7 @@ def test_an_autoscaler_that_asks_for_more_than_the_pool_may_have_is_a_warning(
     (warning,) = parse_config(text).warnings
 
     assert warning.message == (
-        f'pool "p": {who} asks for 5 nodes, but max_nodes is 1, which goes before it'
+        f'pool "p": {who} keeps 5 nodes, but max_nodes is 1, which takes precedence'
     )
 
 

@@ -140,7 +140,7 @@ def test_what_the_reference_found_at_start_up_is_found_when_the_file_is_read(
         ),
         (
             "type: cost-aware\npeak_start: 9\npeak_end: 9",
-            "9:19: {} the hours from 9 to 9 are none",
+            "9:19: {} the peak from 9 to 9 is empty",
         ),
         (
             "type: cost-aware\npeak_start: -1",
@@ -198,7 +198,7 @@ def test_autoscaling_that_cannot_work_is_refused(block: str, expected: str) -> N
             '6:20: {} drain_timeout must be a duration, zero or more, not "soon"',
         ),
         ("gang_hold: 0s", '6:16: {} gang_hold must be a duration above zero, not "0s"'),
-        ("gang: 2", "6:11: {} 2 nodes together are more than max_nodes"),
+        ("gang: 2", "6:11: {} gang (2) cannot exceed max_nodes (1)"),
         ("cooldown: [1m]", "6:15: {} cooldown must be a duration, zero or more, not a list"),
         ("cooldown:", "6:14: {} cooldown must be a duration, zero or more, not nothing"),
         (
@@ -251,7 +251,7 @@ def test_values_of_the_wrong_kind_are_refused_with_their_place(lines: str, expec
         (
             "server: {heartbeat_interval: 30s, heartbeat_timeout: 30s}\n",
             "1:54: heartbeat_timeout must be longer than heartbeat_interval, "
-            "or every node is held to be silent",
+            "or every node counts as silent",
         ),
         ("server: {address: 50051}\n", '1:19: address must be an address, not "50051"'),
         ('server: {address: ":70000"}\n', '1:19: address must be an address, not ":70000"'),
@@ -303,7 +303,7 @@ def test_server_settings_that_cannot_work_are_refused(text: str, expected: str) 
         ),
         ("type: gcp", "1:13: {} project is required"),
         ("type: aws, project: a", '1:28: {} unknown key "project"'),
-        ("type: baremetal", "1:13: {} say hosts or inventory"),
+        ("type: baremetal", "1:13: {} hosts or inventory is required"),
         (
             "type: baremetal, hosts: [{name: a, address: x}]",
             "1:42: {} host_key is required",
@@ -311,7 +311,7 @@ def test_server_settings_that_cannot_work_are_refused(text: str, expected: str) 
         (
             "type: baremetal, hosts: [{name: a, address: x, host_key: k}, "
             "{name: a, address: y, host_key: k}]",
-            '1:85: {} the host "a" stands twice',
+            '1:85: {} the host "a" is listed twice',
         ),
         (
             "type: lambda, api_key: a, api_key_file: b",
@@ -347,8 +347,8 @@ pools:
         '5:27: pool "p": weight must be a whole number from 1 to 1000000, not "0"'
     ]
     assert problems(text.replace("weight: 0", "weight: 1")) == [
-        '6:15: pool "p": the provider "c" stands twice',
-        '7:15: pool "p": the provider "c" stands twice',
+        '6:15: pool "p": the provider "c" is listed twice',
+        '7:15: pool "p": the provider "c" is listed twice',
     ]
 
 
@@ -358,7 +358,7 @@ def test_pools_in_a_list_are_told_how_to_be_written() -> None:
 
     (problem,) = caught.value.problems
     assert problem.message == "pools must be a mapping from name to settings, not a list"
-    assert problem.remedy == "write the pool's name as a key, and its settings below it"
+    assert problem.remedy == "write the pool's name as a key, and its settings below"
 
 
 @pytest.mark.parametrize("name", ["-p", "a/b", "a b", "p" * 51, "ü"])
@@ -367,7 +367,7 @@ def test_a_name_that_nodes_could_not_carry_is_refused(name: str) -> None:
 
     (found,) = problems(text)
 
-    assert found.endswith("this is not a name for a pool")
+    assert found.endswith("this is not a valid name for a pool")
 
 
 @pytest.mark.parametrize(

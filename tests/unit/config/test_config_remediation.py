@@ -65,7 +65,7 @@ def test_ones_own_is_named_by_module_and_class() -> None:
     ("pool", "said"),
     [
         ("    remediation: laddr", 'did you mean "ladder"'),
-        ("    remediation: {strategy: 7up}", "known are cordon_and_replace, ladder, alert_only"),
+        ("    remediation: {strategy: 7up}", "valid: cordon_and_replace, ladder, alert_only"),
         ("    remediation: {steps: [kick]}", "unknown step"),
     ],
 )

@@ -54,11 +54,11 @@ def test_queues_and_bounds_reach_the_scheduler() -> None:
     ("text", "says"),
     [
         ("{queues: {a: {parent: b}}}", 'unknown queue "b"'),
-        ("{queues: {a: {parent: b}, b: {parent: a}}}", "is a part of itself"),
+        ("{queues: {a: {parent: b}, b: {parent: a}}}", "is its own parent"),
         ("{plugins: [predicate]}", "no plugin is called 'predicate'"),
         ("{plugins: [ageing, ageing]}", "ageing is listed twice"),
         ("{more_plugins: [{name: ageing, arguments: {evry: 1h}}]}", "evry"),
-        ("{plugins: [predicates], more_plugins: [ageing]}", "put them all under plugins"),
+        ("{plugins: [predicates], more_plugins: [ageing]}", "list them all under plugins"),
         ("{seconds_per_action: 0}", "seconds_per_action must be"),
     ],
 )

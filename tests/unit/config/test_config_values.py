@@ -121,7 +121,7 @@ def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
     assert asked == [Path("etc/keys/token")]
     assert config.server.auth_token == Secret("hunter2")
     (warning,) = config.warnings
-    assert warning.message == "auth_token_file: everybody on this machine can read keys/token"
+    assert warning.message == "auth_token_file: every user of this machine can read keys/token"
     assert warning.remedy == "chmod 600 keys/token"
 
 
@@ -133,7 +133,7 @@ def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
             "cannot read t: No such file or directory",
         ),
         (PermissionError(13, "Permission denied"), "cannot read t: Permission denied"),
-        (ValueError("embedded null byte"), "cannot read t: it does not hold text"),
+        (ValueError("embedded null byte"), "cannot read t: it is not text"),
         (FileText(text=""), None),
         (FileText(text="two\nlines"), None),
     ],
