@@ -90,7 +90,7 @@ def _budgets_match_pools(
 def _zones_in_their_regions(
     providers: Mapping[str, ProviderConfig], pools: Mapping[str, PoolConfig]
 ) -> Iterator[Fault]:
-    """Yield zones outside the listed regions, at clouds whose zones start with their region."""
+    """Yield zones outside the listed regions, at clouds that prefix zones with the region."""
     for pool in pools.values():
         home = (pool.region,) if pool.region else ()
         lists: list[tuple[tuple[str | int, ...], str, tuple[str, ...], tuple[str, ...]]] = [
@@ -117,7 +117,7 @@ def _agents_can_reach_server(
     providers: Mapping[str, ProviderConfig],
     pools: Mapping[str, PoolConfig],
 ) -> Iterator[Fault]:
-    """Yield pools with cloud_init whose agents cannot reach the server from the cloud."""
+    """Yield pools with cloud_init and an address that agents in the cloud cannot reach."""
     reported: set[tuple[str, ...]] = set()
     for pool in pools.values():
         bought_at = [x.name for x in pool.sources if isinstance(providers.get(x.name), CLOUDS)]

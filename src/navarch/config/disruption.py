@@ -104,12 +104,12 @@ class DisruptionConfig:
     replace_drifted: bool = key(
         BOOLEAN,
         default=False,
-        doc="replace nodes whose type or place is no longer listed, or whose `user_data` is older",
+        doc="replace nodes with a type or place that is no longer listed, or an older `user_data`",
     )
     savings_min: float | None = key(
         Real(least=0.01, most=0.99, example="0.3"),
         default=None,
-        doc="replace nodes whose GPUs are now cheaper by this share; if left out, only nodes "
+        doc="replace nodes if their GPUs are now cheaper by this share; if left out, only nodes "
         "bought on demand because the preferred spot machines were sold out",
     )
     empty_after: timedelta | None = key(

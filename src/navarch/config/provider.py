@@ -494,7 +494,7 @@ PROVIDER_TYPES: Mapping[str, type] = {
 }
 
 CLOUDS = (AwsConfig, GcpConfig, LambdaConfig)
-"""The types whose machines do not start an agent unless something installs it.
+"""The types of machines that start no agent unless something installs it.
 
 Simulated machines and containers come with an agent; bare-metal machines may have one already.
 """

@@ -49,7 +49,7 @@ PLUGIN = PluginKind(cls=PluginConfig, noun="a name, or a mapping")
 
 
 def unknown_parents(queues: Mapping[str, QueueConfig]) -> Iterator[Fault]:
-    """Yield a fault for every queue whose parent does not exist, or is the queue itself."""
+    """Yield a fault for every queue with an unknown parent, or with itself as an ancestor."""
     for name, queue in queues.items():
         if queue.parent is None:
             continue

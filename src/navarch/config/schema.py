@@ -1,4 +1,4 @@
-"""The schema: dataclasses whose fields declare the keys of the file.
+"""The schema: dataclasses with fields that declare the keys of the file.
 
 A field declared with `key(...)` is a key of the file. The declaration holds its kind, its default,
 its documentation and whether it can change while the server runs. Loading, rendering, reloading and
