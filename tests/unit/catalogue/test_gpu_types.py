@@ -1,4 +1,4 @@
-"""What people mean by a type of GPU, and what the catalogue makes of it."""
+"""GPU types as users write them, and the machines of the catalogue that match."""
 
 from datetime import date
 from decimal import Decimal
@@ -24,15 +24,13 @@ def names(provider: str, text: str, gpus: int) -> list[str]:
 @pytest.mark.parametrize("provider", sorted({machine.provider for machine in all_machines()}))
 @pytest.mark.parametrize("model", ["h100", "h200", "a100", "b200", "l40s"])
 @pytest.mark.parametrize("gpus", [1, 2, 4, 8])
-def test_a_type_and_a_number_mean_the_same_as_both_in_one_word(
-    provider: str, model: str, gpus: int
-) -> None:
+def test_a_type_with_a_number_equals_both_in_one_word(provider: str, model: str, gpus: int) -> None:
     counted = names(provider, f"{model}-{gpus}x", gpus)
     apart = names(provider, model, gpus)
     assert counted == apart or not counted, "where nobody has that many in one machine"
 
 
-def test_eight_gpus_are_one_machine_where_there_is_such_a_machine() -> None:
+def test_eight_gpus_are_one_machine_if_the_provider_sells_one() -> None:
     assert names("lambda", "h100", 8) == ["gpu_8x_h100_sxm5"]
     assert names("aws", "h100", 8) == ["p5.48xlarge"]
     assert names("aws", "h100", 16) == ["p5.48xlarge"], "two of them"
@@ -57,7 +55,7 @@ def test_eight_gpus_are_one_machine_where_there_is_such_a_machine() -> None:
         ("h100", "", False),
     ],
 )
-def test_a_model_is_meant_by_its_first_word_and_every_other_one(
+def test_a_model_matches_by_its_first_word_and_all_further_ones(
     text: str, model: str, covered: bool
 ) -> None:
     assert parse_gpu_type(text).covers(model, 8) is covered
@@ -85,13 +83,13 @@ def test_every_row_of_the_catalogue_makes_sense() -> None:
 
 
 @pytest.mark.parametrize("provider", ["aws", "gcp", "lambda"])
-def test_our_own_names_lead_to_machines_that_are_in_the_catalogue(provider: str) -> None:
+def test_abstract_types_lead_to_machines_of_the_catalogue(provider: str) -> None:
     for abstract in ABSTRACT_TYPES.values():
         if provider in abstract.names:
             assert find_machine(provider, abstract.names[provider]) is not None
 
 
-def test_a_pool_may_name_any_model_and_number() -> None:
+def test_a_pool_can_name_any_model_and_number() -> None:
     catalogue = BuiltInCatalogue()
     assert catalogue.resolve("aws", "h200-8x") == "p5en.48xlarge", "the one with a price"
     assert catalogue.resolve("gcp", "h200-8x") == "a3-ultragpu-8g"
@@ -101,7 +99,7 @@ def test_a_pool_may_name_any_model_and_number() -> None:
     assert catalogue.resolve("docker", "h100-8x") == "h100-8x"
 
 
-def test_the_catalogue_tells_price_memory_and_interconnect() -> None:
+def test_the_catalogue_has_price_memory_and_interconnect() -> None:
     found = find_machine("aws", "p5.48xlarge")
     assert isinstance(found, CataloguedMachine)
     assert found.usd_per_hour == Decimal("55.04")

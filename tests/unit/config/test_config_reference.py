@@ -1,4 +1,4 @@
-"""The documentation has every key, as the schema has it."""
+"""The documentation lists every key of the schema."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +43,7 @@ def test_the_tables_are_up_to_date() -> None:
     assert render_reference(text) == text, "run python -m navarch.config.reference on the page"
 
 
-def test_every_block_that_a_file_can_hold_has_its_table() -> None:
+def test_every_block_has_a_table() -> None:
     text = PAGE.read_text("utf-8")
 
     assert set(blocks(Config, set())) == set(SECTIONS.values())

@@ -33,7 +33,7 @@ POOL = "providers: {c: {type: fake}}\npools: {p: {provider: c, instance_type: x,
         ("${}", None),
     ],
 )
-def test_variables_are_put_in_or_refused(text: str, expected: str | None) -> None:
+def test_variables_are_expanded_or_refused(text: str, expected: str | None) -> None:
     value = interpolate(text, {"A": "one", "EMPTY": ""})
 
     assert (None if isinstance(value, BadVariable) else value) == expected
@@ -60,7 +60,7 @@ pools:
     assert pool.health.auto_replace is False
 
 
-def test_a_variable_that_is_not_set_is_an_error_where_it_stands() -> None:
+def test_an_unset_variable_is_an_error_at_its_place() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_config(POOL + 'server:\n  external_address: "http://${HOST}:1"\n', source="f")
 
@@ -72,7 +72,7 @@ def test_a_variable_that_is_not_set_is_an_error_where_it_stands() -> None:
     )
 
 
-def test_setup_commands_keep_their_variables_for_the_shell_they_are_meant_for() -> None:
+def test_setup_commands_keep_their_variables_for_the_shell() -> None:
     block = """\
 providers: {c: {type: fake}}
 defaults: {ssh_private_key_path: ~/.ssh/key}
@@ -85,7 +85,7 @@ pools:
     assert pool.ssh_private_key_path == "/home/me/.ssh/key"
 
 
-def test_a_secret_does_not_show_itself() -> None:
+def test_a_secret_is_masked_everywhere() -> None:
     secret = Secret("hunter2")
 
     shown = f"{secret} {secret!r} {[secret]} {secret:>10} %s" % secret
@@ -97,7 +97,7 @@ def test_a_secret_does_not_show_itself() -> None:
         pickle.dumps(secret)
 
 
-def test_nothing_about_a_configuration_shows_its_secrets() -> None:
+def test_the_repr_of_a_configuration_masks_its_secrets() -> None:
     text = (
         "server:\n  auth_token: hunter2\n  notifier:\n    type: webhook\n"
         "    webhook: {cordon_url: 'http://x', headers: {Authorization: Bearer hunter2}}\n"
@@ -108,17 +108,17 @@ def test_nothing_about_a_configuration_shows_its_secrets() -> None:
     assert "hunter2" not in repr(config)
 
 
-def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
-    asked: list[Path] = []
+def test_a_secret_file_is_relative_to_the_configuration() -> None:
+    opened: list[Path] = []
 
     def read_file(path: Path) -> FileText:
-        asked.append(path)
+        opened.append(path)
         return FileText(text="hunter2\n", readable_by_others=True)
 
     text = "server: {auth_token_file: keys/token}\n" + POOL
     config = parse_config(text, source="etc/navarch.yaml", read_file=read_file)
 
-    assert asked == [Path("etc/keys/token")]
+    assert opened == [Path("etc/keys/token")]
     assert config.server.auth_token == Secret("hunter2")
     (warning,) = config.warnings
     assert warning.message == "auth_token_file: every user of this machine can read keys/token"
@@ -138,7 +138,7 @@ def test_a_secret_is_read_from_the_file_beside_the_configuration() -> None:
         (FileText(text="two\nlines"), None),
     ],
 )
-def test_a_secret_file_that_is_of_no_use_is_an_error(
+def test_an_invalid_secret_file_is_an_error(
     held: Exception | FileText, message: str | None
 ) -> None:
     def read_file(_path: Path) -> FileText:
@@ -156,7 +156,7 @@ def test_a_secret_file_that_is_of_no_use_is_an_error(
         assert problem.message == f"auth_token_file: {message}"
 
 
-def test_the_environment_has_the_token_when_the_file_has_none() -> None:
+def test_the_token_of_the_environment_is_used_if_the_file_has_none() -> None:
     environment = {"NAVARCH_AUTH_TOKEN": "hunter2"}
 
     assert parse_config(POOL, environment=environment).server.auth_token == Secret("hunter2")
@@ -201,9 +201,7 @@ def test_a_file_is_loaded_with_its_secrets_and_absolute_paths(tmp_path: Path) ->
         (lambda path: path.write_bytes(b"a: 1\n\xff"), "line 2 is not UTF-8 text"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_a_sentence(
-    tmp_path: Path, make: object, reason: str
-) -> None:
+def test_an_unreadable_file_is_one_problem(tmp_path: Path, make: object, reason: str) -> None:
     file = tmp_path / "navarch.yaml"
     assert callable(make)
     make(file)
@@ -214,5 +212,5 @@ def test_a_file_that_cannot_be_read_is_a_sentence(
     assert str(caught.value) == f"reading config: 1 problem\n\n{file}: {reason}"
 
 
-def test_a_byte_order_mark_is_no_mistake() -> None:
+def test_a_byte_order_mark_is_accepted() -> None:
     assert parse_config("\ufeff" + POOL).pools["p"].max_nodes == 1

@@ -1,7 +1,7 @@
-"""Every bad definition of a pool that the reference refuses, and every one it let through.
+"""Every invalid definition of a pool: those that the Go system refused, and those it accepted.
 
-Each row is a file, where the mistake is, its words, and the remedy that goes with it. In the
-texts `@` marks the character that the message must point at.
+Each row is a file, a part of the message and a part of the remedy. In the texts `@` marks the
+character that the message must point at.
 """
 
 import pytest
@@ -35,7 +35,7 @@ def refused(text: str) -> tuple[list[tuple[int, int, str, str]], tuple[int, int]
 
 SCALER = "autoscaling: "
 
-REFERENCE = [
+REFUSED_BY_GO = [
     ("@providers: {c: {type: fake}}\n", "at least one pool is required", "add pools:"),
     (
         a_pool("instance_type: x\nmax_nodes: 1").replace("  p:", "  @p:"),
@@ -79,9 +79,9 @@ REFERENCE = [
         "write type: ",
     ),
 ]
-"""The reference's list, item by item."""
+"""What the Go system refused."""
 
-MISSED = [
+ACCEPTED_BY_GO = [
     # Thresholds
     (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @101}"), "scale_up_at", "0 to 100"),
     (a_pool(GOOD + SCALER + "{type: reactive, scale_up_at: @-1}"), "scale_up_at", "0 to 100"),
@@ -210,7 +210,7 @@ MISSED = [
         "priority",
         "0 to 1000000",
     ),
-    # Numbers that are none
+    # Invalid numbers
     *(
         (a_pool(GOOD + text.replace("N", f"@{number}")), words, "for example")
         for number in (".nan", ".inf", "-.inf")
@@ -238,7 +238,7 @@ MISSED = [
     # Keys of a provider's entry
     (a_pool(GOOD + "@regions: [r, s]"), 'unknown key "regions"', 'in an entry of "providers"'),
     (a_pool(GOOD + "@weight: 3"), 'unknown key "weight"', 'in an entry of "providers"'),
-    # Names that a cloud would not take
+    # Names that a cloud refuses
     (
         a_pool(GOOD).replace("  p:", "  @My_Pool:"),
         'pool "My_Pool": this is not a valid name for a pool',
@@ -288,7 +288,7 @@ MISSED = [
         'pool "7b": this is not a valid name',
         "a letter first",
     ),
-    # Names that stand twice
+    # Duplicate names
     (
         a_pool("providers: [{name: c}, {name: @c}]\ninstance_type: x\nmax_nodes: 1"),
         'the provider "c" is listed twice',
@@ -431,17 +431,17 @@ MISSED = [
         "write ",
     ),
 ]
-"""What the reference let through: thresholds, hours, weights, names that stand twice, strategies
-that are found out too late, durations below zero; and the same of what it did not have."""
+"""What the Go system accepted: thresholds, hours, weights, duplicate names, unknown strategies,
+negative durations; and mistakes in settings that it did not have."""
 
 
 @pytest.mark.parametrize(
     ("text", "words", "remedy"),
-    [*REFERENCE, *MISSED],
-    ids=[f"reference-{i}" for i in range(len(REFERENCE))]
-    + [f"missed-{i}" for i in range(len(MISSED))],
+    [*REFUSED_BY_GO, *ACCEPTED_BY_GO],
+    ids=[f"refused-by-go-{i}" for i in range(len(REFUSED_BY_GO))]
+    + [f"accepted-by-go-{i}" for i in range(len(ACCEPTED_BY_GO))],
 )
-def test_a_bad_pool_is_refused_at_its_place_and_with_a_remedy(
+def test_an_invalid_pool_is_refused_at_its_place_with_a_remedy(
     text: str, words: str, remedy: str
 ) -> None:
     found, marked = refused(text)
@@ -475,13 +475,13 @@ DOUBTFUL = [
         'did you mean "eu-west-1"?',
     ),
 ]
-"""What can be done as it is written, and is hardly what was meant."""
+"""Definitions that are valid, but probably do not work as intended."""
 
 
 @pytest.mark.parametrize(
     ("text", "words", "remedy"), DOUBTFUL, ids=[f"doubtful-{i}" for i in range(len(DOUBTFUL))]
 )
-def test_a_doubtful_pool_is_warned_of_at_its_place_and_with_a_remedy(
+def test_a_doubtful_pool_is_a_warning_at_its_place_with_a_remedy(
     text: str, words: str, remedy: str
 ) -> None:
     (warning,) = parse_config(text.replace("@", "", 1), source="f").warnings
